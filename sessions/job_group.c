@@ -44,7 +44,7 @@ struct group {
     double asked;         // when mpirun was asked to end; 0: never
     bool paused;
     struct watched *ranks;
-    struct mpirun_said said;
+    struct mpirun_output output;
     char *silent; // the reason, if a rank that no longer answers ends the job
 };
 
@@ -107,7 +107,7 @@ static void read_errors(struct group *g)
     char text[4096];
     ssize_t n;
     while ((n = read(g->errors, text, sizeof text)) > 0)
-        mpirun_read(&g->said, text, (size_t)n, pass_on, NULL);
+        mpirun_read(&g->output, text, (size_t)n, pass_on, NULL);
 }
 
 // --- watching ------------------------------------------------------------------------------------
@@ -119,9 +119,9 @@ static void read_errors(struct group *g)
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
-static const char *said_by_mpirun(const struct group *g)
+static const char *mpirun_message(const struct group *g)
 {
-    return g->said.message.length ? g->said.message.data : "";
+    return g->output.message.length ? g->output.message.data : "";
 }
 
 // Reads the request from the file in the folder, or from the row if the folder was removed.
@@ -162,9 +162,9 @@ static void watch(struct group *g)
                        : "mpirun has started no rank within %.0f s: is every machine reachable?",
             start_s);
     // mpirun waits for the other ranks, possibly for ever if one is out of reach.
-    const char *message = said_by_mpirun(g);
+    const char *message = mpirun_message(g);
     if (!g->lost &&
-        (g->said.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
+        (g->output.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
         g->lost = now;
     const bool gone = access(g->channel.folder, F_OK) < 0;
     if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s)) {
@@ -225,7 +225,7 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
 // NULL if mpirun's message is about something else.
 static char *reason_of_network(const struct group *g)
 {
-    const char *message = said_by_mpirun(g), *at = strstr(message, network_then),
+    const char *message = mpirun_message(g), *at = strstr(message, network_then),
                *node = at ? strstr(at, "on node ") : NULL;
     char here[64] = "";
     if (node) {
@@ -242,7 +242,7 @@ static char *reason_of_network(const struct group *g)
 // with a bus error.
 static char *space_lacking(void)
 {
-    enum { ROOM = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
+    enum { NEEDED_MB = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
     static const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }; // as Open MPI reads them
     const char *folders[] = { "/tmp", "/dev/shm" };
     for (int i = 2; i >= 0; i--) {
@@ -251,15 +251,16 @@ static char *space_lacking(void)
     }
     for (int i = 0; i < 2; i++) {
         struct statvfs of;
-        const double mb =
-            statvfs(folders[i], &of) == 0 ? (double)of.f_bavail * (double)of.f_frsize * 1e-6 : ROOM;
-        if (mb < ROOM)
+        const double mb = statvfs(folders[i], &of) == 0
+                              ? (double)of.f_bavail * (double)of.f_frsize * 1e-6
+                              : NEEDED_MB;
+        if (mb < NEEDED_MB)
             return xasprintf("'%s' has only %.1f MB left, too little for the memory that Open "
                              "MPI's ranks share there: free some space",
                              folders[i], mb);
     }
     struct rlimit files;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && (double)files.rlim_cur * 1e-6 < ROOM)
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && (double)files.rlim_cur * 1e-6 < NEEDED_MB)
         return xasprintf("files are limited to %.1f MB (ulimit -f), but Open MPI's ranks share "
                          "memory in larger files",
                          (double)files.rlim_cur * 1e-6);
@@ -271,7 +272,7 @@ static char *reason_of(struct group *g, int status)
     char *network = reason_of_network(g);
     if (network) return network;
     if (g->silent) return xstrdup(g->silent);
-    const int rank = g->said.rank >= 0 ? g->said.rank : g->said.aborted;
+    const int rank = g->output.rank >= 0 ? g->output.rank : g->output.aborted;
     struct job_rank line;
     job_rank_read(g->channel.folder, rank >= 0 ? rank : 0, &line);
     char *host = *line.host ? xasprintf(" on %s", line.host) : xstrdup(""), *text = NULL;
@@ -284,30 +285,30 @@ static char *reason_of(struct group *g, int status)
         free(host);
         return text;
     }
-    if (g->said.rank >= 0 && g->said.signal == SIGKILL)
+    if (g->output.rank >= 0 && g->output.signal == SIGKILL)
         text = xasprintf("rank %d%s was killed (signal 9), by hand or because memory ran out",
-                         g->said.rank, host);
-    else if (g->said.rank >= 0 && g->said.signal)
-        text = xasprintf("rank %d%s was ended by signal %d (%s)", g->said.rank, host,
-                         g->said.signal, strsignal(g->said.signal));
-    else if (g->said.rank >= 0)
-        text = xasprintf("rank %d%s ended with status %d", g->said.rank, host, g->said.status);
+                         g->output.rank, host);
+    else if (g->output.rank >= 0 && g->output.signal)
+        text = xasprintf("rank %d%s was ended by signal %d (%s)", g->output.rank, host,
+                         g->output.signal, strsignal(g->output.signal));
+    else if (g->output.rank >= 0)
+        text = xasprintf("rank %d%s ended with status %d", g->output.rank, host, g->output.status);
     else if (rank >= 0)
         text = xasprintf("rank %d%s ended the job without giving a reason", rank, host);
-    else if (g->said.message.length)
-        text = xasprintf("mpirun: %.900s", g->said.message.data);
+    else if (g->output.message.length)
+        text = xasprintf("mpirun: %.900s", g->output.message.data);
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
         text = xstrdup("mpirun cannot be started");
     else
         text = xasprintf("mpirun ended with status %d before the job did",
                          WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-    char *room = g->said.signal == SIGKILL ? NULL : space_lacking();
-    if (room) {
-        char *both = xasprintf("%s; %s", room, text);
+    char *lacking = g->output.signal == SIGKILL ? NULL : space_lacking();
+    if (lacking) {
+        char *both = xasprintf("%s; %s", lacking, text);
         free(text);
         text = both;
     }
-    free(room);
+    free(lacking);
     free(host);
     return text;
 }
@@ -407,7 +408,7 @@ static int run_group(struct group *g, enum job_state *state, struct err *err)
     close(g->errors);
     free(g->ranks);
     free(g->silent);
-    mpirun_said_release(&g->said);
+    mpirun_output_release(&g->output);
     return status;
 }
 
@@ -421,27 +422,25 @@ static int count_of(const struct job_row *row)
 static int run_ranks(struct store *s, const struct job_row *row, const struct job_setup *setup,
                      enum job_state *state, struct err *err)
 {
-    const struct job_channel place = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
-    struct group g = { .store = s,
-                       .setup = setup,
-                       .count = count_of(row),
-                       .errors = -1,
-                       .said = MPIRUN_SAID_NOTHING };
-    const int lock = place.folder ? take_lock(&place, "group", err) : -1;
+    const struct job_channel here = { .id = row->id, .folder = job_folder_real(s, row->id, err) };
+    struct group g = {
+        .store = s, .setup = setup, .count = count_of(row), .errors = -1, .output = MPIRUN_NO_OUTPUT
+    };
+    const int lock = here.folder ? take_lock(&here, "group", err) : -1;
     char *answering = answering_path(s);
     // Imports the ranks' earlier reports, then writes the order for the ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
-    if (status == 0) status = job_spec_write(place.folder, row, answering, err);
-    if (status == 0) status = job_channel_of_folder(&g.channel, place.folder, row->id, err);
+    if (status == 0) status = job_spec_write(here.folder, row, answering, err);
+    if (status == 0) status = job_channel_of_folder(&g.channel, here.folder, row->id, err);
     free(answering);
-    if (lock >= 0 && status < 0) job_not_begun_write(place.folder, err);
+    if (lock >= 0 && status < 0) job_not_begun_write(here.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);
         job_import(s, row->id);
     }
     job_channel_release(&g.channel);
     if (lock >= 0) close(lock);
-    free(place.folder);
+    free(here.folder);
     return status;
 }
 
@@ -470,7 +469,7 @@ int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum
 int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup,
                    enum job_state *state, struct err *err)
 {
-    struct group g = { .setup = setup, .errors = -1, .said = MPIRUN_SAID_NOTHING };
+    struct group g = { .setup = setup, .errors = -1, .output = MPIRUN_NO_OUTPUT };
     struct job_row row = { 0 };
     *state = STATE_FAILED;
     if (job_channel_of_folder(&g.channel, folder, id, err) < 0) return -1;

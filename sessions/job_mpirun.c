@@ -21,19 +21,19 @@ static const char *number_after(const char *text, const char *words, int *number
 }
 
 // "mpirun noticed that process rank 1 with PID 42 on node a exited on signal 9 (Killed)."
-static bool read_signal(struct mpirun_said *said, const char *message)
+static bool read_signal(struct mpirun_output *output, const char *message)
 {
     int rank, signal;
     const char *rest = number_after(message, "noticed that process rank ", &rank);
     if (!rest || !number_after(rest, "exited on signal ", &signal)) return false;
-    said->rank = rank;
-    said->signal = signal;
+    output->rank = rank;
+    output->signal = signal;
     return true;
 }
 
 // "... The first process to do so was: Process name: [[1234,1],0] Exit code: 1", in version 5
 // "Process name: [prterun-host-1234@1,0] Exit code: 1".
-static void read_status(struct mpirun_said *said, const char *message)
+static void read_status(struct mpirun_output *output, const char *message)
 {
     int rank, job, status;
     const char *name = strstr(message, "Process name: [");
@@ -42,37 +42,37 @@ static void read_status(struct mpirun_said *said, const char *message)
                                                               : number_after(name, "@", &job);
     if (rest && name[strlen("Process name: [")] != '[') rest = number_after(rest, ",", &rank);
     if (!rest) return;
-    said->rank = rank;
-    if (number_after(rest, "Exit code: ", &status)) said->status = status;
+    output->rank = rank;
+    if (number_after(rest, "Exit code: ", &status)) output->status = status;
 }
 
-void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
+void mpirun_read(struct mpirun_output *output, const char *text, size_t size,
                  void (*other)(void *self, const char *line), void *self)
 {
     for (size_t i = 0; i < size; i++) {
         if (text[i] != '\n') {
-            if (text[i] && said->line.length < MESSAGE_MOST) buf_putc(&said->line, text[i]);
+            if (text[i] && output->line.length < MESSAGE_MOST) buf_putc(&output->line, text[i]);
             continue;
         }
-        const char *line = said->line.data ? said->line.data : "";
+        const char *line = output->line.data ? output->line.data : "";
         if (!strncmp(line, "--------------------", 20)) {
             // At the end of a message. The first message that names a rank names the first to end.
-            if (said->inside) {
-                const char *message = said->block.data ? said->block.data : "";
-                if (said->rank < 0 && !read_signal(said, message)) read_status(said, message);
+            if (output->inside) {
+                const char *message = output->block.data ? output->block.data : "";
+                if (output->rank < 0 && !read_signal(output, message)) read_status(output, message);
                 // "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1.
                 // ..." It may not have been the first to end.
                 int rank;
-                if (said->aborted < 0 &&
+                if (output->aborted < 0 &&
                     number_after(message, "MPI_ABORT was invoked on rank ", &rank))
-                    said->aborted = rank;
-                if (!said->message.length) buf_puts(&said->message, message);
-                buf_clear(&said->block);
+                    output->aborted = rank;
+                if (!output->message.length) buf_puts(&output->message, message);
+                buf_clear(&output->block);
             }
-            said->inside = !said->inside;
-        } else if (said->inside) {
+            output->inside = !output->inside;
+        } else if (output->inside) {
             // Joins words by single spaces, so that line breaks do not matter.
-            struct buf *b = &said->block;
+            struct buf *b = &output->block;
             for (; *line && b->length < MESSAGE_MOST; line++) {
                 if (!isspace((unsigned char)*line))
                     buf_putc(b, *line);
@@ -83,14 +83,14 @@ void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
         } else {
             other(self, line);
         }
-        buf_clear(&said->line);
+        buf_clear(&output->line);
     }
 }
 
-void mpirun_said_release(struct mpirun_said *said)
+void mpirun_output_release(struct mpirun_output *output)
 {
-    buf_release(&said->message);
-    buf_release(&said->line);
-    buf_release(&said->block);
-    *said = MPIRUN_SAID_NOTHING;
+    buf_release(&output->message);
+    buf_release(&output->line);
+    buf_release(&output->block);
+    *output = MPIRUN_NO_OUTPUT;
 }

@@ -1,9 +1,9 @@
 // sessions/job_mpirun.h -- reads what mpirun writes: which rank ended first, and how.
 //
-//   struct mpirun_said said = MPIRUN_SAID_NOTHING;
-//   mpirun_read(&said, text, size, pass_on, self);   // in pieces of any size
-//   ... said.rank, said.signal, said.status, said.message.data ...
-//   mpirun_said_release(&said);
+//   struct mpirun_output output = MPIRUN_NO_OUTPUT;
+//   mpirun_read(&output, text, size, pass_on, self);   // in pieces of any size
+//   ... output.rank, output.signal, output.status, output.message.data ...
+//   mpirun_output_release(&output);
 //  Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) differ in wording and line breaks. Lines of
 //  dashes enclose their messages; other lines come from the ranks.
 #ifndef SESSIONS_JOB_MPIRUN_H
@@ -13,7 +13,7 @@
 
 #include "core/base/mem.h"
 
-struct mpirun_said {
+struct mpirun_output {
     int rank;               // the first to end; -1: unknown
     int signal, status;     // how it ended; 0: unknown
     int aborted;            // rank that called MPI_Abort; -1: none
@@ -22,11 +22,11 @@ struct mpirun_said {
     bool inside;            // inside a message
 };
 
-#define MPIRUN_SAID_NOTHING ((struct mpirun_said){ .rank = -1, .aborted = -1 })
+#define MPIRUN_NO_OUTPUT ((struct mpirun_output){ .rank = -1, .aborted = -1 })
 
 // Calls other() with each line outside mpirun's messages.
-void mpirun_read(struct mpirun_said *said, const char *text, size_t size,
+void mpirun_read(struct mpirun_output *output, const char *text, size_t size,
                  void (*other)(void *self, const char *line), void *self);
-void mpirun_said_release(struct mpirun_said *said);
+void mpirun_output_release(struct mpirun_output *output);
 
 #endif

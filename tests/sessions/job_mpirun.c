@@ -17,13 +17,14 @@ static void other(void *self, const char *line)
 }
 
 // In pieces of `step` bytes.
-static void read_all(const char *text, size_t step, struct mpirun_said *said, struct buf *others)
+static void read_all(const char *text, size_t step, struct mpirun_output *output,
+                     struct buf *others)
 {
-    *said = MPIRUN_SAID_NOTHING;
+    *output = MPIRUN_NO_OUTPUT;
     buf_clear(others);
     for (size_t at = 0; at < strlen(text); at += step) {
         const size_t left = strlen(text) - at;
-        mpirun_read(said, text + at, left < step ? left : step, other, others);
+        mpirun_read(output, text + at, left < step ? left : step, other, others);
     }
 }
 
@@ -81,31 +82,31 @@ static void aborted(void **state)
     static const char text[] =
         DASHES "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\n"
                "with errorcode 1.\n" DASHES;
-    struct mpirun_said said;
+    struct mpirun_output output;
     struct buf others = { 0 };
-    read_all(text, 7, &said, &others);
-    assert_int_equal(said.rank, -1);
-    assert_int_equal(said.aborted, 3);
-    mpirun_said_release(&said);
-    assert_int_equal(said.aborted, -1);
+    read_all(text, 7, &output, &others);
+    assert_int_equal(output.rank, -1);
+    assert_int_equal(output.aborted, 3);
+    mpirun_output_release(&output);
+    assert_int_equal(output.aborted, -1);
     buf_release(&others);
 }
 
 static void messages(void **state)
 {
-    struct mpirun_said said;
+    struct mpirun_output output;
     struct buf others = { 0 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t step = 1; step < 200; step = 3 * step + 1) {
-            read_all(cases[i].text, step, &said, &others);
-            assert_int_equal(said.rank, cases[i].rank);
-            assert_int_equal(said.signal, cases[i].signal);
-            assert_int_equal(said.status, cases[i].status);
-            const char *message = said.message.data ? said.message.data : "";
+            read_all(cases[i].text, step, &output, &others);
+            assert_int_equal(output.rank, cases[i].rank);
+            assert_int_equal(output.signal, cases[i].signal);
+            assert_int_equal(output.status, cases[i].status);
+            const char *message = output.message.data ? output.message.data : "";
             assert_memory_equal(message, cases[i].message,
                                 strlen(cases[i].message) + !*cases[i].message);
             assert_string_equal(others.data ? others.data : "", cases[i].others);
-            mpirun_said_release(&said);
+            mpirun_output_release(&output);
         }
     buf_release(&others);
 }
@@ -113,12 +114,12 @@ static void messages(void **state)
 // A rank that prints a line of dashes opens a message that never ends: memory stays bounded.
 static void endless(void **state)
 {
-    struct mpirun_said said = MPIRUN_SAID_NOTHING;
+    struct mpirun_output output = MPIRUN_NO_OUTPUT;
     struct buf others = { 0 };
-    mpirun_read(&said, DASHES, strlen(DASHES), other, &others);
-    for (int i = 0; i < 100000; i++) mpirun_read(&said, "word word\n", 10, other, &others);
-    assert_true(said.block.length < 20000);
-    mpirun_said_release(&said);
+    mpirun_read(&output, DASHES, strlen(DASHES), other, &others);
+    for (int i = 0; i < 100000; i++) mpirun_read(&output, "word word\n", 10, other, &others);
+    assert_true(output.block.length < 20000);
+    mpirun_output_release(&output);
     buf_release(&others);
 }
 
