@@ -112,8 +112,7 @@ static __global__ void choose_kernel(const struct choice c)
     c.weight[lane] = s / (c.normalise ? sum + 1e-20F : 1) * c.scale;
 }
 
-// --- the experts' products
-// ------------------------------------------------------------------------------
+// --- the experts' products -----------------------------------------------------------------------
 
 // Weights by expert: offsets from `base` in units of 16 bytes, or of one block.
 struct table {

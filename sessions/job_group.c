@@ -277,9 +277,9 @@ static char *reason_of(struct group *g, int status)
     job_rank_read(g->channel.folder, rank >= 0 ? rank : 0, &line);
     char *host = *line.host ? xasprintf(" on %s", line.host) : xstrdup(""), *text = NULL;
     for (int k = 0; k < g->count && !text; k++) { // a rank that gave a reason
-        char *words = job_last_words(g->channel.folder, k);
-        if (*words) text = xasprintf("rank %d: %s", k, words);
-        free(words);
+        char *message = job_fatal_message(g->channel.folder, k);
+        if (*message) text = xasprintf("rank %d: %s", k, message);
+        free(message);
     }
     if (text) {
         free(host);
@@ -388,7 +388,7 @@ static void forget(const char *folder)
         char *line = xasprintf("%s/rank-%zu", folder, k);
         unlink(line);
         free(line);
-        if (k) close(job_last_words_open(folder, (int)k)); // rank 0's goes into the log first
+        if (k) close(job_fatal_file_open(folder, (int)k)); // rank 0's goes into the log first
     }
     free(list);
 }
@@ -433,7 +433,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     if (status == 0) status = job_spec_write(here.folder, row, answering, err);
     if (status == 0) status = job_channel_of_folder(&g.channel, here.folder, row->id, err);
     free(answering);
-    if (lock >= 0 && status < 0) job_not_begun_write(here.folder, err);
+    if (lock >= 0 && status < 0) job_start_error_write(here.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);
         job_import(s, row->id);

@@ -26,13 +26,13 @@ bool job_lock_valid(const char *folder, const char *name, int lock);
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
-// The last words of a rank's process that died; "": none.
-char *job_last_words(const char *folder, int rank);
-// Opens an empty file for the last words of this process; fatal() writes them.
-int job_last_words_open(const char *folder, int rank);
-// Why its last process could not start; "": unknown.
-char *job_not_begun(const char *folder);
-void job_not_begun_write(const char *folder, const struct err *err);
+// Reads the message with which fatal() ended the process of a rank; "": none.
+char *job_fatal_message(const char *folder, int rank);
+// Opens an empty file for the message of fatal() in this process.
+int job_fatal_file_open(const char *folder, int rank);
+// Reads why its last process could not start; "": unknown.
+char *job_start_error(const char *folder);
+void job_start_error_write(const char *folder, const struct err *err);
 // Path of the file that shells lock while they answer.
 char *answering_path(const struct store *s);
 // Opens a file beside the database, in FILE.jobs/; -1: unavailable.

@@ -219,58 +219,58 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err)
     return status;
 }
 
-// --- last words ----------------------------------------------------------------------------------
+// --- fatal messages ------------------------------------------------------------------------------
 
-static char *read_words(char *path)
+static char *read_message(char *path)
 {
-    char *words = file_read(path, 1 << 16, NULL, NULL);
+    char *message = file_read(path, 1 << 16, NULL, NULL);
     free(path);
-    return words ? words : xstrdup("");
+    return message ? message : xstrdup("");
 }
 
-static int open_words(char *path)
+static int open_message(char *path)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     free(path);
     return fd;
 }
 
-static char *words_path(const char *folder, int rank)
+static char *fatal_path(const char *folder, int rank)
 {
     return rank ? xasprintf("%s/last-words.%d", folder, rank) : xasprintf("%s/last-words", folder);
 }
 
-char *job_last_words(const char *folder, int rank)
+char *job_fatal_message(const char *folder, int rank)
 {
-    return read_words(words_path(folder, rank));
+    return read_message(fatal_path(folder, rank));
 }
 
-int job_last_words_open(const char *folder, int rank)
+int job_fatal_file_open(const char *folder, int rank)
 {
-    const int fd = open_words(words_path(folder, rank));
+    const int fd = open_message(fatal_path(folder, rank));
     // Allocates its blocks now: the job may end because the disk is full.
     if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0) errno = 0;
     return fd;
 }
 
-// Uses a separate file: the next process logs the last words of the one before.
-char *job_not_begun(const char *folder)
+// A separate file: the next process logs the fatal message of the one before.
+char *job_start_error(const char *folder)
 {
-    return read_words(xasprintf("%s/not-begun", folder));
+    return read_message(xasprintf("%s/not-begun", folder));
 }
 
-void job_not_begun_write(const char *folder, const struct err *err)
+void job_start_error_write(const char *folder, const struct err *err)
 {
-    const int fd = open_words(xasprintf("%s/not-begun", folder));
+    const int fd = open_message(xasprintf("%s/not-begun", folder));
     if (fd >= 0 && write(fd, err->text, strlen(err->text)) < 0) errno = 0; // the disk is full
     if (fd >= 0) close(fd);
 }
 
-void job_run_lost(const char *db, int64_t id, const struct err *err)
+void job_start_error_report(const char *db, int64_t id, const struct err *err)
 {
     char *folder = job_path(&(struct store){ .path = (char *)(uintptr_t)db }, id, NULL);
     const int lock = job_lock(folder, id, "lock", NULL);
-    if (lock >= 0) job_not_begun_write(folder, err);
+    if (lock >= 0) job_start_error_write(folder, err);
     if (lock >= 0) close(lock);
     free(folder);
 }

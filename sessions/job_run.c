@@ -42,7 +42,7 @@ struct runner {
     bool taken;          // another process has taken over the job
     struct pace loading; // of the model
     struct job_heartbeat *heartbeat; // of a rank
-    int lock, words;                 // descriptors: the job's lock, its file of last words
+    int lock, fatal_file;            // descriptors; the second receives the message of fatal()
 };
 
 void job_control_pause(struct job_control *control)
@@ -52,10 +52,10 @@ void job_control_pause(struct job_control *control)
     if (job) atomic_store(&job->stop_requested, true);
 }
 
-static void open_words(struct runner *r)
+static void open_fatal_file(struct runner *r)
 {
-    r->words = job_last_words_open(r->channel->folder, ranks_number(r->job.ranks));
-    fatal_set_file(r->words);
+    r->fatal_file = job_fatal_file_open(r->channel->folder, ranks_number(r->job.ranks));
+    fatal_set_file(r->fatal_file);
 }
 
 // Makes a removed folder again: its lock tells shells that the job runs.
@@ -75,8 +75,8 @@ static void keep_folder(struct runner *r)
     close(r->lock);
     r->lock = lock;
     atomic_store(&r->remade, true);
-    if (r->words >= 0) close(r->words);
-    open_words(r);
+    if (r->fatal_file >= 0) close(r->fatal_file);
+    open_fatal_file(r);
 }
 
 // Reads the request a few times a second.
@@ -264,7 +264,7 @@ static void make_job(struct runner *r, const char *answering)
 static int begin_beside(struct runner *r, struct err *err)
 {
     if (job_channel_read(r->channel, &r->row, err) < 0) return -1;
-    open_words(r);
+    open_fatal_file(r);
     make_job(r, NULL);
     return 0;
 }
@@ -286,18 +286,18 @@ static int begin(struct runner *r, struct err *err)
     sinks_add(&r->sinks, job_sink(r->keep));
     make_job(r, d->answering);
     atomic_store(&r->setup->control->job, &r->job);
-    // Logs why the previous process was interrupted, if it left last words.
-    char *words = job_last_words(r->channel->folder, 0);
-    if (*words) job_log(&r->job, "interrupted: %s", words);
-    free(words);
-    open_words(r);
+    // Logs why the previous process was interrupted, if it left a fatal message.
+    char *message = job_fatal_message(r->channel->folder, 0);
+    if (*message) job_log(&r->job, "interrupted: %s", message);
+    free(message);
+    open_fatal_file(r);
     return 0;
 }
 
-// Leaves the reason for shells and for the process that watches the ranks.
-static void leave_words(const struct runner *r, const struct err *err)
+// Writes the reason into the fatal file, for shells and for the process that watches the ranks.
+static void write_reason(const struct runner *r, const struct err *err)
 {
-    if (write(r->words, err->text, strlen(err->text)) < 0) errno = 0; // the disk is full
+    if (write(r->fatal_file, err->text, strlen(err->text)) < 0) errno = 0; // the disk is full
 }
 
 static enum job_state end(struct runner *r, int status, struct err *err)
@@ -327,7 +327,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     if (job_channel_state(r->channel, state, message, &why) < 0) {
         if (state != STATE_FAILED) *err = why;
         state = STATE_FAILED;
-        leave_words(r, err); // for shells, which find neither a process nor an end
+        write_reason(r, err); // for shells, which find neither a process nor an end
     }
     return state;
 }
@@ -335,9 +335,11 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err)
 {
-    struct runner r = {
-        .channel = channel, .setup = setup, .polling = ATOMIC_FLAG_INIT, .lock = -1, .words = -1
-    };
+    struct runner r = { .channel = channel,
+                        .setup = setup,
+                        .polling = ATOMIC_FLAG_INIT,
+                        .lock = -1,
+                        .fatal_file = -1 };
     *state = STATE_FAILED;
     int status = 0;
     if (setup->rank) {
@@ -363,15 +365,16 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
             *state = end(&r, status, err);
         } else {
             *state = status < 0 ? STATE_FAILED : STATE_DONE;
-            if (status < 0) leave_words(&r, err);
+            if (status < 0) write_reason(&r, err);
         }
         atomic_store(&r.setup->control->job, NULL);
         if (r.job.answering >= 0) close(r.job.answering);
     } else if (setup->rank) {
-        if (r.words < 0) r.words = job_last_words_open(channel->folder, ranks_number(r.job.ranks));
-        leave_words(&r, err);
+        if (r.fatal_file < 0)
+            r.fatal_file = job_fatal_file_open(channel->folder, ranks_number(r.job.ranks));
+        write_reason(&r, err);
     } else if (r.lock >= 0) {
-        job_not_begun_write(channel->folder, err);
+        job_start_error_write(channel->folder, err);
     }
     cancel_unwatch(&r.job.cancel);
     // All ranks exit together; a failure aborts those that still work or wait. Ranks keep writing
@@ -381,7 +384,7 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
     if (r.job.ranks && *state != STATE_DONE) ranks_abort(r.job.ranks, 1);
     if (r.job.ranks) ranks_close(r.job.ranks);
     fatal_set_file(-1);
-    if (r.words >= 0) close(r.words);
+    if (r.fatal_file >= 0) close(r.fatal_file);
     model_free(r.job.model);
     job_sink_free(r.keep);
     report_writer_release(&r.part);

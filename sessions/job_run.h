@@ -39,7 +39,7 @@ struct job_setup {
 
 // *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
 // If the database cannot be opened: stores the reason where shells find it.
-void job_run_lost(const char *db, int64_t id, const struct err *err);
+void job_start_error_report(const char *db, int64_t id, const struct err *err);
 int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 

@@ -250,13 +250,14 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // If the process never began, message and last words are those of the previous one.
+    // If the process never began, both messages are those of the previous one.
     char *folder = job_path(s, row->id, NULL);
-    char *words = row->state == STATE_RUNNING ? job_last_words(folder, 0) : job_not_begun(folder);
-    if (*words || row->state != STATE_RUNNING)
-        set_message(row, words);
+    char *why =
+        row->state == STATE_RUNNING ? job_fatal_message(folder, 0) : job_start_error(folder);
+    if (*why || row->state != STATE_RUNNING)
+        set_message(row, why);
     else
-        free(words);
+        free(why);
     row->state = STATE_INTERRUPTED;
     free(folder);
 }

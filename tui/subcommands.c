@@ -140,7 +140,7 @@ static int run_way(enum job_way way, const char *place, int64_t id, const struct
     if (way == WAY_QUEUED) return job_run_queued(place, id, setup, state, err);
     struct store *s = store_open(place, err);
     *state = STATE_FAILED;
-    if (!s && place) job_run_lost(place, id, err);
+    if (!s && place) job_start_error_report(place, id, err);
     const int status = s ? job_run_any(s, id, setup, state, err) : -1;
     store_close(s);
     return status;

@@ -28,8 +28,7 @@ static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
                    (unsigned long long)(*list)->count, count);
 }
 
-// --- tokens with a meaning
-// ------------------------------------------------------------------------
+// --- tokens with a meaning -----------------------------------------------------------------------
 
 // -1: none. Writers store none as 2^32 - 1 too.
 static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)

@@ -358,8 +358,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                              .self = kept(g, &p, sizeof p) });
 }
 
-// --- many rows on the CPU, bit-identical to the ops
-// ------------------------------------------------
+// --- many rows on the CPU, bit-identical to the ops ----------------------------------------------
 
 struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x)
 {

@@ -13,8 +13,7 @@
 #include "core/model/families/family.h"
 #include "core/model/pass.h"
 
-// --- splitting the layers
-// ----------------------------------------------------------------------------
+// --- splitting the layers ------------------------------------------------------------------------
 
 // most[k * (layers + 1) + l]: bytes of the largest of stages 0 .. k when they share the layers
 // before l.

@@ -89,8 +89,7 @@ static void no_number_moves_far(void **state)
     }
 }
 
-// --- beside the plain scales
-// ----------------------------------------------------------------------
+// --- beside the plain scales ---------------------------------------------------------------------
 
 static double to_half(double x)
 {

@@ -672,7 +672,7 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
     const int64_t id = add(s, "count", "3", "1", NULL);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
     err_set(&err, "it is no database");
-    job_run_lost(database, id, &err);
+    job_start_error_report(database, id, &err);
     sqlite3_exec(s->db, "UPDATE jobs SET asked = asked - 30", NULL, NULL, NULL);
     assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
     assert_string_equal(message, "it is no database");

@@ -502,8 +502,7 @@ static void test_totals(void **state)
     assert_true(isnan(low) && isnan(high));
 }
 
-// --- MME by another way
-// ---------------------------------------------------------------------------
+// --- MME by another way --------------------------------------------------------------------------
 
 enum { MME_KINDS = 14, MME_ROWS = 400 };
 

@@ -154,8 +154,7 @@ static void pictures_together_are_those_alone(void **state)
     }
 }
 
-// --- a picture after plain text
-// -------------------------------------------------------------------
+// --- a picture after plain text ------------------------------------------------------------------
 
 // Cached rows of plain text have one position each; the picture that follows has three.
 static void a_picture_after_text_continues_the_cache(void **state)

@@ -77,8 +77,7 @@ static void a_head_that_differs_is_not_tied(void **state)
     scratch_remove(folder);
 }
 
-// --- more than the file has
-// -----------------------------------------------------------------------
+// --- more than the file has ----------------------------------------------------------------------
 
 // A config of a few bytes may promise 1000 layers of 10000 experts.
 static void binding_ends_at_the_first_weight_that_is_missing(void **state)
