@@ -60,7 +60,7 @@ struct store {
     bool failing;        // the last write failed and was reported
     bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
-    double queue_looked; // when Slurm was asked last (job_queue.c)
+    double queue_polled; // when Slurm was asked last (job_queue.c)
     int answering;       // file locked during an answer, to pause jobs; 0: not open
 };
 

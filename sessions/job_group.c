@@ -37,7 +37,7 @@ struct group {
     int count;
     pid_t pid;            // mpirun's
     int errors;           // its standard error: its own messages and those of the ranks
-    double looked, awake; // time of the last look; seconds that this process has been awake
+    double polled, awake; // time of the last poll; seconds that this process has been awake
     double first;         // value of awake when the first rank had joined the others; 0: not yet
     bool arrived;         // a rank has written a line
     double lost;          // value of awake when mpirun reported a lost rank or machine; 0: never
@@ -93,7 +93,7 @@ static int start(struct group *g, struct err *err)
     free(program);
     g->errors = ends[0];
     fcntl(g->errors, F_SETFL, O_NONBLOCK);
-    g->looked = clock_seconds();
+    g->polled = clock_seconds();
     return g->pid > 0 ? 0 : err_set(err, "cannot start mpirun: %s", strerror(errno));
 }
 
@@ -137,10 +137,10 @@ static bool asked_to_cancel(const struct group *g)
 // which this process was itself suspended (a laptop asleep) does not count.
 static void watch(struct group *g)
 {
-    const double slept = clock_seconds() - g->looked;
+    const double slept = clock_seconds() - g->polled;
     const double now = g->awake += slept < 1 ? slept : 1;
     struct job_rank rank;
-    g->looked += slept;
+    g->polled += slept;
     for (int k = 0; k < g->count; k++) {
         if (!job_rank_read(g->channel.folder, k, &rank) || rank.beat == g->ranks[k].beat) continue;
         g->ranks[k] = (struct watched){ rank.beat, now };
@@ -192,7 +192,7 @@ static int wait_for_end(struct group *g)
         if (atomic_load(&g->setup->control->pause) && !g->paused)
             g->paused = job_request_read(g->channel.folder) == JOB_CANCEL ||
                         job_request_write(g->channel.folder, JOB_PAUSE, NULL) == 0;
-        if (clock_seconds() - g->looked >= 0.5) watch(g);
+        if (clock_seconds() - g->polled >= 0.5) watch(g);
     }
     read_errors(g);
     return status;

@@ -16,7 +16,7 @@
 #include "sessions/job_reports.h"
 
 enum { OUTPUT_MOST = 1 << 20 };
-static const double program_s = 20, look_s = 2; // limit of a command; interval between looks
+static const double program_s = 20, poll_s = 2; // limit of a command; interval between polls
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ static int submit(struct store *s, const struct job_row *row, struct err *err)
                            "UPDATE jobs SET state = 'waiting', queue = ?, queued = 'PENDING', "
                            "request = NULL, message = '', ended = NULL WHERE id = ?",
                            "ti", number, row->id);
-    s->queue_looked = 0;
+    s->queue_polled = 0;
     free(number);
     buf_release(&out);
     return status;
@@ -285,12 +285,12 @@ static void ask_accounting(struct store *s, const struct asked *one)
     buf_release(&out);
 }
 
-void queue_look(struct store *s)
+void queue_poll(struct store *s)
 {
     struct asked *list = NULL;
     size_t count = 0;
-    if (clock_seconds() - s->queue_looked < look_s || !sqlite3_get_autocommit(s->db)) return;
-    s->queue_looked = clock_seconds();
+    if (clock_seconds() - s->queue_polled < poll_s || !sqlite3_get_autocommit(s->db)) return;
+    s->queue_polled = clock_seconds();
     sqlite3_stmt *q =
         store_query(s, NULL, "SELECT id, queue, queued FROM jobs WHERE queue <> ''", "");
     while (q && store_step(s, q, NULL) > 0) {

@@ -2,7 +2,7 @@
 //
 //   store_job_script(store, id, "train.sbatch", &err);  // writes the script; the job waits
 //   store_job_submit(store, id, &err);                  // sbatch; its number is in the job's row
-//   queue_look(store);                                  // as often as a shell looks at its jobs
+//   queue_poll(store);                                  // as often as a shell reads its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
 //  The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID`
 // does, but on the queue's machines, without the database: job.folder must be a folder that they
@@ -22,7 +22,7 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 
 // Asks Slurm for the state of this database's jobs, at most every two seconds, and stores it with
 // the reason for waiting ("PENDING: Resources").
-void queue_look(struct store *s);
+void queue_poll(struct store *s);
 // Is this a final state? Also true for "": not submitted.
 bool queue_ended(const char *queued);
 bool queue_waits(const char *queued);

@@ -22,7 +22,7 @@
 // Seconds for which writes of reports may fail; ranks write to a file, which no other program
 // locks.
 enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
-static const double look_s = 0.3; // interval between looks at the request
+static const double poll_s = 0.3; // interval between reads of the request
 
 struct runner {
     struct job_channel *channel;
@@ -82,7 +82,7 @@ static void keep_folder(struct runner *r)
 // Reads the request a few times a second.
 static enum job_stop read_request(struct runner *r)
 {
-    if (clock_seconds() - r->polled < look_s) return r->request;
+    if (clock_seconds() - r->polled < poll_s) return r->request;
     const bool read = job_channel_request(r->channel, &r->request, NULL) == 0;
     if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
     if (r->taken) r->request = JOB_CANCEL;

@@ -278,7 +278,7 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
 // end.
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
-    queue_look(s);
+    queue_poll(s);
     if (read_once(s, id, row, err) < 0) return -1;
     if (row->state != STATE_INTERRUPTED) return 0;
     job_row_release(row);
