@@ -61,7 +61,7 @@ struct store {
     bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_polled; // when Slurm was asked last (job_queue.c)
-    int answering;       // file locked during an answer, to pause jobs; 0: not open
+    int answer_lock;     // file locked during an answer, to pause jobs; 0: not open
 };
 
 // --- store.c -------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ size_t store_measurements(const struct store *s); // pending
 // --- job_process.c -------------------------------------------------------------------------------
 
 // Marks the start or end of an answer: job.pause_while_answering pauses jobs meanwhile.
-void answering_mark(struct store *s, bool begins);
+void answer_lock_mark(struct store *s, bool begins);
 
 // --- names.c -------------------------------------------------------------------------------------
 

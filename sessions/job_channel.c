@@ -22,7 +22,7 @@ void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id)
 {
     *d = (struct job_channel){ .id = id,
                                .folder = job_path(s, id, NULL),
-                               .answering = answering_path(s),
+                               .answer_lock = answer_lock_path(s),
                                .store = s,
                                .to = reports_to_store(s, id) };
 }
@@ -44,7 +44,7 @@ static int write_whole(const char *folder, const char *name, const char *text, s
     return status;
 }
 
-int job_spec_write(const char *folder, const struct job_row *row, const char *answering,
+int job_spec_write(const char *folder, const struct job_row *row, const char *answer_lock,
                    struct err *err)
 {
     cJSON *o = cJSON_CreateObject();
@@ -59,7 +59,7 @@ int job_spec_write(const char *folder, const struct job_row *row, const char *an
         if (c->in_spec && c->type == 'i')
             cJSON_AddNumberToObject(o, c->name, (double)*(const int64_t *)cell);
     }
-    if (answering) cJSON_AddStringToObject(o, "answering", answering);
+    if (answer_lock) cJSON_AddStringToObject(o, "answering", answer_lock);
     char *text = cJSON_Print(o);
     cJSON_Delete(o);
     free(arguments);
@@ -127,10 +127,10 @@ int job_channel_of_folder(struct job_channel *d, const char *folder, int64_t id,
     *d = (struct job_channel){ 0 };
     cJSON *o = read_order(folder, err);
     if (!o) return -1;
-    const char *answering = cJSON_GetStringValue(json_get(o, "answering"));
+    const char *answer_lock = cJSON_GetStringValue(json_get(o, "answering"));
     *d = (struct job_channel){ .id = id,
                                .folder = xstrdup(folder),
-                               .answering = answering ? xstrdup(answering) : NULL,
+                               .answer_lock = answer_lock ? xstrdup(answer_lock) : NULL,
                                .to = reports_to_file(folder, id, 0) };
     cJSON_Delete(o);
     return 0;
@@ -178,6 +178,6 @@ void job_channel_release(struct job_channel *d)
 {
     report_writer_release(&d->to);
     free(d->folder);
-    free(d->answering);
+    free(d->answer_lock);
     *d = (struct job_channel){ 0 };
 }

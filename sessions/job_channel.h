@@ -19,7 +19,7 @@
 struct job_channel {
     int64_t id;
     char *folder;            // the job's, absolute
-    char *answering;         // file that shells lock while they answer; NULL: none
+    char *answer_lock;       // file that shells lock while they answer; NULL: none
     struct store *store;     // NULL: orders and reports are files of the folder
     struct report_writer to; // reports go there
 };
@@ -34,8 +34,8 @@ int job_channel_request(struct job_channel *d, enum job_stop *request, struct er
 int job_channel_state(struct job_channel *d, enum job_state state, const char *message,
                       struct err *err);
 
-// Writes the order of a job; `answering` as above.
-int job_spec_write(const char *folder, const struct job_row *row, const char *answering,
+// Writes the order of a job; `answer_lock` as above.
+int job_spec_write(const char *folder, const struct job_row *row, const char *answer_lock,
                    struct err *err);
 // Writes a request; JOB_GO withdraws it.
 int job_request_write(const char *folder, enum job_stop what, struct err *err);

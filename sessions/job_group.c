@@ -427,12 +427,12 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
         .store = s, .setup = setup, .count = count_of(row), .errors = -1, .output = MPIRUN_NO_OUTPUT
     };
     const int lock = here.folder ? take_lock(&here, "group", err) : -1;
-    char *answering = answering_path(s);
+    char *answer_lock = answer_lock_path(s);
     // Imports the ranks' earlier reports, then writes the order for the ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
-    if (status == 0) status = job_spec_write(here.folder, row, answering, err);
+    if (status == 0) status = job_spec_write(here.folder, row, answer_lock, err);
     if (status == 0) status = job_channel_of_folder(&g.channel, here.folder, row->id, err);
-    free(answering);
+    free(answer_lock);
     if (lock >= 0 && status < 0) job_start_error_write(here.folder, err);
     if (status == 0) {
         status = run_group(&g, state, err);

@@ -34,7 +34,7 @@ int job_fatal_file_open(const char *folder, int rank);
 char *job_start_error(const char *folder);
 void job_start_error_write(const char *folder, const struct err *err);
 // Path of the file that shells lock while they answer.
-char *answering_path(const struct store *s);
+char *answer_lock_path(const struct store *s);
 // Opens a file beside the database, in FILE.jobs/; -1: unavailable.
 int open_beside(const struct store *s, const char *name);
 

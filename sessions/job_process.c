@@ -106,7 +106,7 @@ void job_folder_remove(const struct store *s, int64_t id)
     free(path);
 }
 
-char *answering_path(const struct store *s)
+char *answer_lock_path(const struct store *s)
 {
     char *folder = jobs_folder(s), *path = xasprintf("%s/answering", folder);
     free(folder);
@@ -125,16 +125,16 @@ int open_beside(const struct store *s, const char *name)
 
 // A job holds the lock for an instant before each layer. A job suspended just then must not block
 // this shell: after a moment the answer starts without the lock.
-void answering_mark(struct store *s, bool begins)
+void answer_lock_mark(struct store *s, bool begins)
 {
     const struct timespec moment = { .tv_nsec = 200000 };
     if (!begins) {
-        if (s->answering > 0) flock(s->answering, LOCK_UN);
+        if (s->answer_lock > 0) flock(s->answer_lock, LOCK_UN);
         return;
     }
     if (strcmp(tracked_setting(s, "job.pause_while_answering"), "on") != 0) return;
-    if (s->answering <= 0) s->answering = open_beside(s, "answering");
-    for (int i = 0; i < 100 && flock(s->answering, LOCK_SH | LOCK_NB) < 0; i++)
+    if (s->answer_lock <= 0) s->answer_lock = open_beside(s, "answering");
+    for (int i = 0; i < 100 && flock(s->answer_lock, LOCK_SH | LOCK_NB) < 0; i++)
         nanosleep(&moment, NULL);
 }
 

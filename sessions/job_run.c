@@ -239,7 +239,7 @@ static void report_part(struct job *j, int part)
     j->write_error = &r->write_error;
 }
 
-static void make_job(struct runner *r, const char *answering)
+static void make_job(struct runner *r, const char *answer_lock)
 {
     const bool beside = ranks_number(r->job.ranks) > 0;
     r->job = (struct job){
@@ -255,7 +255,7 @@ static void make_job(struct runner *r, const char *answering)
         .poll = beside ? NULL : poll_requests,
         .report_part = beside ? report_part : NULL,
         .runner = r,
-        .answering = answering ? open(answering, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
+        .answer_lock = answer_lock ? open(answer_lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1,
     };
     job_watch(&r->job);
 }
@@ -284,7 +284,7 @@ static int begin(struct runner *r, struct err *err)
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;
     sinks_add(&r->sinks, job_sink(r->keep));
-    make_job(r, d->answering);
+    make_job(r, d->answer_lock);
     atomic_store(&r->setup->control->job, &r->job);
     // Logs why the previous process was interrupted, if it left a fatal message.
     char *message = job_fatal_message(r->channel->folder, 0);
@@ -368,7 +368,7 @@ int job_run(struct job_channel *channel, const struct job_setup *setup, enum job
             if (status < 0) write_reason(&r, err);
         }
         atomic_store(&r.setup->control->job, NULL);
-        if (r.job.answering >= 0) close(r.job.answering);
+        if (r.job.answer_lock >= 0) close(r.job.answer_lock);
     } else if (setup->rank) {
         if (r.fatal_file < 0)
             r.fatal_file = job_fatal_file_open(channel->folder, ranks_number(r.job.ranks));

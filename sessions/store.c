@@ -532,7 +532,7 @@ void store_close(struct store *s)
     entries_release(s);
     if (s->db) store_check_file(s, NULL);
     sqlite3_close(s->db);
-    if (s->answering > 0) close(s->answering);
+    if (s->answer_lock > 0) close(s->answer_lock);
     free(s->path);
     free(s->current.name);
     free(s->next_name);

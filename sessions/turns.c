@@ -570,7 +570,7 @@ static bool take_event(struct store *s, const struct event *e)
         }
         add_pair(s, ENTRY_RESULT, e->key, e->text);
         return true;
-    case EVENT_ANSWERING: answering_mark(s, e->ok); return false;
+    case EVENT_ANSWERING: answer_lock_mark(s, e->ok); return false;
     case EVENT_DONE: return true;
     default: return false;
     }

@@ -202,8 +202,8 @@ void job_watch(struct job *j)
 static bool answers(const struct job *j)
 {
     for (int i = 0; i < 2; i++) {
-        const int status = flock(j->answering, LOCK_EX | LOCK_NB), why = errno;
-        if (status == 0) flock(j->answering, LOCK_UN);
+        const int status = flock(j->answer_lock, LOCK_EX | LOCK_NB), why = errno;
+        if (status == 0) flock(j->answer_lock, LOCK_UN);
         if (status == 0 || why != EWOULDBLOCK) return false;
     }
     return true;
@@ -213,7 +213,7 @@ void job_yield(struct job *j)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };
     poll_requests(j);
-    while (j->answering >= 0 && !atomic_load(&j->stop_requested) && answers(j)) {
+    while (j->answer_lock >= 0 && !atomic_load(&j->stop_requested) && answers(j)) {
         nanosleep(&moment, NULL); // a signal ends it early
         poll_requests(j);
     }

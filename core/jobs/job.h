@@ -89,7 +89,7 @@ struct job {
     void (*poll)(struct job *j);
     void *runner;
     struct pace reading; // of long files, for readers outside the job's code
-    int answering;       // file that shells lock while they answer (job_yield); -1 = none
+    int answer_lock;     // file that shells lock while they answer (job_yield); -1 = none
 };
 
 // A result of a job: "best step", "12".

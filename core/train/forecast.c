@@ -62,7 +62,7 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
                            .settings = settings_copy(s),
                            .backend = backend_dry(),
                            .sinks = &d->sinks,
-                           .answering = -1 };
+                           .answer_lock = -1 };
     d->t.job = &d->job;
     d->t.plan.forecast.keep = f->keep;
     d->t.plan.forecast.offload = f->offload;
@@ -299,7 +299,7 @@ int forecast_data(struct forecast *f, const struct model *m, const struct settin
                           .settings = settings_copy(s),
                           .backend = backend_dry(),
                           .sinks = &d.sinks,
-                          .answering = -1 };
+                          .answer_lock = -1 };
     d.t.job = &d.job;
     d.t.options = (struct sft_options){ .data = data, .images = images };
     int status = d.job.model ? sft_data_open(&d.t, err) : -1;

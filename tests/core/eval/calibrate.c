@@ -65,7 +65,7 @@ static char *calibrate(const char *kind, const char *data, const char *out, int6
                        .backend = &device,
                        .sinks = &sinks,
                        .state = scratch,
-                       .answering = -1 };
+                       .answer_lock = -1 };
     if (!job.model || job.kind->run(&job, &err) != 0) fail_msg("%s", err.text);
     model_free(job.model);
     settings_free(job.settings);

@@ -178,7 +178,7 @@ static int measure(struct measured *m, const char *folder, char *const sets[2], 
                        .sinks = &sinks,
                        .state = folder,
                        .resumed = resumed,
-                       .answering = -1 };
+                       .answer_lock = -1 };
     struct evaluate_work works[CELLS] = { 0 };
     assert_non_null(job.model);
     struct grid g = grid_of_job(&job);

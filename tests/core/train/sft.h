@@ -111,7 +111,7 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
                            .stop_reason = trial_stop_reason,
                            .poll = trial_poll,
                            .runner = t,
-                           .answering = -1 };
+                           .answer_lock = -1 };
     if (!t->job.model) fail_msg("%s", err.text);
     for (; *settings; settings++) {
         char *key = xstrdup(*settings), *equals = strchr(key, '=');

@@ -73,7 +73,7 @@ static void test_split_by_picture(void **state)
                        .settings = settings_new(),
                        .backend = test_device(),
                        .sinks = &t.sinks,
-                       .answering = -1 };
+                       .answer_lock = -1 };
     sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
     settings_set(job.settings, "train.validation", "0.25", &err);
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
@@ -122,7 +122,7 @@ static void test_left_out_links_nothing(void **state)
                        .settings = settings_new(),
                        .backend = test_device(),
                        .sinks = &t.sinks,
-                       .answering = -1 };
+                       .answer_lock = -1 };
     sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
