@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "core/data/notices.h"
+#include "core/eval/answer_file.h"
 #include "core/eval/evaluate_parts.h"
-#include "core/eval/given.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
 #include "core/sets/prompt.h"
@@ -227,8 +227,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     enum cut cut = CUT_NONE;
     bool answered;
     int status;
-    if (v->r->given) { // the answer of a file
-        mc->answer = given_answer(v->r->given, s->index, q->message, &err);
+    if (v->r->answer_file) { // the answer of a file
+        mc->answer = answer_file_find(v->r->answer_file, s->index, q->message, &err);
         if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
         skip(v, s, q, m, err.text);
         return 1;
@@ -405,7 +405,7 @@ static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
     struct err err;
     evaluate_limit_answers(v, s);
     const struct metric *m = evaluate_metric(v, s, &err);
-    const bool needless = m && v->r->given && m->way == METRIC_ANSWERS;
+    const bool needless = m && v->r->answer_file && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);
     // If one stage cannot read a picture, all skip the sample.
     status = stages_agree_status(stages_of(&v->r->model->decoder), v->c.number, (uint64_t)s->index,
@@ -474,7 +474,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     e->total = r->total;
     // Losses need no answers, and given answers are not the model's.
     if (!e->first && evaluate_has_first(r->settings) && way != METRIC_LOSS &&
-        (!r->given || way == METRIC_RANKS))
+        (!r->answer_file || way == METRIC_RANKS))
         e->first = xstrdup(settings_text(r->settings, "eval.first"));
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = settings_copy(r->settings);

@@ -97,7 +97,7 @@ struct evaluate_request {
     bool ahead;
     struct data_notices *notices; // counts remarks on the data; NULL: none
     // Answers to score instead of the model's, except by rules that rank choices; NULL: none.
-    const struct given *given;
+    const struct answer_file *answer_file;
     // Called after each question; false stops as cancel does. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (its
@@ -157,10 +157,10 @@ bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finish
 int evaluate_close(struct evaluating *v, struct err *err);
 // Called every few samples with the number read so far; false stops.
 typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
-// Finds each question's answer in *g (core/eval/given.h), before a run with r->given = g. -1 if a
-// sample's metric scores no answers, or when stopped. `reading` may be NULL.
-int evaluate_match_given(const struct evaluate_request *r, struct given *g,
-                         evaluate_reading *reading, void *self, struct err *err);
+// Finds each question's answer in *g (core/eval/answer_file.h), before a run with
+// r->answer_file = g. -1 if a sample's metric scores no answers, or when stopped. `reading` may be NULL.
+int evaluate_match_answers(const struct evaluate_request *r, struct answer_file *g,
+                           evaluate_reading *reading, void *self, struct err *err);
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);

@@ -66,7 +66,7 @@ static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahe
     s->status = dataset_read(r->data, evaluate_sample_at(r, i), &s->sample, &s->err);
     if (!s->sample.broken && !evaluate_is_chosen(r, &s->sample)) return;
     const int64_t number = w->chosen++;
-    if (s->status == 0 && number >= r->first && evaluate_is_mine(a->v, number) && !r->given &&
+    if (s->status == 0 && number >= r->first && evaluate_is_mine(a->v, number) && !r->answer_file &&
         model_has_vision(r->model))
         decode(a, w, s);
 }

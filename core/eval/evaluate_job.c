@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/base/file_out.h"
-#include "core/eval/given.h"
+#include "core/eval/answer_file.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
@@ -103,7 +103,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 void evaluate_options_release(struct evaluate_options *o)
 {
     names_release(&o->kinds);
-    given_free(o->given);
+    answer_file_free(o->answer_file);
     *o = (struct evaluate_options){ 0 };
 }
 
@@ -115,7 +115,7 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                       .limit = o->limit,
                                       .metric = o->metric,
                                       .ahead = true,
-                                      .given = o->given,
+                                      .answer_file = o->answer_file,
                                       .thinking = o->thinking,
                                       .total =
                                           o->set.way && !o->metric ? o->set.way->total : NULL };
@@ -142,8 +142,8 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              struct job_results *to)
 {
-    char *unused = o->given ? given_unused(o->given) : NULL;
-    char *differ = o->given ? given_differ(o->given) : NULL;
+    char *unused = o->answer_file ? answer_file_unused(o->answer_file) : NULL;
+    char *differ = o->answer_file ? answer_file_differ(o->answer_file) : NULL;
     if (o->answers) job_results_add(to, "answers", xstrdup(o->answers));
     if (unused) job_results_add(to, "answers unused", unused);
     if (differ) job_results_add(to, "other questions", differ);
@@ -270,7 +270,7 @@ static bool report(void *self, const struct evaluated *e)
 
 // Ranks do not stop here: each matches all answers, and cannot know yet whether the others read the
 // same data.
-static bool match(void *self, int64_t done, int64_t count)
+static bool report_match(void *self, int64_t done, int64_t count)
 {
     struct evaluate_work *w = self;
     const struct job *j = w->grid->job;
@@ -303,12 +303,13 @@ static void report_stages(struct job *j)
 static int open_set(struct evaluate_work *w, const struct grid_set *set, struct err *err)
 {
     struct evaluate_options *o = &w->options;
-    if (o->answers && !(o->given = given_read(o->answers, err))) return err_in(err, "--answers");
+    if (o->answers && !(o->answer_file = answer_file_read(o->answers, err)))
+        return err_in(err, "--answers");
     if (grid_set_open(set, &w->data, err) < 0) return -1;
-    if (!o->given) return 0;
+    if (!o->answer_file) return 0;
     struct evaluate_request request = evaluate_options_request(o);
     request.data = &w->data;
-    if (evaluate_match_given(&request, o->given, match, w, err) == 0) return 0;
+    if (evaluate_match_answers(&request, o->answer_file, report_match, w, err) == 0) return 0;
     return w->stopped && w->grid->job ? JOB_STOPPED : -1;
 }
 

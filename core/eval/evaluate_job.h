@@ -34,11 +34,11 @@ struct settings;
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
     const struct metric *metric;
-    const char *suite, *submit; // as typed
-    const char *answers;        // file of answers that are scored
-    struct given *given;        // its contents, once DATA is open
-    enum thinking thinking;     // of answers
-    bool force;                 // --submit may replace a file that vlmsh did not write
+    const char *suite, *submit;      // as typed
+    const char *answers;             // file of answers that are scored
+    struct answer_file *answer_file; // its contents, once DATA is open
+    enum thinking thinking;          // of answers
+    bool force;                      // --submit may replace a file that vlmsh did not write
     int64_t limit;
     struct names kinds;
 };

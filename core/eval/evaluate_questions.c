@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/data/notices.h"
+#include "core/eval/answer_file.h"
 #include "core/eval/evaluate_parts.h"
-#include "core/eval/given.h"
 
 // --- samples -------------------------------------------------------------------------------------
 
@@ -100,8 +100,8 @@ static int check_metric(const struct evaluate_request *r, const struct sample *s
     return -1;
 }
 
-int evaluate_match_given(const struct evaluate_request *r, struct given *g,
-                         evaluate_reading *reading, void *self, struct err *err)
+int evaluate_match_answers(const struct evaluate_request *r, struct answer_file *g,
+                           evaluate_reading *reading, void *self, struct err *err)
 {
     enum { LOOK = 64 }; // samples between two calls
     const struct evaluating v = { .r = r };
@@ -114,10 +114,10 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g,
         const struct metric *m = read ? evaluate_metric(&v, &s, NULL) : NULL;
         if (m) status = check_metric(r, &s, m, err);
         char *id = evaluate_name(&s);
-        if (!m && s.id) given_add_question(g, id, "", i, 0);
+        if (!m && s.id) answer_file_add_question(g, id, "", i, 0);
         for (size_t k = 0; m && k < s.dialogue.count; k++) {
             if (!question_at(&s, m, k, &q)) continue;
-            given_add_question(g, id, q.text, i, k);
+            answer_file_add_question(g, id, q.text, i, k);
             question_release(&q);
         }
         free(id);
@@ -125,7 +125,7 @@ int evaluate_match_given(const struct evaluate_request *r, struct given *g,
         if (status == 0 && reading && i % LOOK == 0 && !reading(self, i, r->data->count))
             status = err_set(err, "stopped while samples and answers were matched");
     }
-    if (status == 0) given_match(g);
+    if (status == 0) answer_file_match(g);
     return status;
 }
 
@@ -153,7 +153,7 @@ void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bo
                                  [METRIC_LOSS] = DATA_PROMPT | DATA_ANSWERS };
     if (!v->r->notices) return;
     const struct metric *m = read ? evaluate_metric(v, s, NULL) : NULL;
-    const bool asks = m && !(m->way == METRIC_ANSWERS && v->r->given);
+    const bool asks = m && !(m->way == METRIC_ANSWERS && v->r->answer_file);
     data_notices_sample(v->r->notices, v->r->model->tokenizer, s, asks ? parts[m->way] : 0);
 }
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "core/data/dataset.h"
+#include "core/eval/answer_file.h"
 #include "core/eval/evaluate.h"
-#include "core/eval/given.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 #include "tests/core/scratch.h"
@@ -87,7 +87,7 @@ static bool keep(void *self, const struct evaluated *e)
 
 // data: JSON with ' for ". given: NULL, or answers that are scored instead.
 static void evaluate_given(struct fixture *f, const char *data, const char *metric,
-                           const struct given *given, struct told *t)
+                           const struct answer_file *given, struct told *t)
 {
     char *folder = scratch_new(), *json = xstrdup(data), *path = xasprintf("%s/data.json", folder);
     struct dataset set;
@@ -104,7 +104,7 @@ static void evaluate_given(struct fixture *f, const char *data, const char *metr
                                               .settings = f->settings,
                                               .data = &set,
                                               .metric = metric_find(metric),
-                                              .given = given,
+                                              .answer_file = given,
                                               .cancel = &cancel,
                                               .report = keep,
                                               .self = t };
@@ -289,10 +289,10 @@ static void beside_given_answers(void **state)
     open_fixture(&f);
     set(&f, "eval.first", FIRST);
     scratch_write(folder, "answers.jsonl", line, strlen(line));
-    struct given *given = given_read(path, &f.err);
+    struct answer_file *given = answer_file_read(path, &f.err);
     if (!given) fail_msg("%s", f.err.text);
-    given_add_question(given, "q", QUESTION, 0, 0);
-    given_match(given);
+    answer_file_add_question(given, "q", QUESTION, 0, 0);
+    answer_file_match(given);
     evaluate_given(&f,
                    "[{'id':'q','image':'scene-0.png','question':'" QUESTION "','answer':'red'}]",
                    "exact", given, &t);
@@ -307,7 +307,7 @@ static void beside_given_answers(void **state)
     assert_int_equal(products, asked);
     assert_true(t.first);
     told_release(&t);
-    given_free(given);
+    answer_file_free(given);
     close_fixture(&f);
     scratch_remove(folder);
     free(path);

@@ -1,8 +1,8 @@
-// core/eval/given.c -- matches the answers of a file with the questions of a data set.
+// core/eval/answer_file.c -- matches the answers of a file with the questions of a data set.
 //
 // Three passes match the lines and questions without a partner, sorted by id and a key: the prompt,
 // its first line, no key. Each pass pairs equal keys in order.
-#include "core/eval/given.h"
+#include "core/eval/answer_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum {
 };
 static const size_t none = (size_t)-1;
 
-struct given_line {
+struct answer_line {
     size_t id;            // index in ids
     char *prompt;         // NULL: none
     char *written, *text; // the id as in the file; the answer
@@ -27,7 +27,7 @@ struct given_line {
     bool used;
 };
 
-struct given_question {
+struct answer_question {
     size_t id;
     char *prompt;
     int64_t sample;
@@ -35,19 +35,19 @@ struct given_question {
     size_t line; // its answer; none
 };
 
-struct given {
+struct answer_file {
     struct names ids;
-    struct given_line *lines;
+    struct answer_line *lines;
     size_t line_count, line_capacity;
-    struct given_question *questions; // in the order of samples
+    struct answer_question *questions; // in the order of samples
     size_t question_count, question_capacity;
     struct tally_of_id {
         size_t lines, questions;
         bool matched; // a prompt matched
-    } * of_id;        // [ids.count] after given_match
+    } * of_id;        // [ids.count] after answer_file_match
 };
 
-void given_free(struct given *g)
+void answer_file_free(struct answer_file *g)
 {
     if (!g) return;
     for (size_t i = 0; i < g->line_count; i++) {
@@ -63,7 +63,7 @@ void given_free(struct given *g)
     free(g);
 }
 
-static size_t number_of_id(struct given *g, const char *written)
+static size_t number_of_id(struct answer_file *g, const char *written)
 {
     char *id = json_number_key(written);
     const size_t number = names_add(&g->ids, id, NULL);
@@ -96,7 +96,7 @@ static char *read_text(const cJSON *line, const char *const *keys)
     return NULL;
 }
 
-static int read_line(struct given *g, const struct dataset *d, int64_t i, struct err *err)
+static int read_line(struct answer_file *g, const struct dataset *d, int64_t i, struct err *err)
 {
     static const char *const ids[] = { "question_id", "id", "index", NULL },
                              *const texts[] = { "text", "answer", "prediction", "response", NULL },
@@ -104,10 +104,10 @@ static int read_line(struct given *g, const struct dataset *d, int64_t i, struct
     cJSON *json = dataset_json(d, i, err);
     if (!json) return -1;
     char *prompt = read_text(json, prompts);
-    struct given_line line = { .written = read_text(json, ids),
-                               .text = read_text(json, texts),
-                               .prompt = prompt ? plain_prompt(prompt) : NULL,
-                               .number = d->entries[i].line };
+    struct answer_line line = { .written = read_text(json, ids),
+                                .text = read_text(json, texts),
+                                .prompt = prompt ? plain_prompt(prompt) : NULL,
+                                .number = d->entries[i].line };
     free(prompt);
     cJSON_Delete(json);
     g->lines = xgrow(g->lines, &g->line_capacity, g->line_count, sizeof *g->lines);
@@ -118,33 +118,33 @@ static int read_line(struct given *g, const struct dataset *d, int64_t i, struct
                    (long long)line.number, d->path);
 }
 
-struct given *given_read(const char *path, struct err *err)
+struct answer_file *answer_file_read(const char *path, struct err *err)
 {
     struct dataset d;
     if (dataset_open(&d, path, NULL, err) < 0) return NULL;
-    struct given *g = xcalloc(1, sizeof *g);
+    struct answer_file *g = xcalloc(1, sizeof *g);
     int status = 0;
     for (int64_t i = 0; i < d.count && status == 0; i++)
         status = i % LOOK == LOOK - 1 && cancel_asked() ? err_set(err, "cancelled")
                                                         : read_line(g, &d, i, err);
     dataset_close(&d);
     if (status == 0) return g;
-    given_free(g);
+    answer_file_free(g);
     return NULL;
 }
 
 // --- matching ------------------------------------------------------------------------------------
 
-void given_add_question(struct given *g, const char *id, const char *prompt, int64_t sample,
-                        size_t message)
+void answer_file_add_question(struct answer_file *g, const char *id, const char *prompt,
+                              int64_t sample, size_t message)
 {
     g->questions =
         xgrow(g->questions, &g->question_capacity, g->question_count, sizeof *g->questions);
-    g->questions[g->question_count++] = (struct given_question){ .id = number_of_id(g, id),
-                                                                 .prompt = plain_prompt(prompt),
-                                                                 .sample = sample,
-                                                                 .message = message,
-                                                                 .line = none };
+    g->questions[g->question_count++] = (struct answer_question){ .id = number_of_id(g, id),
+                                                                  .prompt = plain_prompt(prompt),
+                                                                  .sample = sample,
+                                                                  .message = message,
+                                                                  .line = none };
 }
 
 enum pass { BY_PROMPT, BY_FIRST_LINE, BY_ORDER };
@@ -183,17 +183,17 @@ static char *key_of(const char *prompt, enum pass pass)
     return key;
 }
 
-static void match_by(struct given *g, enum pass pass)
+static void match_by(struct answer_file *g, enum pass pass)
 {
     struct candidate *all = xcalloc(g->line_count + g->question_count + 1, sizeof *all);
     size_t count = 0;
     for (size_t i = 0; i < g->line_count; i++) {
-        const struct given_line *l = &g->lines[i];
+        const struct answer_line *l = &g->lines[i];
         if (!l->used && (pass == BY_ORDER ? !g->of_id[l->id].matched : l->prompt != NULL))
             all[count++] = (struct candidate){ l->id, key_of(l->prompt, pass), false, i };
     }
     for (size_t i = 0; i < g->question_count; i++) {
-        const struct given_question *q = &g->questions[i];
+        const struct answer_question *q = &g->questions[i];
         if (q->line == none && (pass != BY_ORDER || !g->of_id[q->id].matched))
             all[count++] = (struct candidate){ q->id, key_of(q->prompt, pass), true, i };
     }
@@ -220,7 +220,7 @@ static void match_by(struct given *g, enum pass pass)
     free(all);
 }
 
-void given_match(struct given *g)
+void answer_file_match(struct answer_file *g)
 {
     g->of_id = xcalloc(g->ids.count + 1, sizeof *g->of_id);
     for (size_t i = 0; i < g->line_count; i++) g->of_id[g->lines[i].id].lines++;
@@ -232,15 +232,16 @@ void given_match(struct given *g)
 
 static int compare_place(const void *a, const void *b)
 {
-    const struct given_question *x = a, *y = b;
+    const struct answer_question *x = a, *y = b;
     if (x->sample != y->sample) return x->sample < y->sample ? -1 : 1;
     return (x->message > y->message) - (x->message < y->message);
 }
 
-const char *given_answer(const struct given *g, int64_t sample, size_t message, struct err *err)
+const char *answer_file_find(const struct answer_file *g, int64_t sample, size_t message,
+                             struct err *err)
 {
-    const struct given_question wanted = { .sample = sample, .message = message };
-    const struct given_question *q =
+    const struct answer_question wanted = { .sample = sample, .message = message };
+    const struct answer_question *q =
         g->question_count
             ? bsearch(&wanted, g->questions, g->question_count, sizeof wanted, compare_place)
             : NULL;
@@ -258,9 +259,9 @@ const char *given_answer(const struct given *g, int64_t sample, size_t message, 
     return NULL;
 }
 
-char *given_unused(const struct given *g)
+char *answer_file_unused(const struct answer_file *g)
 {
-    const struct given_line *first = NULL;
+    const struct answer_line *first = NULL;
     size_t unused = 0;
     for (size_t i = g->line_count; i-- > 0;)
         if (!g->lines[i].used) {
@@ -282,13 +283,13 @@ static bool alike(const char *a, const char *b)
     return is;
 }
 
-char *given_differ(const struct given *g)
+char *answer_file_differ(const struct answer_file *g)
 {
-    const struct given_line *first = NULL;
+    const struct answer_line *first = NULL;
     size_t differ = 0;
     for (size_t i = 0; i < g->question_count; i++) {
-        const struct given_question *q = &g->questions[i];
-        const struct given_line *l = q->line != none ? &g->lines[q->line] : NULL;
+        const struct answer_question *q = &g->questions[i];
+        const struct answer_line *l = q->line != none ? &g->lines[q->line] : NULL;
         if (!l || !l->prompt || !*l->prompt || alike(l->prompt, q->prompt)) continue;
         differ++;
         if (!first) first = l;

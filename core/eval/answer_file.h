@@ -1,0 +1,41 @@
+// core/eval/answer_file.h -- answers of a file, scored instead of the model's: from another
+// program, or from an earlier run.
+//
+//   struct answer_file *g = answer_file_read("answers.jsonl", &err);
+//   answer_file_add_question(g, "q17", "What is it?", 17, 0);      // every question of the data
+//   answer_file_match(g);
+//   const char *text = answer_file_find(g, 17, 0, &err);         // NULL: err says why it has none
+//   answer_file_free(g);
+//
+// JSON lines or a list of objects with "question_id", "id" or "index", and "text", "answer",
+// "prediction" or "response": what --submit writes, LLaVA's answer files, VQAv2's upload.
+//
+// Several questions may have one id (LLaVA's TextVQA and MME name them by their picture). Their
+// answers are matched by "prompt" (or "question"): the whole text, else its first line. If no
+// prompt of an id matches a question, its lines answer its questions in order, provided that the
+// numbers are equal. Any other line is unused.
+#ifndef CORE_EVAL_ANSWER_FILE_H
+#define CORE_EVAL_ANSWER_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct answer_file;
+
+struct answer_file *answer_file_read(const char *path, struct err *err); // NULL on error
+// Samples in ascending order, and their messages.
+void answer_file_add_question(struct answer_file *g, const char *id, const char *prompt,
+                              int64_t sample, size_t message);
+void answer_file_match(struct answer_file *g);
+const char *answer_file_find(const struct answer_file *g, int64_t sample, size_t message,
+                             struct err *err);
+// Says which lines answer no question; NULL: all do. The caller frees it.
+char *answer_file_unused(const struct answer_file *g);
+// Counts the answers matched by id alone, with a prompt that differs from their question. NULL:
+// none. The caller frees it.
+char *answer_file_differ(const struct answer_file *g);
+void answer_file_free(struct answer_file *g); // NULL is fine
+
+#endif
