@@ -222,7 +222,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
                    const struct step_logits *full, const struct ids *tokens,
                    struct compare_distance *d, struct err *err)
 {
-    const struct answer_options options = { .given = tokens->data, .given_count = tokens->count };
+    const struct answer_options options = { .forced = tokens->data, .forced_count = tokens->count };
     const size_t size = (size_t)full->steps + 1;
     struct forced f = { .full = full, .d = d };
     const struct hook hook = { .wants = forced_wants, .run = forced_run, .self = &f };

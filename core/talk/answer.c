@@ -312,10 +312,10 @@ static int generate(struct answering *a)
             status = -1;
             break;
         }
-        const bool given = a->ids.count < a->options->given_count;
-        const int32_t id = given ? a->options->given[a->ids.count]
-                                 : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
-                                                (size_t)a->sequence.n, (uint64_t)a->sequence.n);
+        const bool forced = a->ids.count < a->options->forced_count;
+        const int32_t id = forced ? a->options->forced[a->ids.count]
+                                  : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
+                                                 (size_t)a->sequence.n, (uint64_t)a->sequence.n);
         if (!given && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;

@@ -24,9 +24,9 @@ struct answer_options {
     void (*sequence)(void *self, const struct sequence *s); // receives the prompt before it is
                                                             // computed; NULL: not called
     void *self;
-    const int32_t *given; // [given_count] the first tokens of the answer; generation continues
-                          // after them
-    size_t given_count;
+    const int32_t *forced; // [forced_count] the first tokens of the answer; generation continues
+                           // after them
+    size_t forced_count;
     // Called before each token is chosen; `tokens` have been generated so far. May change settings,
     // hooks and cache (conversation_stale). CHANGE_FAILED with a message ends the answer. May be
     // NULL.

@@ -110,7 +110,7 @@ static void answer(struct side *s, const struct ids *given, struct step_logits *
     step_logits_clear(logits);
     hooks_add(&hooks, &hook);
     if (given) {
-        options = (struct answer_options){ .given = given->data, .given_count = given->count };
+        options = (struct answer_options){ .forced = given->data, .forced_count = given->count };
         snprintf(tokens, sizeof tokens, "%zu", given->count);
         must(settings_set(s->settings, "sample.max_tokens", tokens, err), err);
         must(settings_set(s->settings, "sample.ignore_eos", "on", err), err);

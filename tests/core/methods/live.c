@@ -144,7 +144,8 @@ static void check_against_fresh(struct golden *g, const char *model, int64_t giv
                                     .settings = engine_settings(fresh.engine),
                                     .tensors =
                                         adapter_tensors(engine_adapters(fresh.engine)->active) };
-    const struct answer_options options = { .given = g->answer.data, .given_count = (size_t)given };
+    const struct answer_options options = { .forced = g->answer.data,
+                                            .forced_count = (size_t)given };
     must(methods_attach(&c->methods, &hooks, &env, &err), &err);
     must(answer_run(c, env.settings, &hooks, NULL, &options, &fresh.sinks, &answered, &err), &err);
     assert_int_equal(fresh.answer.count, g->answer.count);
