@@ -1,7 +1,7 @@
 // sessions/script.c -- writes a session as a command script that replays it with the same answers.
 //   settings, /load, /system   where they changed
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
-//   given messages             /messages FILE beside the script; an answer to them: /answer
+//   other messages             /messages FILE beside the script; an answer to them: /answer
 //
 // To get the same prompt, numbers and random draws, it pins the random seed, the length of a
 // cancelled answer, and the values that some settings resolved to at the time (setting.replay,
@@ -17,7 +17,7 @@
 struct script {
     struct exporting *x;
     struct buf *out;
-    cJSON *given;                       // messages still to be written with /messages, or NULL
+    cJSON *pending;                     // messages still to be written with /messages, or NULL
     struct settings *session, *written; // values as the session and the script have them
     const char *arithmetic; // what compute.matmul auto means for the model; NULL: none yet
     bool after_user;        // the last message was the user's and not answered
@@ -83,15 +83,16 @@ static void comment(struct script *r, const char *before, const char *text)
     free(line);
 }
 
-// --- given messages ------------------------------------------------------------------------------
+// --- messages of /messages
+// ------------------------------------------------------------------------------
 
-static int give(struct script *r, const struct message *m, struct err *err)
+static int add_pending(struct script *r, const struct message *m, struct err *err)
 {
-    if (!r->given) r->given = cJSON_CreateArray();
+    if (!r->pending) r->pending = cJSON_CreateArray();
     cJSON *object = cJSON_CreateObject(), *content = cJSON_CreateArray();
     cJSON_AddStringToObject(object, "role", role_name(m->role));
     cJSON_AddItemToObject(object, "content", content);
-    cJSON_AddItemToArray(r->given, object);
+    cJSON_AddItemToArray(r->pending, object);
     for (size_t i = 0; i < m->content_count; i++) {
         cJSON *item = cJSON_CreateObject();
         cJSON_AddItemToArray(content, item);
@@ -108,12 +109,12 @@ static int give(struct script *r, const struct message *m, struct err *err)
     return 0;
 }
 
-static int write_given(struct script *r, struct err *err)
+static int write_pending(struct script *r, struct err *err)
 {
-    if (!r->given) return 0;
-    char *text = cJSON_Print(r->given);
-    cJSON_Delete(r->given);
-    r->given = NULL;
+    if (!r->pending) return 0;
+    char *text = cJSON_Print(r->pending);
+    cJSON_Delete(r->pending);
+    r->pending = NULL;
     if (!text) return err_set(err, "out of memory for the messages of a session");
     char *path = export_beside(r->x, "messages.json", text, strlen(text), err);
     if (path) command(r, "/messages", path, NULL);
@@ -212,7 +213,7 @@ static bool is_typed(const struct message *m)
 
 static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
 {
-    if (write_given(r, err) < 0) return -1;
+    if (write_pending(r, err) < 0) return -1;
     if (e->kind == SAVED_MODEL) {
         char *fingerprint = xstrndup(e->value, strcspn(e->value, " "));
         if (checkpoint_identity_unknown(e->value))
@@ -249,7 +250,7 @@ static int write_question(struct script *r, size_t *i, size_t answer, struct err
     const struct message *m = &saved->list[*i].message;
     bool raw = m->role == ROLE_RAW;
     bool typed = raw || (is_typed(m) && !r->after_user);
-    if (!typed && give(r, m, err) < 0) return -1;
+    if (!typed && add_pending(r, m, err) < 0) return -1;
     while (++*i < answer) {
         // Settings that were changed together in the middle of the answer: *i moves to the last.
         if (saved->list[*i].tokens) {
@@ -274,7 +275,7 @@ static int write_question(struct script *r, size_t *i, size_t answer, struct err
             return -1;
         }
     }
-    if (write_given(r, err) < 0) return -1;
+    if (write_pending(r, err) < 0) return -1;
     return write_answered(r, &saved->list[answer],
                           raw     ? ask_raw
                           : typed ? ask_text
@@ -287,7 +288,7 @@ static int write_message(struct script *r, size_t *i, struct err *err)
     const struct saved_entry *e = &r->x->saved->list[*i];
     size_t answer = find_answer(r->x->saved, *i);
     if (e->message.role == ROLE_SYSTEM) {
-        if (write_given(r, err) < 0) return -1;
+        if (write_pending(r, err) < 0) return -1;
         char *text = message_text(&e->message);
         buf_puts(r->out, "/system ");
         script_quote(r->out, text);
@@ -296,7 +297,7 @@ static int write_message(struct script *r, size_t *i, struct err *err)
         return 0;
     }
     if (is_answer(e)) {
-        if (write_given(r, err) < 0) return -1;
+        if (write_pending(r, err) < 0) return -1;
         return write_answered(r, e, ask_again, NULL, err);
     }
     if (answer && e->message.role != ROLE_ASSISTANT) return write_question(r, i, answer, err);
@@ -305,7 +306,7 @@ static int write_message(struct script *r, size_t *i, struct err *err)
         return 0;
     }
     r->after_user = e->message.role == ROLE_USER;
-    return give(r, &e->message, err);
+    return add_pending(r, &e->message, err);
 }
 
 int script_write(struct exporting *x, struct err *err)
@@ -332,8 +333,8 @@ int script_write(struct exporting *x, struct err *err)
         const struct saved_entry *e = &x->saved->list[i];
         status = e->kind == SAVED_MESSAGE ? write_message(&r, &i, err) : write_change(&r, e, err);
     }
-    if (status == 0) status = write_given(&r, err);
-    cJSON_Delete(r.given);
+    if (status == 0) status = write_pending(&r, err);
+    cJSON_Delete(r.pending);
     settings_free(r.session);
     settings_free(r.written);
     return status;
