@@ -107,7 +107,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     struct side *other = &s->comparing->side[0];
     struct compared_answer *a = add_answer(s);
     s->open = a->answered = true;
-    a->message = p->c->message_count - p->opening; // eval.first may be set on one side only
+    a->message = p->c->message_count - p->first_messages; // eval.first may be set on one side only
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;

@@ -188,10 +188,10 @@ struct message *evaluate_set_messages(struct evaluating *v, const struct dialogu
                                       size_t question)
 {
     conversation_drop(&v->c, v->c.message_count);
-    const size_t opened = evaluate_opened_at(v, d);
+    const size_t first = evaluate_first_at(v, d);
     for (size_t i = 0; i <= question; i++)
-        if (i == opened)
-            evaluate_put_opened(v, &d->messages[i]);
+        if (i == first)
+            evaluate_put_first(v, &d->messages[i]);
         else
             conversation_append(&v->c, &d->messages[i], 1);
     return &v->c.messages[v->c.message_count - 1];
@@ -241,7 +241,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     } else if (status == 0) { // a single question
         sinks_add(&sinks, (struct sink){ capture, &answer });
         evaluate_set_messages(v, &s->dialogue, q->message);
-        v->passes.opening = v->c.message_count - (q->message + 1);
+        v->passes.first_messages = v->c.message_count - (q->message + 1);
         status =
             answer_run(&v->c, v->settings, &hooks, v->r->cancel, &options, &sinks, &answered, &err);
         if (status == 0 && v->r->answered && answer.text)

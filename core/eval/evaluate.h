@@ -72,7 +72,7 @@ struct evaluate_passes {
     const struct hooks *hooks; // methods, then those of the request
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
-    size_t opening;         // messages of c that are eval.first and its answer
+    size_t first_messages;  // messages of c that are eval.first and its answer
     bool cancelled;         // the last pass was cancelled
 };
 
@@ -158,7 +158,8 @@ int evaluate_close(struct evaluating *v, struct err *err);
 // Called every few samples with the number read so far; false stops.
 typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
 // Finds each question's answer in *g (core/eval/answer_file.h), before a run with
-// r->answer_file = g. -1 if a sample's metric scores no answers, or when stopped. `reading` may be NULL.
+// r->answer_file = g. -1 if a sample's metric scores no answers, or when stopped. `reading` may be
+// NULL.
 int evaluate_match_answers(const struct evaluate_request *r, struct answer_file *g,
                            evaluate_reading *reading, void *self, struct err *err);
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.

@@ -90,7 +90,7 @@ static bool prepare(struct evaluating *v, const struct sample *s, size_t message
 {
     struct conversation *c = &v->c;
     struct err err;
-    if (evaluate_opened_at(v, &s->dialogue) < s->dialogue.count) return false;
+    if (evaluate_first_at(v, &s->dialogue) < s->dialogue.count) return false;
     evaluate_limit_answers(v, s);
     evaluate_set_messages(v, &s->dialogue, message);
     *a = (struct batch_answer){ .max_tokens = settings_integer(v->settings, "sample.max_tokens") };

@@ -34,7 +34,7 @@ static bool shows(const struct message *m)
     return false;
 }
 
-size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d)
+size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d)
 {
     size_t i = 0;
     if (!evaluate_has_first(v->settings)) return d->count;
@@ -95,8 +95,8 @@ static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err)
 {
-    struct evaluate_opening *o = &v->opening;
-    const size_t at = evaluate_opened_at(v, d);
+    struct first_answer *o = &v->first;
+    const size_t at = evaluate_first_at(v, d);
     bool cancelled = false;
     if (at == d->count) return 0;
     char *context = context_of(d, at);
@@ -122,10 +122,10 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     return 0;
 }
 
-void evaluate_put_opened(struct evaluating *v, const struct message *asked)
+void evaluate_put_first(struct evaluating *v, const struct message *asked)
 {
     put_question(v, asked);
-    message_copy(conversation_add(&v->c, ROLE_ASSISTANT), &v->opening.answer);
+    message_copy(conversation_add(&v->c, ROLE_ASSISTANT), &v->first.answer);
     struct message *m = conversation_add(&v->c, ROLE_USER);
     m->from_data = asked->from_data;
     for (size_t i = 0; i < asked->content_count; i++)
@@ -134,9 +134,9 @@ void evaluate_put_opened(struct evaluating *v, const struct message *asked)
 
 void evaluate_first_release(struct evaluating *v)
 {
-    struct evaluate_opening *o = &v->opening;
+    struct first_answer *o = &v->first;
     if (o->context) message_release(&o->answer);
     shown_clear(&o->shown);
     free(o->context);
-    *o = (struct evaluate_opening){ 0 };
+    *o = (struct first_answer){ 0 };
 }

@@ -32,7 +32,7 @@ struct ready_answer {
 };
 
 // The answer to eval.first, for all samples with the same pictures and the same context.
-struct evaluate_opening {
+struct first_answer {
     char *context; // NULL: no answer yet
     struct shown shown;
     struct message answer;
@@ -47,7 +47,7 @@ struct evaluating {
     struct conversation c;
     struct evaluate_passes passes;
     struct shown shown; // pictures of c
-    struct evaluate_opening opening;
+    struct first_answer first;
     struct ahead *ahead;                     // NULL: pictures are decoded when they are shown
     struct ahead_sample next[EVALUATE_NEXT]; // [next_count] samples that follow, read for a batch
     int next_count;
@@ -131,10 +131,10 @@ bool evaluate_has_first(const struct settings *s);
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
 // The index of the message that it precedes: d's first question, if that shows pictures; else
 // d->count.
-size_t evaluate_opened_at(const struct evaluating *v, const struct dialogue *d);
+size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d);
 // Appends it, with the pictures of `asked`, and its answer to the conversation; then the text of
 // `asked`.
-void evaluate_put_opened(struct evaluating *v, const struct message *asked);
+void evaluate_put_first(struct evaluating *v, const struct message *asked);
 void evaluate_first_release(struct evaluating *v);
 
 // evaluate_ahead.c. Starts a thread that reads the samples of v; NULL if that fails.
