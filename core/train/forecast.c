@@ -79,20 +79,20 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
     struct sft_losses *losses = xcalloc((size_t)load->count + 1, sizeof *losses);
     f->samples = load->count;
     f->rows = 0;
-    set.feed = (struct feed){ .data = &set.data,
-                              .model = d->job.model,
-                              .settings = d->job.settings,
-                              .backend = d->job.backend,
-                              .frozen = d->t.train.feed.frozen };
+    set.loader = (struct loader){ .data = &set.data,
+                                  .model = d->job.model,
+                                  .settings = d->job.settings,
+                                  .backend = d->job.backend,
+                                  .frozen = d->t.train.loader.frozen };
     d->t.graph.tape = &d->t.tape;
     const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, losses, &f->rows, err);
     d->t.graph.tape = NULL;
     free(losses);
     // Assumes that all pictures have the mean size.
-    if (set.feed.known_count)
-        d->t.train.feed.most =
-            set.feed.used / set.feed.known_count * load->real->train.picture_files;
-    feed_release(&set.feed);
+    if (set.loader.known_count)
+        d->t.train.loader.most =
+            set.loader.used / set.loader.known_count * load->real->train.picture_files;
+    loader_release(&set.loader);
     return status;
 }
 
@@ -115,7 +115,7 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows,
     if (m->family->positions) m->family->positions(m, picture, &l->sequence);
 }
 
-// A grey picture, or if encoder and projector are frozen its visual tokens, as in the feed.
+// A grey picture, or if encoder and projector are frozen its visual tokens, as in the loader.
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
@@ -124,9 +124,9 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     p->image = (struct image){ .width = width, .height = height, .channels = 3 };
     p->image.pixels = xcalloc((size_t)(width * height), 3);
     model_size_picture(m, p, width, height, 1, preprocess_limit(d->job.settings));
-    if (!d->t.train.feed.frozen) return 0;
-    struct feed feed = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
-    return feed_encode(&feed, &d->t.graph, p, err);
+    if (!d->t.train.loader.frozen) return 0;
+    struct loader loader = { .model = m, .settings = d->job.settings, .backend = d->job.backend };
+    return loader_encode(&loader, &d->t.graph, p, err);
 }
 
 // Samples that a rank computes together, all with the same number of rows.
@@ -163,7 +163,7 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     free(items);
     free(losses);
     labels_release(&labels);
-    feed_picture_release(d->job.backend, &picture);
+    loader_picture_release(d->job.backend, &picture);
     return status;
 }
 
@@ -217,15 +217,15 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     // Memory already in use, not counted by any part.
     const struct sft *real = load->real;
     const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
-                                                          real->train.feed.used +
-                                                          real->held.feed.used
+                                                          real->train.loader.used +
+                                                          real->held.loader.used
                                                     : 0;
     f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
     if (!real) return 0;
     // At least the pictures that the check has decoded, at most as many as the cache holds.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
-    const uint64_t have = real->train.feed.used + real->held.feed.used;
-    if (*pictures > FEED_CAPACITY) *pictures = FEED_CAPACITY;
+    const uint64_t have = real->train.loader.used + real->held.loader.used;
+    if (*pictures > LOADER_CAPACITY) *pictures = LOADER_CAPACITY;
     if (*pictures < have) *pictures = have;
     return 0;
 }

@@ -33,7 +33,7 @@ static bool report(void *self, int64_t done, int64_t count)
 static void take_picture(void *self, const char *path, size_t shown, struct image *image)
 {
     struct checked *c = self;
-    feed_keep(&c->set->feed, path, shown, image);
+    loader_keep(&c->set->loader, path, shown, image);
 }
 
 // The kinds of train.filter: the caller frees the list, and *words, which holds the texts.
@@ -127,7 +127,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     };
     char *words;
     if (dataset_open(&set->data, path, images, err) < 0) return -1;
-    set->feed = (struct feed){
+    set->loader = (struct loader){
         .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
     };
     const char **kinds = read_filter(j->settings, &words, &o.kind_count);
@@ -344,7 +344,7 @@ int sft_data_open(struct sft *t, struct err *err)
 
 static void close_set(struct sft_set *set)
 {
-    if (set->feed.backend) feed_release(&set->feed);
+    if (set->loader.backend) loader_release(&set->loader);
     if (set->data.path) dataset_close(&set->data);
     free(set->item);
     free(set->length);

@@ -38,7 +38,7 @@ static int open_params(struct sft *t, struct err *err)
         const struct weight *w = t->params.list[i].weight;
         frozen &= !w || (w->part != PART_VISION && w->part != PART_PROJECTOR);
     }
-    t->train.feed.frozen = t->held.feed.frozen = frozen;
+    t->train.loader.frozen = t->held.loader.frozen = frozen;
     return 0;
 }
 
@@ -138,5 +138,6 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     parts->of[MEMORY_OPTIMIZER] = moments;
     parts->of[MEMORY_ACTIVATIONS] = held;
     parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();
-    if (t->train.feed.most) parts->of[MEMORY_PICTURES] = t->train.feed.most + t->held.feed.most;
+    if (t->train.loader.most)
+        parts->of[MEMORY_PICTURES] = t->train.loader.most + t->held.loader.most;
 }

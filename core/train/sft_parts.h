@@ -20,9 +20,9 @@
 #include "core/jobs/job.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
-#include "core/train/feed.h"
 #include "core/train/forecast.h"
 #include "core/train/lanes.h"
+#include "core/train/loader.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "core/train/save.h"
@@ -31,7 +31,7 @@
 // Samples of one data file.
 struct sft_set {
     struct dataset data;
-    struct feed feed;
+    struct loader loader;
     int64_t *item;   // [count] indices in data
     int32_t *length; // [count] rows
     int64_t *group;  // [count] group number: samples that share pictures have the same one

@@ -16,7 +16,7 @@ enum { PASS_SAMPLES = 64 };
 
 // The samples of a pass: a part of a micro-batch, or several micro-batches.
 struct sft_pass {
-    struct feed_item items[PASS_SAMPLES];
+    struct loader_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];
     double losses[PASS_SAMPLES];
     struct graph_kl kl[PASS_SAMPLES];
@@ -46,8 +46,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
         p->rows = 0;
         for (; i < count && sft_pass_takes(t, (int64_t)p->count, p->rows); i++, p->count++) {
             const size_t k = p->count;
-            struct feed_item *item = &p->items[k];
-            status = feed_read(&set->feed, g, which[i], item, err);
+            struct loader_item *item = &p->items[k];
+            status = loader_read(&set->loader, g, which[i], item, err);
             if (status < 0) break;
             p->kl[k] = (struct graph_kl){ 0 };
             p->list[k] = (struct loss_item){ .pictures = item->pictures,
@@ -66,7 +66,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             if (status < 0) err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
         }
         for (size_t k = 0; k < p->count; k++) {
-            feed_item_release(&set->feed, &p->items[k]);
+            loader_item_release(&set->loader, &p->items[k]);
             if (status == 0) *losses++ = (struct sft_losses){ p->losses[k], p->kl[k] };
         }
         if (rows) *rows += p->rows;

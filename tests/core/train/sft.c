@@ -11,7 +11,7 @@
 #include "core/data/order.h"
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
-#include "core/train/feed.h"
+#include "core/train/loader.h"
 #include "core/train/optimizer.h"
 #include "core/train/out.h"
 #include "tests/device.h"
@@ -149,21 +149,21 @@ static void compare_lora(const struct golden *g, const struct params *p, const c
 }
 
 // Mean loss of both samples and its gradients.
-static float lora_loss(struct graph *g, struct params *p, struct feed *f)
+static float lora_loss(struct graph *g, struct params *p, struct loader *f)
 {
     struct err err;
-    struct feed_item items[2];
+    struct loader_item items[2];
     struct loss_item list[2];
     double losses[2];
     for (int i = 0; i < 2; i++) {
-        if (feed_read(f, g, i, &items[i], &err) < 0) fail_msg("%s", err.text);
+        if (loader_read(f, g, i, &items[i], &err) < 0) fail_msg("%s", err.text);
         list[i] = (struct loss_item){ .pictures = items[i].pictures,
                                       .picture_count = items[i].picture_count,
                                       .labels = &items[i].labels };
     }
     assert_int_equal(params_clear(p, &err), 0);
     if (loss_batch(g, p->model, list, 2, 0.5, losses) < 0) fail_msg("%s", g->err.text);
-    for (int i = 0; i < 2; i++) feed_item_release(f, &items[i]);
+    for (int i = 0; i < 2; i++) loader_item_release(f, &items[i]);
     return (float)(0.5 * losses[0] + 0.5 * losses[1]);
 }
 
@@ -196,21 +196,21 @@ static void test_golden_lora(void **state)
     struct arena arena = { .backend = test_device() };
     struct tape tape = { .backend = test_device(), .recompute = true };
     struct graph g = { .backend = test_device(), .arena = &arena, .tape = &tape, .settings = s };
-    struct feed feed = {
+    struct loader loader = {
         .data = &data, .model = m, .settings = s, .backend = test_device(), .frozen = true
     };
     struct optimizer o;
     struct optimizer_taken taken;
     optimizer_configure(&o, &p, s, 3);
-    float loss = lora_loss(&g, &p, &feed);
+    float loss = lora_loss(&g, &p, &loader);
     compare(&golden, "train.lora.step0.loss", &loss, 1);
     compare_lora(&golden, &p, "step0.grad", true);
     if (optimizer_step(&o, &p, &taken, &err) < 0) fail_msg("%s", err.text);
     compare_lora(&golden, &p, "step1", false);
-    loss = lora_loss(&g, &p, &feed);
+    loss = lora_loss(&g, &p, &loader);
     compare(&golden, "train.lora.step1.loss", &loss, 1);
     compare_lora(&golden, &p, "step1.grad", true);
-    feed_release(&feed);
+    loader_release(&loader);
     tape_release(&tape);
     arena_release(&arena);
     params_release(&p);

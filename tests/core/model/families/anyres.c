@@ -3,7 +3,7 @@
 // configs. tests/core/model/families/goldens.c tests the pass itself.
 #include "core/model/families/family.h"
 #include "core/picture/tile_grid.h"
-#include "core/train/feed.h"
+#include "core/train/loader.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/scratch.h"
 
@@ -259,7 +259,7 @@ static void a_second_picture_changes_the_first(void **state)
 }
 
 // In training, a file that some samples show alone and others among several has two encodings.
-static void a_feed_tells_samples_of_several_pictures(void **state)
+static void a_loader_tells_samples_of_several_pictures(void **state)
 {
     static const char lines[] =
         "{\"images\": [\"scene.png\"], \"messages\": [{\"role\": \"user\", \"content\": "
@@ -277,13 +277,13 @@ static void a_feed_tells_samples_of_several_pictures(void **state)
     struct model *m = load(ONEVISION);
     scratch_text(folder, "data.jsonl", lines);
     must(dataset_open(&data, path, "tests/goldens/pictures", &err), &err);
-    struct feed feed = {
+    struct loader loader = {
         .data = &data, .model = m, .settings = s, .backend = test_device(), .frozen = true
     };
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < 2; i++) {
-            struct feed_item item;
-            must(feed_read(&feed, &g, i, &item, &err), &err);
+            struct loader_item item;
+            must(loader_read(&loader, &g, i, &item, &err), &err);
             assert_int_equal(item.picture_count, i + 1);
             for (size_t k = 0; k < item.picture_count; k++) {
                 assert_int_equal(item.pictures[k].tokens, i ? 10 : 37);
@@ -294,10 +294,10 @@ static void a_feed_tells_samples_of_several_pictures(void **state)
             for (int64_t row = 0; row < item.labels.sequence.n; row++)
                 newlines += item.labels.sequence.newline[row];
             assert_int_equal(newlines, i ? 2 : 4);
-            feed_item_release(&feed, &item);
+            loader_item_release(&loader, &item);
         }
-    assert_int_equal(feed.known_count, 3);
-    feed_release(&feed);
+    assert_int_equal(loader.known_count, 3);
+    loader_release(&loader);
     dataset_close(&data);
     arena_release(&arena);
     settings_free(s);
@@ -343,7 +343,7 @@ int main(void)
         cmocka_unit_test(areas_are_those_of_the_picture),
         cmocka_unit_test(large_maps_shrink_as_in_the_reference),
         cmocka_unit_test(a_second_picture_changes_the_first),
-        cmocka_unit_test(a_feed_tells_samples_of_several_pictures),
+        cmocka_unit_test(a_loader_tells_samples_of_several_pictures),
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-// core/train/feed.c -- reads a sample, and decodes its pictures or takes them from the cache.
-#include "core/train/feed.h"
+// core/train/loader.c -- reads a sample, and decodes its pictures or takes them from the cache.
+#include "core/train/loader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 
 // The cache key of a picture file. Some families encode a picture differently in a sample with
 // several.
-static char *key_of(const struct feed *f, const char *path, size_t shown)
+static char *key_of(const struct loader *f, const char *path, size_t shown)
 {
     const bool several = shown > 1 && f->model->family->several_differ;
     return xasprintf("%s%s", several ? "several " : "", path);
 }
 
-static void set_tokens(const struct feed *f, struct picture *p, size_t shown)
+static void set_tokens(const struct loader *f, struct picture *p, size_t shown)
 {
     model_size_picture(f->model, p, p->image.width, p->image.height, shown,
                        preprocess_limit(f->settings));
@@ -33,7 +33,7 @@ static int in_picture(const char *path, struct err *err)
     return -1;
 }
 
-static int decode(struct feed *f, const char *path, size_t shown, struct picture *p,
+static int decode(struct loader *f, const char *path, size_t shown, struct picture *p,
                   struct err *err)
 {
     size_t size;
@@ -48,7 +48,7 @@ static int decode(struct feed *f, const char *path, size_t shown, struct picture
     return status;
 }
 
-int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct err *err)
+int loader_encode(const struct loader *f, struct graph *g, struct picture *p, struct err *err)
 {
     struct graph plain = *g; // the same arena and listeners, without a tape
     plain.tape = NULL;
@@ -70,7 +70,7 @@ int feed_encode(const struct feed *f, struct graph *g, struct picture *p, struct
     return status;
 }
 
-void feed_picture_release(const struct backend *b, struct picture *p)
+void loader_picture_release(const struct backend *b, struct picture *p)
 {
     image_release(&p->image);
     visual_free(b, p->visual);
@@ -86,19 +86,19 @@ static uint64_t bytes_of(const struct picture *p)
     return bytes + (p->visual ? tensor_bytes(p->visual) : 0);
 }
 
-static uint64_t capacity(const struct feed *f)
+static uint64_t capacity(const struct loader *f)
 {
-    return f->capacity ? f->capacity : FEED_CAPACITY;
+    return f->capacity ? f->capacity : LOADER_CAPACITY;
 }
 
-static void note(struct feed *f, uint64_t used)
+static void note(struct loader *f, uint64_t used)
 {
     f->used = used;
     if (used > f->most) f->most = used;
 }
 
 // Caches the picture, unless the cache is full; *ours: not cached, owned by the caller.
-static void keep(struct feed *f, const char *key, const struct picture *p, bool *ours)
+static void keep(struct loader *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);
     *ours = f->used + bytes > capacity(f);
@@ -110,7 +110,7 @@ static void keep(struct feed *f, const char *key, const struct picture *p, bool 
     note(f, f->used + bytes);
 }
 
-void feed_keep(struct feed *f, const char *path, size_t shown, struct image *image)
+void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image)
 {
     struct picture p = { .image = *image };
     char *key = key_of(f, path, shown);
@@ -126,11 +126,11 @@ void feed_keep(struct feed *f, const char *path, size_t shown, struct image *ima
 
 // Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
 // the tokens.
-static int encode_cached(struct feed *f, struct graph *g, size_t i, struct picture *p, bool *ours,
+static int encode_cached(struct loader *f, struct graph *g, size_t i, struct picture *p, bool *ours,
                          struct err *err)
 {
     const uint64_t before = bytes_of(p);
-    const int status = feed_encode(f, g, p, err);
+    const int status = loader_encode(f, g, p, err);
     p->image = (struct image){ 0 };
     *ours = true;
     if (status < 0) return -1;
@@ -143,7 +143,7 @@ static int encode_cached(struct feed *f, struct graph *g, size_t i, struct pictu
     return 0;
 }
 
-static int read_picture(struct feed *f, struct graph *g, const char *path, size_t shown,
+static int read_picture(struct loader *f, struct graph *g, const char *path, size_t shown,
                         struct picture *p, bool *ours, struct err *err)
 {
     char *key = key_of(f, path, shown);
@@ -153,7 +153,7 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, size_
     if (*ours) {
         status = decode(f, path, shown, p, err);
         if (status == 0 && f->frozen) {
-            status = feed_encode(f, g, p, err) < 0 ? in_picture(path, err) : 0;
+            status = loader_encode(f, g, p, err) < 0 ? in_picture(path, err) : 0;
             if (status == 0) image_release(&p->image);
         }
         if (status == 0) keep(f, key, p, ours);
@@ -168,8 +168,8 @@ static int read_picture(struct feed *f, struct graph *g, const char *path, size_
 
 // --- samples -------------------------------------------------------------------------------------
 
-static int read_item(struct feed *f, struct graph *g, const struct sample *s,
-                     struct feed_item *item, struct err *err)
+static int read_item(struct loader *f, struct graph *g, const struct sample *s,
+                     struct loader_item *item, struct err *err)
 {
     const struct dialogue *d = &s->dialogue;
     item->pictures = xcalloc(d->path_count + 1, sizeof *item->pictures);
@@ -185,35 +185,35 @@ static int read_item(struct feed *f, struct graph *g, const struct sample *s,
     return status;
 }
 
-int feed_read(struct feed *f, struct graph *g, int64_t index, struct feed_item *item,
-              struct err *err)
+int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
+                struct err *err)
 {
     struct sample s;
-    *item = (struct feed_item){ 0 };
+    *item = (struct loader_item){ 0 };
     int status = dataset_read(f->data, index, &s, err);
     if (status == 0) status = read_item(f, g, &s, item, err);
     if (status < 0) err_in(err, "sample %s", s.id ? s.id : "without id");
     if (status < 0 && !s.id) err_in(err, "'%s', line %lld", f->data->path, (long long)s.line);
     sample_release(&s);
-    if (status < 0) feed_item_release(f, item);
+    if (status < 0) loader_item_release(f, item);
     return status;
 }
 
-void feed_item_release(struct feed *f, struct feed_item *item)
+void loader_item_release(struct loader *f, struct loader_item *item)
 {
     for (size_t i = 0; i < item->picture_count; i++)
-        if (item->ours[i]) feed_picture_release(f->backend, &item->pictures[i]);
+        if (item->ours[i]) loader_picture_release(f->backend, &item->pictures[i]);
     free(item->pictures);
     free(item->ours);
     labels_release(&item->labels);
-    *item = (struct feed_item){ 0 };
+    *item = (struct loader_item){ 0 };
 }
 
-void feed_release(struct feed *f)
+void loader_release(struct loader *f)
 {
     for (size_t i = 0; i < f->known_count; i++) {
         struct picture p = f->known[i];
-        feed_picture_release(f->backend, &p);
+        loader_picture_release(f->backend, &p);
     }
     free(f->known);
     image_decoder_free(f->decoder);
