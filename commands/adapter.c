@@ -11,13 +11,13 @@
 #include "core/files/checkpoint.h"
 #include "core/jobs/identity.h"
 #include "core/new/new_model.h"
-#include "core/train/out.h"
 #include "core/train/roles.h"
+#include "core/train/run_folder.h"
 
 // Reads the methods' roles in the adapter's training from its record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
 {
-    cJSON *record = out_read(a->folder, NULL);
+    cJSON *record = run_folder_read(a->folder, NULL);
     roles_get(role, record);
     cJSON_Delete(record);
 }
@@ -44,7 +44,7 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
 // Warns if training.json records another base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
-    cJSON *record = out_read(a->folder, NULL);
+    cJSON *record = run_folder_read(a->folder, NULL);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
     struct checkpoint *c = engine_checkpoint(shell->engine);
     struct err err;

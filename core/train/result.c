@@ -2,7 +2,7 @@
 //
 // Both are written to a temporary folder that becomes OUT/result.part when complete; then its files
 // move to OUT. A run that is interrupted in between writes them again: its record
-// (core/train/out.h) says "done" only afterwards.
+// (core/train/run_folder.h) says "done" only afterwards.
 #include "core/train/result.h"
 
 #include <dirent.h>

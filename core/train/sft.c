@@ -171,7 +171,7 @@ static int record(struct sft *t, const char *what, struct err *err)
             }
         }
     }
-    int status = out_record(&t->out, r, err);
+    int status = run_folder_record(&t->out, r, err);
     cJSON_Delete(r);
     return status;
 }
@@ -465,7 +465,7 @@ static int finish(struct sft *t, struct err *err)
 // A finished run is never changed: other settings or data are an error.
 static int check_finished(struct sft *t, struct err *err)
 {
-    cJSON *record = out_read(t->out.path, err);
+    cJSON *record = run_folder_read(t->out.path, err);
     int status = record ? sft_identify(t, NULL, err) : -1;
     if (status == 0) {
         const struct identity was = identity_of(record), is = sft_identity(t);
@@ -501,7 +501,8 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     if (sft_options_read(&t.options, j->argc, j->argv, err) < 0) return -1;
     // Only rank 0 opens the folder; the others learn whether the run is finished.
     if (!writes(&t)) t.out.path = xstrdup(t.options.out);
-    if (writes(&t) && out_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
+    if (writes(&t) &&
+        run_folder_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
         return -1;
     ranks_share(j->ranks, &t.out.done, sizeof t.out.done, 0);
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
@@ -512,7 +513,7 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     }
     sft_release(&t);
     sft_data_close(&t);
-    out_close(&t.out);
+    run_folder_close(&t.out);
     return status;
 }
 
@@ -526,7 +527,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                  struct err *err)
 {
     struct sft_options o;
-    if (sft_options_read(&o, argc, argv, err) < 0 || out_check(o.out, o.resume, err) < 0) return -1;
+    if (sft_options_read(&o, argc, argv, err) < 0 || run_folder_check(o.out, o.resume, err) < 0)
+        return -1;
     if (dataset_check(o.data, err) < 0 || sft_held_check(settings, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }

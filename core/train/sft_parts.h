@@ -24,7 +24,7 @@
 #include "core/train/lanes.h"
 #include "core/train/loader.h"
 #include "core/train/optimizer.h"
-#include "core/train/out.h"
+#include "core/train/run_folder.h"
 #include "core/train/save.h"
 #include "core/train/sft_options.h"
 
@@ -100,7 +100,7 @@ struct sft {
     const struct backend *where; // the run's device, also of a forecast
     struct sft_options options;
     struct sft_series *series; // NULL: a single run
-    struct out out;
+    struct run_folder out;
     struct sft_set train, held; // held.count 0: no validation
     bool validation_file;       // held.data is a separate file
     bool headers;               // the check does not decode pictures: for forecasts

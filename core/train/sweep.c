@@ -24,8 +24,8 @@
 #include "core/ranks/ranks.h"
 #include "core/settings/changes.h"
 #include "core/settings/settings.h"
-#include "core/train/out.h"
 #include "core/train/params.h"
+#include "core/train/run_folder.h"
 #include "core/train/sft_parts.h"
 
 // The learning rates searched in the paper on LayerNorm tuning.
@@ -208,7 +208,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                           .training = true };
     struct sweep s = { .grid.reserved = record_name };
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
-    int status = out_check(s.out, s.resume, err);
+    int status = run_folder_check(s.out, s.resume, err);
     if (status == 0) status = grid_set_check(&s.set, err);
     if (status == 0)
         status = group_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
@@ -293,7 +293,7 @@ static double number(const cJSON *record, const char *key)
 // Reads the record of a finished run. The next runs must find the same pictures.
 static void read_run(struct sweep *s, struct score *score, const char *folder)
 {
-    cJSON *record = out_read(folder, NULL);
+    cJSON *record = run_folder_read(folder, NULL);
     const cJSON *name = json_get(record, "validation_metric");
     const struct metric *m = cJSON_IsString(name) ? metric_find(name->valuestring) : NULL;
     const double step = number(record, "best_step");
@@ -320,7 +320,7 @@ static char *score_text(const struct score *s, const char *why)
 }
 
 // Writes the record of the sweep; `best` NULL: it is unfinished.
-static int record(const struct sweep *s, const struct out *out, const struct value *best,
+static int record(const struct sweep *s, const struct run_folder *out, const struct value *best,
                   struct err *err)
 {
     cJSON *r = cJSON_CreateObject();
@@ -344,7 +344,7 @@ static int record(const struct sweep *s, const struct out *out, const struct val
         if (cell->why) cJSON_AddStringToObject(one, "failed", cell->why);
         cJSON_AddItemToArray(list, one);
     }
-    const int status = out_record(out, r, err);
+    const int status = run_folder_record(out, r, err);
     cJSON_Delete(r);
     return status;
 }
@@ -427,9 +427,9 @@ static int same_text(const cJSON *record, const char *key, const char *is, struc
 }
 
 // A resumed sweep must have the same identity as when it started.
-static int check_begun(const struct sweep *s, const struct out *out, struct err *err)
+static int check_begun(const struct sweep *s, const struct run_folder *out, struct err *err)
 {
-    cJSON *record = out_read(out->path, err);
+    cJSON *record = run_folder_read(out->path, err);
     int status = record ? 0 : -1;
     if (status == 0 && !json_get(record, "sweep")) status = err_set(err, "it is not a sweep");
     if (status == 0) status = same_text(record, "sweep", s->key, err);
@@ -446,7 +446,7 @@ static int run(struct job *j, struct err *err)
 {
     struct proposal p = { .from = j->settings }; // check() has checked values with the model
     struct sweep s = { .grid = grid_of_job(j) };
-    struct out out = { .lock = -1 };
+    struct run_folder out = { .lock = -1 };
     const bool first = ranks_number(j->ranks) == 0;
     size_t best = 0;
     s.grid.self = &s;
@@ -456,7 +456,7 @@ static int run(struct job *j, struct err *err)
     int status = sft_identify(&s.asked, s.key, err);
 
     // Only rank 0 opens the folder; the others learn what it found.
-    if (status == 0 && first) status = out_open(&out, s.out, s.resume || j->resumed, err);
+    if (status == 0 && first) status = run_folder_open(&out, s.out, s.resume || j->resumed, err);
     if (status == 0 && first && out.begun) status = check_begun(&s, &out, err);
     if (status == 0) ranks_share(j->ranks, &out.done, sizeof out.done, 0);
     if (status < 0 || out.done) goto out;
@@ -483,7 +483,7 @@ static int run(struct job *j, struct err *err)
     if (status == 0) status = record(&s, &out, &s.values[best], err);
     if (status == 0) report_results(j, &s, best);
 out:
-    if (first) out_close(&out);
+    if (first) run_folder_close(&out);
     release(&s);
     return status;
 }

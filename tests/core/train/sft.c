@@ -13,7 +13,7 @@
 #include "core/graph/tape.h"
 #include "core/train/loader.h"
 #include "core/train/optimizer.h"
-#include "core/train/out.h"
+#include "core/train/run_folder.h"
 #include "tests/device.h"
 
 // --- goldens -------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ static void test_accumulate(void **state)
 static cJSON *read_record(const char *out)
 {
     struct err err;
-    cJSON *record = out_read(out, &err);
+    cJSON *record = run_folder_read(out, &err);
     if (!record) fail_msg("%s", err.text);
     return record;
 }
@@ -589,8 +589,8 @@ static pid_t hold_folder(const char *path, int ms)
     assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
     if (child == 0) {
-        struct out o;
-        const bool had = out_open(&o, path, true, NULL) == 0;
+        struct run_folder o;
+        const bool had = run_folder_open(&o, path, true, NULL) == 0;
         if (!had || write(ready[1], "", 1) != 1) _exit(1);
         usleep((useconds_t)ms * 1000);
         _exit(0);
@@ -606,14 +606,14 @@ static void test_folder_in_use(void **state)
 {
     (void)state;
     char *path = xasprintf("%s/in-use", scratch);
-    struct out o;
+    struct run_folder o;
     struct err err = { "" };
     pid_t child = hold_folder(path, 200);
-    if (out_open(&o, path, true, &err) < 0) fail_msg("%s", err.text);
-    out_close(&o);
+    if (run_folder_open(&o, path, true, &err) < 0) fail_msg("%s", err.text);
+    run_folder_close(&o);
     waitpid(child, NULL, 0);
     child = hold_folder(path, 60000);
-    assert_int_equal(out_open(&o, path, true, &err), -1);
+    assert_int_equal(run_folder_open(&o, path, true, &err), -1);
     assert_non_null(strstr(err.text, "another process is training into"));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);

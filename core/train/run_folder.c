@@ -1,5 +1,5 @@
-// core/train/out.c -- takes, locks and labels the folder of a training run.
-#include "core/train/out.h"
+// core/train/run_folder.c -- takes, locks and labels the folder of a training run.
+#include "core/train/run_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 enum { RECORD_MAX = 16 << 20 };
 static const double leave_s = 2; // for the child of a killed run to end
 
-cJSON *out_read(const char *folder, struct err *err)
+cJSON *run_folder_read(const char *folder, struct err *err)
 {
     char *path = xasprintf("%s/training.json", folder);
     cJSON *record = json_read_data(path, RECORD_MAX, err);
@@ -30,7 +30,7 @@ cJSON *out_read(const char *folder, struct err *err)
 // -1: unknown.
 static char *read_state(const char *path, int64_t *keep)
 {
-    cJSON *record = out_read(path, NULL);
+    cJSON *record = run_folder_read(path, NULL);
     const char *state;
     char *copy = NULL;
     if (record && json_text(record, "state", "", &state, NULL) == 0) copy = xstrdup(state);
@@ -60,7 +60,7 @@ static int check_above(const char *path, struct err *err)
     return status;
 }
 
-static int look(const char *path, bool resume, struct out *o, struct err *err)
+static int examine(const char *path, bool resume, struct run_folder *o, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0) {
@@ -91,15 +91,15 @@ static int look(const char *path, bool resume, struct out *o, struct err *err)
     return status;
 }
 
-int out_check(const char *path, bool resume, struct err *err)
+int run_folder_check(const char *path, bool resume, struct err *err)
 {
-    struct out o = { 0 };
-    return look(path, resume, &o, err);
+    struct run_folder o = { 0 };
+    return examine(path, resume, &o, err);
 }
 
 // The kernel releases the lock when the last process with the open folder ends: a killed run may
 // leave a picture decoder that ends a moment later.
-static int lock(const struct out *o, struct err *err)
+static int lock(const struct run_folder *o, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
     const double began = clock_seconds();
@@ -111,10 +111,10 @@ static int lock(const struct out *o, struct err *err)
     return 0;
 }
 
-int out_open(struct out *o, const char *path, bool resume, struct err *err)
+int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err)
 {
-    *o = (struct out){ .path = xstrdup(path), .lock = -1 };
-    int status = look(path, resume, o, err);
+    *o = (struct run_folder){ .path = xstrdup(path), .lock = -1 };
+    int status = examine(path, resume, o, err);
     if (status == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
         status = err_set(err, "cannot create '%s': %s", path, strerror(errno));
     if (status == 0) {
@@ -123,12 +123,12 @@ int out_open(struct out *o, const char *path, bool resume, struct err *err)
     }
     if (status == 0) status = lock(o, err);
     // The content may have changed before the lock was acquired.
-    if (status == 0) status = look(path, resume, o, err);
-    if (status < 0) out_close(o);
+    if (status == 0) status = examine(path, resume, o, err);
+    if (status < 0) run_folder_close(o);
     return status;
 }
 
-int out_record(const struct out *o, const cJSON *record, struct err *err)
+int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err)
 {
     char *path = xasprintf("%s/training.json", o->path), *unfinished = xasprintf("%s.part", path);
     char *text = cJSON_Print(record);
@@ -157,9 +157,9 @@ int out_record(const struct out *o, const cJSON *record, struct err *err)
     return status;
 }
 
-void out_close(struct out *o)
+void run_folder_close(struct run_folder *o)
 {
     if (o->path && o->lock >= 0) close(o->lock);
     free(o->path);
-    *o = (struct out){ .lock = -1 };
+    *o = (struct run_folder){ .lock = -1 };
 }

@@ -1,0 +1,32 @@
+// core/train/run_folder.h -- the output folder of a training run, and the record that identifies
+// it.
+//
+//   struct run_folder o;
+//   if (run_folder_open(&o, "runs/norms", resume, &err) < 0) ...       // o.done: already finished
+//   if (run_folder_record(&o, json, &err) < 0) ...             // training.json, "state": "running"
+//   ... the run; then run_folder_record again with "state": "done"
+//   run_folder_close(&o);
+//
+// Refuses a folder with other files, and locks it for one process at a time.
+#ifndef CORE_TRAIN_RUN_FOLDER_H
+#define CORE_TRAIN_RUN_FOLDER_H
+
+#include "core/base/json.h"
+
+struct run_folder {
+    char *path;
+    int lock;
+    bool begun;   // an earlier process started a run here
+    bool done;    // ... and finished
+    int64_t keep; // its train.keep; -1: unknown
+};
+
+// Checks only: 0 if run_folder_open would accept it. For the shell, before the job is created.
+int run_folder_check(const char *path, bool resume, struct err *err);
+int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err);
+int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err);
+// The record of a folder; NULL: none, or unreadable. The caller frees it.
+cJSON *run_folder_read(const char *folder, struct err *err);
+void run_folder_close(struct run_folder *o);
+
+#endif
