@@ -316,7 +316,7 @@ static int generate(struct answering *a)
         const int32_t id = forced ? a->options->forced[a->ids.count]
                                   : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
                                                  (size_t)a->sequence.n, (uint64_t)a->sequence.n);
-        if (!given && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
+        if (!forced && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
         }
