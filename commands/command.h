@@ -26,14 +26,21 @@ struct shell_screen {
                                                                 // unknown
 };
 
-// The key table, with the user's bindings.
+struct key_row {
+    const char *context; // "all", or a panel's name
+    const char *key;
+    const char *command; // "/line", or an action
+    const char *note;
+    // Shown on the frame of the focused panel, or (of "all") in the status line. NULL: not shown.
+    const char *hint;
+};
+
+// The key table with the user's bindings (tui/keys.h).
+struct keys;
 struct shell_keys {
-    void *self;
-    int (*bind)(void *self, const char *key, const char *command, struct err *err);
-    void (*each)(void *self,
-                 void (*add)(void *to, const char *context, const char *key, const char *command,
-                             const char *note),
-                 void *to);
+    struct keys *keys;
+    int (*bind)(struct keys *k, const char *key, const char *command, struct err *err);
+    void (*each)(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);
 };
 
 // State shared by a front end and its commands.

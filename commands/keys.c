@@ -18,7 +18,7 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
     memcpy(key, argv[0], n);
     key[n] = '\0';
     const char *command = argv[0] + n + strspn(argv[0] + n, " \t");
-    if (shell->keys->bind(shell->keys->self, key, command, err) < 0) return -1;
+    if (shell->keys->bind(shell->keys->keys, key, command, err) < 0) return -1;
     sinks_notice(shell->sinks, *command ? "%s: %s" : "%s: default restored", key, command);
     return 0;
 }
@@ -40,11 +40,9 @@ const struct command command_bind = {
     .run = bind_run,
 };
 
-static void add_key(void *self, const char *context, const char *key, const char *command,
-                    const char *note)
+static void add_key(void *self, const struct key_row *row)
 {
-    struct table_builder *t = self;
-    table_row(t, "%s|%s|%s|%s", context, key, command, note);
+    table_row(self, "%s|%s|%s|%s", row->context, row->key, row->command, row->note);
 }
 
 static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
@@ -52,7 +50,7 @@ static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
     struct table_builder t;
     if (need_keys(shell, err) < 0) return -1;
     table_begin(&t, "keys", "where|key|does|note");
-    shell->keys->each(shell->keys->self, add_key, &t);
+    shell->keys->each(shell->keys->keys, add_key, &t);
     table_emit(&t, shell->sinks);
     return 0;
 }

@@ -20,14 +20,11 @@ enum { RUN_DEPTH = 16, LINE_LIMIT = 64 << 20 };
 
 // --- logical lines -------------------------------------------------------------------------------
 
-// Removes a final backslash that is not escaped; returns whether there was one.
-static bool take_backslash(struct buf *text)
+bool line_continues(const char *line, size_t length)
 {
     size_t n = 0;
-    while (n < text->length && text->data[text->length - 1 - n] == '\\') n++;
-    if (n % 2 == 0) return false;
-    text->data[--text->length] = 0;
-    return true;
+    while (n < length && line[length - 1 - n] == '\\') n++;
+    return n % 2 == 1;
 }
 
 bool line_reader_add(struct line_reader *r, const char *line)
@@ -46,7 +43,8 @@ bool line_reader_add(struct line_reader *r, const char *line)
     if (r->triple)
         r->open = !triple_closed(r->text.data + r->triple, r->text.length - r->triple);
     else
-        r->open = r->text.data[r->first] != '#' && take_backslash(&r->text);
+        r->open = r->text.data[r->first] != '#' && line_continues(r->text.data, r->text.length);
+    if (r->open && !r->triple) r->text.data[--r->text.length] = 0; // the backslash
     return !r->open;
 }
 

@@ -21,6 +21,8 @@ struct line_reader {
     size_t first;    // offset of the first character that is not blank
 };
 
+// Does the line end in a backslash that is not escaped?
+bool line_continues(const char *line, size_t length);
 // True when text.data is a complete logical line, valid until the next call.
 bool line_reader_add(struct line_reader *r, const char *line);
 bool line_reader_open(const struct line_reader *r);

@@ -300,10 +300,12 @@ void measures_text(struct buf *b, const struct event_answer *a, bool speed)
     if (!strcmp(a->stop, "cancelled")) buf_puts(b, "; stopped");
 }
 
-char *ids_text(const struct event *e)
+char *event_line(const struct event *e)
 {
     struct buf b = { 0 };
-    for (int64_t i = 0; i < e->count; i++) buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
+    if (e->kind == EVENT_RESULT) buf_printf(&b, "%s: %s", e->key, e->value);
+    for (int64_t i = 0; e->kind == EVENT_IDS && i < e->count; i++)
+        buf_printf(&b, i ? " %d" : "%d", e->ids[i]);
     return buf_take(&b);
 }
 

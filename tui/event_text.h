@@ -36,7 +36,7 @@ void columns_free(void *copy);
 // "604 prompt tokens (576 visual), 3 new, 0.1 s; 24 tokens, 2.1 s, 11.4/s, 18 of 21 drafts
 // accepted"
 void measures_text(struct buf *b, const struct event_answer *a, bool speed);
-char *ids_text(const struct event *e); // free() it
+char *event_line(const struct event *e); // of EVENT_RESULT and EVENT_IDS; free() it
 
 // Limits progress events to five per second; the first and the last always pass.
 struct throttle {

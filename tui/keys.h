@@ -10,8 +10,7 @@
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
-#include "core/base/err.h"
-#include "core/base/mem.h"
+#include "commands/command.h"
 
 // --- bytes to keys -------------------------------------------------------------------------------
 
@@ -46,20 +45,10 @@ void key_reader_release(struct key_reader *r);
 
 // --- keys to what they do ------------------------------------------------------------------------
 
-struct key_row {
-    const char *context; // "all", or a panel's name
-    const char *key;
-    const char *command; // "/line", or an action
-    const char *note;
-    // Shown on the frame of the focused panel, or (of "all") in the status line. NULL: not shown.
-    const char *hint;
-};
-
 // The table without the keys of methods (struct keys has them); NULL past its end.
 const struct key_row *key_row(int index);
 
-struct keys; // the table and the user's bindings; thread-safe
-
+// The table and the user's bindings; thread-safe.
 struct keys *keys_new(void);
 void keys_free(struct keys *k);
 // The key's command in that context; NULL: none. free() it.
@@ -71,7 +60,7 @@ int keys_bind(struct keys *k, const char *key, const char *command, struct err *
 bool key_spell(const char *typed, char name[32]);
 // "Left Right: token  Up Down: layer": the hints of a panel's keys. free() it.
 char *keys_hints(struct keys *k, const char *context);
-// Calls each(self, context, key, command, note) for every active binding.
+// Calls each(self, row) for every active binding.
 void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);
 
 #endif

@@ -309,7 +309,7 @@ static void choose(struct view *v, const struct shell *shell)
         const struct command *command = command_find(value + 1);
         const bool complete = command && command->min == 0 && command->max == 0;
         if (complete) {
-            view_run(v, "%s", value);
+            view_run(v, false, "%s", value);
         } else {
             free(v->insert);
             v->insert = xasprintf("%s%s", value, strchr(value, ' ') ? "" : " ");

@@ -76,32 +76,6 @@ static int run_subcommand(const struct options *o, int argc, char **argv)
 
 // --- putting the parts together ------------------------------------------------------------------
 
-static int bind_key(void *self, const char *key, const char *command, struct err *err)
-{
-    return keys_bind(self, key, command, err);
-}
-
-struct key_list {
-    void (*add)(void *to, const char *context, const char *key, const char *command,
-                const char *note);
-    void *to;
-};
-
-static void add_key(void *self, const struct key_row *row)
-{
-    const struct key_list *list = self;
-    list->add(list->to, row->context, row->key, row->command, row->note);
-}
-
-static void each_key(void *self,
-                     void (*add)(void *to, const char *context, const char *key,
-                                 const char *command, const char *note),
-                     void *to)
-{
-    struct key_list list = { add, to };
-    keys_each(self, add_key, &list);
-}
-
 // Reserves standard output for JSON: a library's output goes to standard error.
 static FILE *take_stdout(void)
 {
@@ -138,7 +112,7 @@ static void start(struct program *p, const struct backend *backend)
     if (!o->front && !steps && terminal_possible()) p->front = FRONT_SCREEN;
     p->interactive = !steps && p->front != FRONT_JSON && isatty(STDIN_FILENO);
     p->keys = keys_new();
-    p->shell_keys = (struct shell_keys){ .self = p->keys, .bind = bind_key, .each = each_key };
+    p->shell_keys = (struct shell_keys){ p->keys, keys_bind, keys_each };
     p->shell = (struct shell){
         .engine = engine_new(backend, &p->sinks),
         .sinks = &p->sinks,

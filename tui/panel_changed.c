@@ -109,8 +109,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 static void ask(struct view *v, int64_t number, int which)
 {
     v->changed.asked = which;
-    view_run_key(v, "/changed %lld%s%s", (long long)number, which ? " --" : "",
-                 which ? changed_which[which] : "");
+    view_run(v, true, "/changed %lld%s%s", (long long)number, which ? " --" : "",
+             which ? changed_which[which] : "");
 }
 
 static void go_to(struct view *v, int64_t number)

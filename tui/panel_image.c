@@ -250,9 +250,9 @@ static void step_live(struct view *v, const struct map *now, enum axis axis, int
     const long from = strtol(set, &end, 10);
     const int64_t next = (*set && !*end ? from : coordinate(now, axis)) + direction;
     if (axis == AXIS_HEAD && next >= most)
-        view_run_key(v, "/set %s mean", key);
+        view_run(v, true, "/set %s mean", key);
     else if (next >= 0 && next < most)
-        view_run_key(v, "/set %s %d", key, (int)next);
+        view_run(v, true, "/set %s %d", key, (int)next);
 }
 
 static void hint_no_map(struct view *v)

@@ -110,9 +110,9 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "down"))
         j->selected += j->selected + 1 < j->news->count;
     else if (!strcmp(action, "show"))
-        view_run(v, "/job %" PRId64, row->id);
+        view_run(v, false, "/job %" PRId64, row->id);
     else if (text_listed(requests, action))
-        view_run_key(v, "/job %" PRId64 " %s", row->id, action);
+        view_run(v, true, "/job %" PRId64 " %s", row->id, action);
     else
         return PANEL_IGNORED;
     return PANEL_DONE;

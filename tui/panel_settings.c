@@ -197,7 +197,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "change"))
         begin_edit(v, row);
     else if (!strcmp(action, "default"))
-        view_run_key(v, "/reset %s", row->key);
+        view_run(v, true, "/reset %s", row->key);
     else
         return PANEL_IGNORED;
     return PANEL_DONE;
@@ -216,7 +216,7 @@ static void type(struct view *v, const struct key *key)
     if (enter || !strcmp(key->name, "Esc")) v->set.editing = false;
     if (!enter || !row) return;
     const char *value = v->set.edit.data;
-    view_run_key(v, "/set %s %s", row->key, *value ? value : "\"\"");
+    view_run(v, true, "/set %s %s", row->key, *value ? value : "\"\"");
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)

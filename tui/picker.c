@@ -273,7 +273,7 @@ void picker_choose(struct view *v, const char *value, const struct shell *shell)
         open_folder(v, k, value);
     } else {
         char *quoted = picker_quote(v->list.folder ? relative(value) : value);
-        view_run(v, "%s %s", k->command, quoted);
+        view_run(v, false, "%s %s", k->command, quoted);
         free(quoted);
         list_release(&v->list);
     }

@@ -19,6 +19,7 @@
 #include "core/base/text.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/ramp.h"
+#include "core/picture/resize.h"
 #include "core/template/message.h"
 #include "tui/drawing.h"
 #include "tui/event_text.h"
@@ -223,10 +224,7 @@ static void put_image(struct plain *p, const struct image *image)
     static const uint8_t white[3] = { 255, 255, 255 };
     struct drawing d = { .picture = &flat };
     if (r.columns < 1 || r.lines < 1) return;
-    flat = *image;
-    const size_t size = (size_t)(image->width * image->height) * (size_t)image->channels;
-    flat.pixels = xmalloc(size);
-    memcpy(flat.pixels, image->pixels, size);
+    if (image_crop(&flat, image, 0, 0, image->width, image->height, white, NULL) < 0) return;
     image_flatten(&flat, white);
     drawing_fit(&d, r.columns * r.cell_width, r.lines * r.cell_height, 1);
     r.columns = (d.width + r.cell_width - 1) / r.cell_width;
@@ -433,9 +431,9 @@ static void show_columns(struct plain *p, const struct event *e)
 
 // --- other events --------------------------------------------------------------------------------
 
-static void show_ids(struct plain *p, const struct event *e)
+static void show_line(struct plain *p, const struct event *e)
 {
-    char *line = ids_text(e);
+    char *line = event_line(e);
     put_line(p, &p->out, STYLE_TEXT, line);
     free(line);
 }
@@ -491,13 +489,6 @@ static void show_changed(struct plain *p, const struct event *e)
     put_line(p, &p->out, STYLE_TEXT, b.data);
     buf_release(&b);
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
-}
-
-static void show_result(struct plain *p, const struct event *e)
-{
-    char *line = xasprintf("%s: %s", e->key, e->value);
-    put_line(p, &p->out, STYLE_TEXT, line);
-    free(line);
 }
 
 // A queried value goes to the output, a change to the notices.
@@ -563,12 +554,12 @@ static void show_done(struct plain *p, const struct event *e)
 
 static void (*const show[])(struct plain *p, const struct event *e) = {
     [EVENT_TOKEN] = show_token,       [EVENT_ANSWER] = show_answer,
-    [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_ids,
+    [EVENT_TEXT] = show_text,         [EVENT_IDS] = show_line,
     [EVENT_RENDERED] = show_text,     [EVENT_TABLE] = show_table,
     [EVENT_HEATMAP] = show_heatmap,   [EVENT_PROGRESS] = show_progress,
     [EVENT_SETTING] = show_setting,   [EVENT_COLUMNS] = show_columns,
     [EVENT_NOTICE] = show_notice,     [EVENT_ERROR] = show_error,
-    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_result,
+    [EVENT_DONE] = show_done,         [EVENT_RESULT] = show_line,
     [EVENT_ATTACHED] = show_attached, [EVENT_CHANGED] = show_changed,
     [EVENT_CLEAR] = show_clear,       [EVENT_PAGE] = show_page,
 };

@@ -67,15 +67,12 @@ void preview_free(void *preview)
 static void shrink(struct image *to, const struct image *from, int side)
 {
     static const uint8_t white[3] = { 255, 255, 255 };
-    struct image flat = *from;
-    const size_t size = (size_t)(from->width * from->height) * (size_t)from->channels;
+    struct image flat = { 0 };
     const int64_t longest = from->width > from->height ? from->width : from->height;
     const double scale = longest > side ? (double)side / (double)longest : 1;
     const int64_t width = (int64_t)((double)from->width * scale);
     const int64_t height = (int64_t)((double)from->height * scale);
-    flat.pixels = malloc(size);
-    if (!flat.pixels) return;
-    memcpy(flat.pixels, from->pixels, size);
+    if (image_crop(&flat, from, 0, 0, from->width, from->height, white, NULL) < 0) return;
     image_flatten(&flat, white);
     if (image_resize(to, &flat, width > 0 ? width : 1, height > 0 ? height : 1, RESAMPLE_BOX,
                      RESIZE_PILLOW13, NULL) < 0)

@@ -4,13 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool continues(const char *line, size_t length)
-{
-    size_t n = 0;
-    while (n < length && line[length - 1 - n] == '\\') n++;
-    return n % 2 == 1;
-}
-
 // A pasted text that begins with #, // or /* is code: neither a comment nor a command.
 static bool is_code(const char *text)
 {
@@ -24,7 +17,7 @@ static bool is_split(const struct typed *t, const char *text)
     const char *first = text + strspn(text, " \t\n"), *end = strchr(text, '\n');
     if (line_reader_open(&t->reader)) return true;
     return (*first == '/' && !is_code(text)) || strncmp(first, "\"\"\"", 3) == 0 ||
-           (end && continues(text, (size_t)(end - text)));
+           (end && line_continues(text, (size_t)(end - text)));
 }
 
 void typed_submit(struct typed *t, const char *submitted)

@@ -92,31 +92,21 @@ void view_hint(struct view *v, const char *format, ...)
     v->hint = text;
 }
 
-void view_run(struct view *v, const char *format, ...)
+void view_run(struct view *v, bool key, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     free(v->run);
     v->run = format_text(format, args);
     va_end(args);
-    v->run_key = false;
-}
-
-void view_run_key(struct view *v, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    free(v->run);
-    v->run = format_text(format, args);
-    va_end(args);
-    v->run_key = true;
+    v->run_key = key;
 }
 
 void view_run_next(struct view *v, const char *key, const char *const *values)
 {
     int i = 0;
     while (values[i] && strcmp(values[i], view_setting(v, key)) != 0) i++;
-    view_run_key(v, "/set %s %s", key, values[i] && values[i + 1] ? values[i + 1] : values[0]);
+    view_run(v, true, "/set %s %s", key, values[i] && values[i + 1] ? values[i + 1] : values[0]);
 }
 
 const char *view_setting(const struct view *v, const char *key)
@@ -348,16 +338,9 @@ static void take_notice(struct view *v, const struct event *e)
     show_message(v, e->kind == EVENT_ERROR ? ENTRY_ERROR : ENTRY_NOTICE, e->text);
 }
 
-static void take_result(struct view *v, const struct event *e)
+static void take_line(struct view *v, const struct event *e)
 {
-    char *line = xasprintf("%s: %s", e->key, e->value);
-    view_add(v, ENTRY_TEXT, line);
-    free(line);
-}
-
-static void take_ids(struct view *v, const struct event *e)
-{
-    char *line = ids_text(e);
+    char *line = event_line(e);
     view_add(v, ENTRY_TEXT, line);
     free(line);
 }
@@ -472,12 +455,12 @@ static void take_done(struct view *v, const struct event *e)
 
 static void (*const takes[])(struct view *v, const struct event *e) = {
     [EVENT_TOKEN] = take_token,     [EVENT_ANSWER] = take_answer,
-    [EVENT_TEXT] = take_text,       [EVENT_IDS] = take_ids,
+    [EVENT_TEXT] = take_text,       [EVENT_IDS] = take_line,
     [EVENT_RENDERED] = take_text,   [EVENT_TABLE] = take_table,
     [EVENT_HEATMAP] = take_heatmap, [EVENT_PROGRESS] = take_progress,
     [EVENT_SETTING] = take_setting, [EVENT_NOTICE] = take_notice,
     [EVENT_ERROR] = take_notice,    [EVENT_DONE] = take_done,
-    [EVENT_RESULT] = take_result,   [EVENT_COLUMNS] = take_columns,
+    [EVENT_RESULT] = take_line,     [EVENT_COLUMNS] = take_columns,
     [EVENT_MESSAGE] = take_message, [EVENT_UNDO] = take_undo,
     [EVENT_CLEAR] = take_clear,     [EVENT_ANSWERING] = take_answering,
     [EVENT_PAGE] = take_page,

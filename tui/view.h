@@ -253,9 +253,9 @@ void view_free(struct view *v);
 bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void view_run(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same for a panel's key: messages of the line go to the status line.
-void view_run_key(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Requests a line. key: it belongs to a panel's key, and its messages go to the status line.
+void view_run(struct view *v, bool key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 // Runs "/set KEY VALUE" with the value after the current one, as a key's line.
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
