@@ -47,11 +47,11 @@ static void name_uniquely(const struct adapters *s, struct adapter *a)
     free(plain);
 }
 
-struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
+struct adapter *adapters_open(struct adapters *s, const char *name, bool reload, struct model *m,
                               struct err *err)
 {
     struct adapter *loaded = adapters_find(s, name);
-    if (loaded && !anew) return loaded;
+    if (loaded && !reload) return loaded;
     struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
     if (loaded) { // stays until a is used
@@ -117,7 +117,7 @@ static int check_adapter(struct setting_env *env, struct err *err)
     if (!env->adapters) return none || adapter_need(name, err) == 0 ? 1 : -1;
     if (!none && !env->model) return adapter_need(name, err);
     if (!none) {
-        env->adapter = adapters_open(env->adapters, name, env->anew, env->model, err);
+        env->adapter = adapters_open(env->adapters, name, env->reload, env->model, err);
         if (!env->adapter) return -1;
         settings_set(env->settings, "adapter", env->adapter->folder, NULL); // it may be a name
     }

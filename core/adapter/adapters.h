@@ -24,10 +24,10 @@ struct adapters {
 
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
-// Returns a loaded adapter, or reads it. `anew` always reads, because the folder may have changed:
-// the result takes precedence over the loaded adapter, and replaces it in adapters_use; until then
-// adapters_drop restores the loaded one. Changes nothing on failure.
-struct adapter *adapters_open(struct adapters *s, const char *name, bool anew, struct model *m,
+// Returns a loaded adapter, or reads it. `reload` always reads, because the folder may have
+// changed: the result takes precedence over the loaded adapter, and replaces it in adapters_use;
+// until then adapters_drop restores the loaded one. Changes nothing on failure.
+struct adapter *adapters_open(struct adapters *s, const char *name, bool reload, struct model *m,
                               struct err *err);
 // Applies it as adapter.scale and adapter.when say; NULL: none.
 void adapters_use(struct adapters *s, struct adapter *a, const struct settings *settings);

@@ -26,7 +26,7 @@ static int measure_adapter(struct engine *e, struct measuring m, const char *fol
     struct settings *s = engine_propose(e, &(struct change){ "adapter", folder }, 1, err);
     int status = s ? engine_lend(e, s, &m.tensors, err) : -1;
     m.settings = s;
-    m.anew = true;
+    m.reencode = true;
     if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
     engine_lend(e, NULL, NULL, NULL);
     struct adapter *a = adapters_find(&e->adapters, folder);

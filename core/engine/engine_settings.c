@@ -34,7 +34,7 @@ static bool went_stale(struct engine *e, const char *key, enum setting_stale sta
 
 // --- changing settings ---------------------------------------------------------------------------
 
-// Acts on the row's new value; returns what it makes stale.
+// Applies the row's new value; returns what becomes stale.
 static enum setting_stale apply(const struct engine *e, const struct setting *row,
                                 const struct setting_env *env, const struct settings *former)
 {
@@ -64,9 +64,9 @@ static void commit(struct engine *e, struct proposal *p)
     for (int i = 0; (row = settings_row(i)); i++) {
         const char *value = settings_text(e->settings, row->key);
         changed[i] = strcmp(value, settings_text(former, row->key)) != 0;
-        if (!changed[i] && !p->again[i]) continue;
+        if (!changed[i] && !p->reapply[i]) continue;
         const enum setting_stale stale = apply(e, row, &env, former);
-        changed[i] |= p->asked[i];
+        changed[i] |= p->named[i];
         if (changed[i])
             engine_emit(e, &(struct event){ .kind = EVENT_SETTING,
                                             .key = row->key,
@@ -81,7 +81,7 @@ static void commit(struct engine *e, struct proposal *p)
     const struct method_env methods = engine_env(e, e->settings);
     for (int i = 0; e->model && (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
-        bool any = p->other || p->all;
+        bool any = p->adapter_changes || p->all;
         struct err wrong;
         for (int k = 0; m->settings[k].key; k++) any |= changed[first + k];
         if (any && (methods_inconsistent(m, &methods, &wrong) ||
@@ -172,7 +172,7 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
                        "'%s' means no adapter (/adapter unload); a folder of that name is './%s'",
                        folder, folder);
     struct proposal p = proposal_of(e);
-    p.env.anew = p.single = true;
+    p.env.reload = p.single = true;
     return change(e, &p, &(struct change){ "adapter", folder }, 1, err);
 }
 

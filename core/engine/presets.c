@@ -95,11 +95,7 @@ const struct preset *preset_find(const char *name)
 
 void preset_values_release(struct preset_values *v)
 {
-    for (size_t i = 0; i < v->count; i++) {
-        free((char *)(uintptr_t)v->list[i].key);
-        free((char *)(uintptr_t)v->list[i].value);
-    }
-    free(v->list);
+    changes_free(v->list, v->count);
     *v = (struct preset_values){ 0 };
 }
 

@@ -8,23 +8,23 @@
 #include "core/base/mem.h"
 #include "core/methods/method.h"
 
-// Refuses the proposed values of these rows (one setting, or all of a method). If the proposal may
-// continue without them, rows that the user named keep their former values and the others are
-// reset: 0; else -1.
+// Refuses the proposed values of these rows: one setting, or all settings of a method. If the
+// proposal may continue without them, rows that the user named keep their former values and the
+// others are reset: 0; else -1.
 static int refuse(struct proposal *p, const struct setting *rows, int count, const struct err *why,
                   struct err *err)
 {
     const int first = settings_index(rows->key);
     struct buf keys = { 0 }; // named by the changes
     for (int i = 0; i < count; i++)
-        if (p->asked[first + i]) buf_printf(&keys, "%s%s", keys.length ? ", " : "", rows[i].key);
+        if (p->named[first + i]) buf_printf(&keys, "%s%s", keys.length ? ", " : "", rows[i].key);
     bool continues = keys.length ? p->restored : p->resets, other = keys.length;
     for (int i = 0; i < count; i++) {
         const char *key = rows[i].key;
         const char *value = keys.length ? settings_text(p->from, key) : rows[i].def;
         other |= strcmp(settings_text(p->env.settings, key), value) != 0;
         settings_set(p->env.settings, key, value, NULL);
-        p->asked[first + i] = false;
+        p->named[first + i] = false;
     }
     char *text = keys.length ? xasprintf("cannot restore %s: %s", keys.data, why->text)
                  : count > 1
@@ -57,29 +57,29 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
     for (size_t i = 0; i < count; i++) {
         const int index = settings_index(list[i].key);
         if (index < 0) return settings_unknown(list[i].key, err);
-        p->asked[index] = true;
+        p->named[index] = true;
         if (settings_set(p->env.settings, list[i].key, list[i].value, &why) < 0 &&
             refuse(p, settings_row(index), 1, &why, err) < 0)
             return -1;
     }
     for (int i = 0; (row = settings_row(i)); i++) {
-        if (!row->check || (!p->asked[i] && !p->loaded)) continue;
+        if (!row->check || (!p->named[i] && !p->loaded)) continue;
         int status;
         while ((status = row->check(&p->env, &why)) < 0)
             if (refuse(p, row, 1, &why, err) < 0) return -1;
-        p->again[i] = status > 0;
-        p->other |= status > 0;
+        p->reapply[i] = status > 0;
+        p->adapter_changes |= status > 0;
     }
     // After a change of the adapter, checks all methods: they may lack their parameters.
     for (int i = 0; (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
         int rows = 0;
         bool named = p->all;
-        for (; m->settings[rows].key; rows++) named |= p->asked[first + rows];
-        if (!named && !p->other) continue;
+        for (; m->settings[rows].key; rows++) named |= p->named[first + rows];
+        if (!named && !p->adapter_changes) continue;
         while (check_method(p, m, named && !p->single, &why) < 0) {
             if (refuse(p, m->settings, rows, &why, err) < 0) return -1;
-            p->other = true; // methods may need each other
+            p->adapter_changes = true; // methods may need each other
         }
     }
     return 0;
@@ -91,8 +91,8 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
     const size_t kept = adapters ? adapters->count : 0;
     p->env.settings = settings_copy(p->from);
     p->env.adapter = adapters ? adapters->active : NULL;
-    p->asked = xcalloc((size_t)settings_count(), sizeof *p->asked);
-    p->again = xcalloc((size_t)settings_count(), sizeof *p->again);
+    p->named = xcalloc((size_t)settings_count(), sizeof *p->named);
+    p->reapply = xcalloc((size_t)settings_count(), sizeof *p->reapply);
     const int status = check(p, list, count, err);
     if (status == 0) return 0;
     while (adapters && adapters->count > kept) // loaded for the refused proposal
@@ -104,11 +104,11 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
 void proposal_release(struct proposal *p)
 {
     settings_free(p->env.settings);
-    free(p->asked);
-    free(p->again);
+    free(p->named);
+    free(p->reapply);
     names_release(&p->notices);
     p->env.settings = NULL;
     p->env.adapter = NULL;
-    p->asked = p->again = NULL;
-    p->other = false;
+    p->named = p->reapply = NULL;
+    p->adapter_changes = false;
 }

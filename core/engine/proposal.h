@@ -20,21 +20,20 @@
 struct proposal {
     const struct settings *from;
     // model (NULL: none is loaded; checks that need one are skipped), backend, adapters (of the
-    // model; NULL: does not open the adapter), anew.
+    // model; NULL: does not open the adapter), reload.
     struct setting_env env;
     bool training; // methods initialise untrained parameters
     bool all;      // checks every method, not only those that the changes name
     bool loaded;   // the model is new: checks every value
     bool single;   // one of several values set one by one: consistency is not required
     bool resets;   // resets impossible values that the changes do not name, with a notice
-    bool
-        restored; // impossible values that the changes name keep their former values, with a notice
+    bool restored; // impossible values that the changes name keep the former ones, with a notice
 
     // Result, beside env.settings (NULL: refused) and env.adapter (NULL: none, or not opened).
-    bool *asked;          // [settings_count()] the changes name the row
-    bool *again;          // [settings_count()] apply the row even if its value is spelled as before
-    bool other;           // the adapter changes
-    struct names notices; // notices: what was reset and why
+    bool *named;          // [settings_count()] the changes name the row
+    bool *reapply;        // [settings_count()] apply the row even if its spelling is unchanged
+    bool adapter_changes; // methods may gain or lose their parameters
+    struct names notices; // the settings that were reset, and why
 };
 
 // -1 with a message: refused.

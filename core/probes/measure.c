@@ -150,15 +150,15 @@ static int pass_failed(struct passing *p, struct err *err)
 }
 
 // Computes the visual tokens that the rows need, in memory of the pass unless the conversation has
-// them; `anew`: all of them, because something listens in the encoder.
-static int encode_pictures(struct passing *p, bool anew)
+// them; `reencode`: all of them, because something listens in the encoder.
+static int encode_pictures(struct passing *p, bool reencode)
 {
     struct graph *g = &p->graph;
     for (int64_t row = 0; row < p->sequence.n; row++) {
         const int i = p->sequence.picture[row];
         if (i < 0 || p->visual[i]) continue;
         const struct picture *picture = &p->c->pictures[i];
-        if (picture->visual && !anew && (picture->focus || !hooks_wanted(g, SITE_FOCUS, -1))) {
+        if (picture->visual && !reencode && (picture->focus || !hooks_wanted(g, SITE_FOCUS, -1))) {
             p->visual[i] = picture->visual;
             p->focus[i] = picture->focus;
             continue;
@@ -279,7 +279,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
         hooks_add(&p.hooks, &finite);
         hooks_add(&p.hooks, &(struct hook){
                                 .wants = listener_wants, .run = listener_run, .self = &listener });
-        if (encode_pictures(&p, probe->encoder || m->anew) < 0 ||
+        if (encode_pictures(&p, probe->encoder || m->reencode) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
     }

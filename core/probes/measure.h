@@ -26,7 +26,7 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
-    bool anew; // encodes the pictures again: the conversation's come from other weights
+    bool reencode; // encodes the pictures again: the conversation\'s come from other weights
 };
 
 // Adds the results to *r, which is undefined after a failure.

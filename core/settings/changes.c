@@ -13,13 +13,18 @@ void changes_init(struct changes *q)
     pthread_mutex_init(&q->lock, NULL);
 }
 
+void changes_free(struct change *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((char *)(uintptr_t)list[i].key);
+        free((char *)(uintptr_t)list[i].value);
+    }
+    free(list);
+}
+
 void change_batch_release(struct change_batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        free((char *)(uintptr_t)batch->list[i].key);
-        free((char *)(uintptr_t)batch->list[i].value);
-    }
-    free(batch->list);
+    changes_free(batch->list, batch->count);
     *batch = (struct change_batch){ 0 };
 }
 

@@ -40,5 +40,7 @@ void changes_post(struct changes *q, const struct change *list, size_t count, in
 // Takes the oldest batch that applies at `tokens` tokens; false: none.
 bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch);
 void change_batch_release(struct change_batch *batch);
+// Frees a list that owns its strings.
+void changes_free(struct change *list, size_t count);
 
 #endif

@@ -71,7 +71,7 @@ struct setting_env {
     struct model *model;
     struct adapters *adapters; // loaded for the model
     struct adapter *adapter;   // selected by the setting `adapter`, once checked
-    bool anew;                 // reads that adapter's folder even if it is loaded
+    bool reload;               // reads that adapter's folder even if it is loaded
     struct conversation *conversation, *stashed;
     struct sinks *sinks;
 };
@@ -86,15 +86,15 @@ struct setting {
     enum setting_stale stale;
     enum setting_use use;
     const char *help; // one sentence
-    const char *also; // other words that people look for, separated by blanks; NULL: none
+    const char *also; // other search words, separated by spaces; NULL: none
 
-    // Consequences of a value of the right type; NULL: none. Is the value possible in this state?
-    // -1 says why not; 1: it is, and applies even if it is spelled as before.
+    // Checks a value of the right type in this state. -1 with a message; 1: valid, and applied even
+    // if its spelling is unchanged. NULL: always valid.
     int (*check)(struct setting_env *env, struct err *err);
-    // Acts on the new value; returns what that makes stale (NULL: `stale`).
+    // Applies the new value; returns what becomes stale. NULL: no action, and `stale` does.
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
-    // Returns what the value (`auto`) means here, for comparing and recording; the caller frees it.
-    // `model` may be NULL. NULL: not recorded as a setting.
+    // Resolves the value (`auto`) for comparing and recording; the caller frees the result. `model`
+    // may be NULL. NULL: not recorded as a setting.
     char *(*effective)(const struct model *model, const struct backend *backend,
                        const struct settings *s);
     // Returns the value that a script sets to replay `value` of a session, where compute.matmul
@@ -119,13 +119,13 @@ const char *settings_nearest(const char *key);
 // Returns the canonical spelling of a typed value, which the caller frees; NULL with a message that
 // says what is allowed.
 char *setting_spell(const struct setting *row, const char *value, struct err *err);
-// The row's effective value in `s`, or NULL (`effective`); the caller frees it.
+// Returns the row's effective value in `s`, or NULL (`effective`); the caller frees it.
 char *setting_effective(const struct setting *row, const struct model *model,
                         const struct backend *backend, const struct settings *s);
 // Returns the value as sessions store it: an existing path becomes absolute, because a session may
 // be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
-// Groups: "train" is that of train.lr.
+// Groups: that of train.lr is "train".
 bool settings_group(const char *name); // is there such a group?
 bool setting_in(const struct setting *row, const char *group);
 // Reports an unknown setting, with suggestions. Returns -1.
@@ -150,7 +150,7 @@ const char *settings_text(const struct settings *s, const char *key); // any typ
 bool settings_flag(const struct settings *s, const char *key);
 int64_t settings_integer(const struct settings *s, const char *key);
 double settings_real(const struct settings *s, const char *key);
-// True when a number setting holds one of its words, or a choice holds this one.
+// True if the value is this word: one that a number setting accepts, or a choice.
 bool settings_is(const struct settings *s, const char *key, const char *word);
 
 // A SETTING_LIST for a model of that many layers; BUG if it holds a word (settings_is). Layers
@@ -161,7 +161,7 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);
-// The numbers of a SETTING_REALS in the order typed; the caller frees them.
+// Returns the numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);
 
 #endif

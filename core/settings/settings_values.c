@@ -61,7 +61,7 @@ struct span {
     bool percent, range;
 };
 
-static const char *blanks(const char *p)
+static const char *skip_spaces(const char *p)
 {
     return p + strspn(p, " \t");
 }
@@ -83,18 +83,18 @@ static const char *span_read(const char *p, struct span *s)
 {
     bool percent;
     *s = (struct span){ 0 };
-    p = end_read(blanks(p), &s->from, &s->percent);
+    p = end_read(skip_spaces(p), &s->from, &s->percent);
     if (!p) return NULL;
-    p = blanks(p);
+    p = skip_spaces(p);
     s->to = s->from;
     if (*p == '-') {
         s->range = true;
-        p = end_read(blanks(p + 1), &s->to, &percent);
+        p = end_read(skip_spaces(p + 1), &s->to, &percent);
         if (!p || percent != s->percent || s->to < s->from || (percent && s->to == s->from))
             return NULL;
-        p = blanks(p);
+        p = skip_spaces(p);
     }
-    if (*p == ',') return *blanks(p + 1) ? p + 1 : NULL;
+    if (*p == ',') return *skip_spaces(p + 1) ? p + 1 : NULL;
     return *p ? NULL : p;
 }
 
@@ -127,7 +127,7 @@ refused:
     return NULL;
 }
 
-// Half to even, as the reference does.
+// Rounds half to even, as the reference does.
 static int64_t span_end(const struct span *s, double end, int64_t layers)
 {
     return (int64_t)(s->percent ? rint(end / 100 * (double)layers) : end);
@@ -157,7 +157,7 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
         least = to;
     }
     if (count) return (int)count;
-    // All ranges of fractions are so narrow that they fall between two layers.
+    // Every range of percentages falls between two layers: use the nearest layer.
     set[nearest] = true;
     return 1;
 }
@@ -181,7 +181,7 @@ static double *reals_read(const struct setting *row, const char *text, size_t *c
         if (end == p || !(x >= row->min && x <= row->max)) break;
         list = xreallocarray(list, *count + 1, sizeof *list);
         list[(*count)++] = x;
-        p = blanks(end);
+        p = skip_spaces(end);
         if (!*p) return list;
         if (*p++ != ',') break;
     }

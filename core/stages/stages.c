@@ -186,8 +186,8 @@ static void run_site(struct graph *g, const struct site *site, const struct pass
     hooks_run(g, site, &args);
 }
 
-static struct tensor *receive(const struct decoder_part *part, struct graph *g,
-                              const struct pass **p, struct tensor *h)
+static struct tensor *receive_stage(const struct decoder_part *part, struct graph *g,
+                                    const struct pass **p, struct tensor *h)
 {
     const struct stages *s = (const struct stages *)part;
     const struct sequence *q = (*p)->sequence;
@@ -225,8 +225,8 @@ static struct tensor *receive(const struct decoder_part *part, struct graph *g,
     return h;
 }
 
-static void send_on(const struct decoder_part *part, struct graph *g, const struct pass *p,
-                    const struct sequence *q, const struct tensor *h)
+static void send_stage(const struct decoder_part *part, struct graph *g, const struct pass *p,
+                       const struct sequence *q, const struct tensor *h)
 {
     const struct stages *s = (const struct stages *)part;
     const int tag = tag_of(g->conversation, TO_NEXT), to = s->number + 1;
@@ -341,7 +341,7 @@ int64_t stages_least(const struct stages *s, int conversation, int64_t number)
 
 // --- opening a model -----------------------------------------------------------------------------
 
-// Layer of a weight; -1 if none.
+// Returns the layer of a weight; -1 if none.
 static int layer_of(const struct model *m, const char *tensor)
 {
     char *common = decoder_common_name(m->decoder.config.kind, tensor), *end;
@@ -357,7 +357,7 @@ static void release(struct decoder_part *part)
     free(part);
 }
 
-// Distributes layers by their size in the file; the first stage also gets the embedding and the
+// Distributes layers by their size in the file; the first stage also holds the embedding and the
 // encoder, the last one the head.
 static int choose_layers(const struct model_partition *partition, struct model *m, struct err *err)
 {
@@ -386,8 +386,8 @@ static int choose_layers(const struct model_partition *partition, struct model *
                                     .end_layer = from[number + 1],
                                     .first = number == 0,
                                     .last = number == count - 1,
-                                    .receive = receive,
-                                    .send = send_on,
+                                    .receive = receive_stage,
+                                    .send = send_stage,
                                     .broadcast = broadcast,
                                     .release = release },
                           .ranks = ranks,

@@ -26,10 +26,10 @@
 struct stages {
     struct decoder_part part; // the decoder's view of this stage
     struct ranks *ranks;
-    int number, count; // of this stage; of all
+    int number, count; // this stage's index; number of stages
 };
 
-// The stages of a decoder; NULL if this process has all layers.
+// Returns the stages of a decoder; NULL if this process has all layers.
 const struct stages *stages_of(const struct decoder *d);
 // Makes model_open load this rank's layers; it fails with more ranks than layers.
 struct model_partition stages_partition(struct ranks *ranks);

@@ -122,7 +122,7 @@ static void an_adapter_read_anew_replaces_only_when_it_is_accepted(void **state)
                           .env = { .model = (struct model *)(uintptr_t)engine_model(g.engine),
                                    .backend = test_device(),
                                    .adapters = kept,
-                                   .anew = true } };
+                                   .reload = true } };
     const struct change list[] = { { "adapter", folder }, { "ira.on", "on" } };
     assert_int_equal(proposal_check(&p, list, 2, &err), -1);
     proposal_release(&p);
