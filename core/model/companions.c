@@ -63,10 +63,10 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
     if (!m->conversation && !c->chat_template) list[n++] = missing_template(m);
     if (model_has_vision(m) && !c->preprocessor) {
         char *defaults = defaults_text(m);
-        list[n++] = xasprintf(
-            "the folder has no preprocessor_config.json: pictures are read by the defaults of the "
-            "family %s (%s), which may not be those the model was trained with",
-            m->family->name, defaults);
+        list[n++] = xasprintf("the folder has no preprocessor_config.json: pictures are "
+                              "preprocessed by the defaults of the "
+                              "family %s (%s), which may differ from training",
+                              m->family->name, defaults);
         free(defaults);
     }
     if (c->tokenizer_config_missing)

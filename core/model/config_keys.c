@@ -119,7 +119,7 @@ static int refuse(const struct section *p, const char *key, const cJSON *value, 
     char *text = json_print(value);
     err_set(err,
             "config.json%s%s: \"%s\" %.60s changes what the model computes, and its family does "
-            "not know it: answers would be wrong",
+            "not support it: answers would be wrong",
             p->name ? ": " : "", p->name ? p->name : "", key, text);
     free(text);
     return -1;

@@ -17,8 +17,18 @@
 
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
+#include "core/model/fused.h"
 #include "core/model/linear_rows.h"
 #include "core/ops/ops.h"
+
+// Arguments of a block.
+struct block {
+    const struct vision_config *config;
+    const struct vision_layer *w;
+    struct vision_seen seen;
+    struct tensor *cos, *sin;         // [S', d/2], or NULL
+    const struct vision_batch *focus; // pictures to measure attention to; NULL: none
+};
 
 // Queries, keys or values x [S', Dv] as heads [S', heads, d].
 static struct tensor *heads(struct graph *g, const struct vision_config *c, struct tensor *x)
@@ -27,7 +37,7 @@ static struct tensor *heads(struct graph *g, const struct vision_config *c, stru
 }
 
 // Rotates queries or keys [S', heads, d], if the kind has rotary positions.
-static struct tensor *rotate(struct graph *g, const struct vision_block *block, struct tensor *x)
+static struct tensor *rotate(struct graph *g, const struct block *block, struct tensor *x)
 {
     if (!x || !block->cos) return x;
     if (block->config->kind->adjacent_pairs) {
@@ -42,19 +52,80 @@ static struct tensor *rotate(struct graph *g, const struct vision_block *block, 
     return op_rope(g, x, block->cos, block->sin);
 }
 
+// --- fused sublayers -----------------------------------------------------------------------------
+
+// True if the device's fused kernels can compute a sublayer with this norm and scale: only RMSNorm,
+// no layer scale.
+static bool fusible(const struct graph *g, const struct norm *norm, const struct tensor *scale)
+{
+    return g->backend->fused && !g->tape && norm->gain.data && !norm->bias.data && !scale->data;
+}
+
+// h += out(attention(norm1 h)) in place, in one call for queries, keys and values and one for the
+// rest. false: not possible.
+static bool attention_fused(struct graph *g, const struct block *block, struct tensor *h)
+{
+    const struct vision_layer *w = block->w;
+    const struct vision_config *c = block->config;
+    if (!fusible(g, &w->norm1, &w->scale1) || !w->qkv.weight.data || w->q_norm.gain.data ||
+        !block->cos || block->focus || !h || !graph_ok(g))
+        return false;
+    const int64_t n = h->shape[0], D = c->hidden, d = D / c->heads;
+    struct tensor *q = graph_new3(g, DTYPE_F32, n, c->heads, d);
+    struct tensor *k = graph_new3(g, DTYPE_BF16, n, c->heads, d);
+    struct tensor *v = graph_new3(g, DTYPE_BF16, n, c->heads, d);
+    const struct linear *all = &w->qkv;
+    struct fused_qkv form = { .h = h,
+                              .gain = graph_weight(&w->norm1.gain),
+                              .eps = (float)c->eps,
+                              .wq = fused_whole(all),
+                              .adjacent = c->kind->adjacent_pairs ? d / 2 : 0,
+                              .cos = block->cos,
+                              .sin = block->sin,
+                              .q = q,
+                              .k = k,
+                              .v = v };
+    form.wq.run = form.wq.step = D;
+    form.wk = form.wv = form.wq;
+    form.wk.first = D;
+    form.wv.first = 2 * D;
+    if (d % 8 || !fused_qkv(g, all, 1, &form)) return false;
+    const struct fused_attend attend = {
+        .h = h, .q = q, .k = k, .v = v, .first = block->seen.first, .end = block->seen.end
+    };
+    return fused_attend(g, &w->out, &attend);
+}
+
+// h += ffn(norm2 h) in place. false: not possible.
+static bool ffn_fused(struct graph *g, const struct block *block, struct tensor *h)
+{
+    const struct vision_layer *w = block->w;
+    if (!fusible(g, &w->norm2, &w->scale2) || !w->gate.weight.data) return false;
+    const struct linear all[] = { w->gate, w->up, w->down };
+    const struct fused_ffn form = { .h = h,
+                                    .gain = graph_weight(&w->norm2.gain),
+                                    .eps = (float)block->config->eps,
+                                    .gate = fused_whole(&w->gate),
+                                    .up = fused_whole(&w->up),
+                                    .down = fused_whole(&w->down) };
+    return fused_ffn(g, all, 3, &form, false) != NULL;
+}
+
+// --- a block -------------------------------------------------------------------------------------
+
 // One block of h [S', Dv]. The device's fused kernels compute a whole sublayer. Without them,
 // linear_rows_* keep rows packed between products if the device can, or fall back to ops.
 // Everything but h is scratch.
 static struct tensor *block_forward(struct graph *g, void *self, struct tensor *h)
 {
     static const struct norm none;
-    const struct vision_block *block = self;
+    const struct block *block = self;
     const struct vision_config *c = block->config;
     const struct vision_layer *w = block->w;
     const int64_t head_dim = c->hidden / c->heads;
     struct arena_mark scratch = graph_scratch_begin(g);
 
-    if (!vision_attention_fused(g, block, h)) {
+    if (!attention_fused(g, block, h)) {
         const bool packs = !block->focus && linear_rows_attends(g, h->shape[0], &w->out);
         const struct linear *const of[] = { &w->q, &w->k, &w->v };
         const struct linear *const norm1_for[] = { &w->qkv, of[0], of[1], of[2], NULL };
@@ -107,7 +178,7 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         m = g->tape || n - i < ROWS ? n - i : ROWS;
         struct arena_mark rows = graph_scratch_begin(g);
         struct tensor *part = graph_rows(g, h, i, m);
-        if (!vision_ffn_fused(g, block, part)) {
+        if (!ffn_fused(g, block, part)) {
             struct linear_rows x =
                 linear_rows_norm(g, part, &w->norm2, c->eps, norm2_for); // [m, Dv]
             x = gated ? linear_rows_gated(g, &x, &w->gate, &w->up, last)
@@ -119,6 +190,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
     graph_scratch_end(g, scratch);
     return h;
 }
+
+// --- the pass ------------------------------------------------------------------------------------
 
 // Runs the listeners of a site for each picture on its rows of x: rows of the stream, or with
 // `features` the rows that the projector reads.
@@ -163,7 +236,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
 
     // Which rows each row attends to, and the rotary angles.
     const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);
-    struct vision_block block = { .config = c };
+    struct block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
     // The blocks up to the feature layer, and later ones only for listeners. On request the last

@@ -155,6 +155,8 @@ struct vision_sizes {
 // Reads them, and checks that heads divide the width and can be rotated, if the kind does.
 int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual, const cJSON *json,
                       struct err *err);
+// Checks that a picture processor's key, if present, equals the encoder's value.
+int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct err *err);
 // Reads the epsilon of the norms.
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err);
@@ -268,21 +270,6 @@ struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b)
 // Sets the angles of queries and keys [S', d/2]; leaves them unset without rotary positions.
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);
-
-// --- a block, and its fused forms: vision_forms.c ------------------------------------------------
-
-// Arguments of a block.
-struct vision_block {
-    const struct vision_config *config;
-    const struct vision_layer *w;
-    struct vision_seen seen;
-    struct tensor *cos, *sin;         // [S', d/2], or NULL
-    const struct vision_batch *focus; // pictures to measure attention to; NULL: none
-};
-
-// h += out(attention(norm1 h)), h += ffn(norm2 h) in place by fused kernels. false: not possible.
-bool vision_attention_fused(struct graph *g, const struct vision_block *block, struct tensor *h);
-bool vision_ffn_fused(struct graph *g, const struct vision_block *block, struct tensor *h);
 
 // --- for kinds -----------------------------------------------------------------------------------
 

@@ -109,6 +109,15 @@ int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual,
                    (long long)width);
 }
 
+int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct err *err)
+{
+    int64_t value;
+    if (json_int(json, key, 1, 10000, want, &value, err) < 0) return -1;
+    if (value == want) return 0;
+    return err_set(err, "\"%s\" is %lld, but the encoder's is %lld", key, (long long)value,
+                   (long long)want);
+}
+
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err)
 {

@@ -65,11 +65,7 @@ static int read_side(struct picture_config *p, const cJSON *json, struct err *er
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
     const cJSON *side;
-    int64_t merge; // Kimi-K2.5's
-    if (json_int(json, "merge_size", 1, 1000, v->merge, &merge, err) < 0) return -1;
-    if (merge != v->merge)
-        return err_set(err, "\"merge_size\" is %lld, but the encoder's is %lld", (long long)merge,
-                       (long long)v->merge);
+    if (vision_check_equal(json, "merge_size", v->merge, err) < 0) return -1; // Kimi-K2.5's
     cJSON_ArrayForEach(side, json_get(json, "merge_kernel_size"))
     {
         if (!cJSON_IsNumber(side) || side->valuedouble != (double)v->merge)
@@ -87,15 +83,11 @@ static int moon_read_pictures(struct picture_config *p, const struct vision_conf
     p->multiple = v->patch * v->merge;
     const char *key = json_get(json, "max_patches") ? "max_patches" : "in_token_limit";
     bool pad;
-    int64_t patch;
     if (picture_config_read_shared(p, json, err) < 0 ||
         json_int(json, key, 1, 10000000, 4096, &p->most_patches, err) < 0 ||
-        json_int(json, "patch_size", 1, 1000, p->patch, &patch, err) < 0 ||
+        vision_check_equal(json, "patch_size", p->patch, err) < 0 ||
         json_bool(json, "pad_input", true, &pad, err) < 0 || read_side(p, json, err) < 0)
         return -1;
-    if (patch != p->patch)
-        return err_set(err, "\"patch_size\" is %lld, but the encoder's is %lld", (long long)patch,
-                       (long long)p->patch);
     if (!pad) return err_set(err, "\"pad_input\" false is not supported");
     if (check_merge(v, json, err) < 0) return -1;
     p->crop = false;

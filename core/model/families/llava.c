@@ -76,7 +76,7 @@ int llava_config(struct model *m, const cJSON *config, const struct llava_defaul
     if (encoder->read_pictures && !d->any_size)
         return err_set(err,
                        "vision_config: \"%s\" reads pictures of any size, but this family cuts "
-                       "them into tiles (the llava family takes it)",
+                       "them into tiles (the llava family supports it)",
                        encoder->model_types[0]);
     if (read_feature_layer(&m->vision.config, config, d, err) < 0 ||
         (d->any_size && !encoder->read_pictures &&

@@ -30,16 +30,6 @@ static int read_limits(struct picture_config *c, const cJSON *json, struct err *
     return 0;
 }
 
-// Checks a value that must equal the encoder's.
-static int check_same(const cJSON *json, const char *key, int64_t want, struct err *err)
-{
-    int64_t value;
-    if (json_int(json, key, 1, 10000, want, &value, err) < 0) return -1;
-    if (value == want) return 0;
-    return err_set(err, "\"%s\" is %lld, but the encoder's is %lld", key, (long long)value,
-                   (long long)want);
-}
-
 const char *const native_picture_keys[] = { PICTURE_SHARED_KEYS,   "size",       "min_pixels",
                                             "max_pixels",          "patch_size", "merge_size",
                                             "temporal_patch_size", NULL };
@@ -48,21 +38,20 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
-    m->picture = *defaults;
-    m->picture.fit = FIT_NATIVE;
+    m->picture = vision_picture_defaults(v, FIT_NATIVE);
+    m->picture.min_pixels = defaults->min_pixels;
+    m->picture.max_pixels = defaults->max_pixels;
+    m->picture.frames = defaults->frames;
+    m->picture.enlarge = defaults->enlarge;
     m->picture.multiple = v->patch * v->merge;
-    m->picture.resize = m->picture.rescale = m->picture.normalize = m->picture.flatten = true;
-    m->picture.resample = RESAMPLE_BICUBIC;
-    m->picture.rescale_factor = 1 / 255.0;
-    memset(m->picture.background, 255, sizeof m->picture.background);
     memcpy(m->picture.mean, picture_clip_mean, sizeof m->picture.mean);
     memcpy(m->picture.std, picture_clip_std, sizeof m->picture.std);
     const cJSON *json = c->preprocessor;
     if (picture_config_read_shared(&m->picture, json, err) < 0 ||
         read_limits(&m->picture, json, err) < 0 ||
-        check_same(json, "patch_size", v->patch, err) < 0 ||
-        check_same(json, "merge_size", v->merge, err) < 0 ||
-        check_same(json, "temporal_patch_size", v->times, err) < 0 ||
+        vision_check_equal(json, "patch_size", v->patch, err) < 0 ||
+        vision_check_equal(json, "merge_size", v->merge, err) < 0 ||
+        vision_check_equal(json, "temporal_patch_size", v->times, err) < 0 ||
         (!m->picture.resize && err_set(err, "\"do_resize\" false is not supported") < 0))
         return err_in(err, "%s", checkpoint_preprocessor_file(c));
     m->picture.crop = false; // no processor of this kind crops
