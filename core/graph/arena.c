@@ -14,7 +14,7 @@ struct arena_chunk {
     struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
     char *data;
     size_t size, offset;
-    int gpu; // that holds it
+    int gpu; // GPU that holds it
 };
 
 // Takes the smallest spare chunk that fits, so that a small request does not use up a large one.
@@ -102,39 +102,38 @@ void *arena_alloc_host(struct arena *a, size_t size)
     return arena_alloc(arena_host(a), size);
 }
 
-struct arena_mark arena_mark(const struct arena *a)
+static struct arena_point point_of(const struct arena *a)
 {
-    struct arena_mark mark = { .chunk = a->chunks,
-                               .offset = a->chunks ? a->chunks->offset : 0,
-                               .used = a->used };
-    if (a->host) {
-        const struct arena_mark host = arena_mark(a->host);
-        mark.host_chunk = host.chunk;
-        mark.host_offset = host.offset;
-        mark.host_used = host.used;
-    }
-    return mark;
+    return (struct arena_point){ a->chunks, a->chunks ? a->chunks->offset : 0, a->used };
 }
 
-void arena_reset(struct arena *a, struct arena_mark mark)
+struct arena_mark arena_mark(const struct arena *a)
 {
-    if (a->host)
-        arena_reset(a->host, (struct arena_mark){ .chunk = mark.host_chunk,
-                                                  .offset = mark.host_offset,
-                                                  .used = mark.host_used });
+    return (struct arena_mark){ point_of(a),
+                                a->host ? point_of(a->host) : (struct arena_point){ 0 } };
+}
+
+static void rewind_to(struct arena *a, struct arena_point to)
+{
     struct arena_chunk *spare = a->chunks ? a->chunks->spare : NULL;
     // Resetting to a mark of the empty arena keeps the oldest chunk, emptied.
-    while (a->chunks && a->chunks != mark.chunk && a->chunks->older) {
+    while (a->chunks && a->chunks != to.chunk && a->chunks->older) {
         struct arena_chunk *chunk = a->chunks;
         a->chunks = chunk->older;
         chunk->older = spare;
         spare = chunk;
     }
     if (a->chunks) {
-        a->chunks->offset = mark.chunk ? mark.offset : 0;
+        a->chunks->offset = to.chunk ? to.offset : 0;
         a->chunks->spare = spare;
     }
-    a->used = mark.used;
+    a->used = to.used;
+}
+
+void arena_reset(struct arena *a, struct arena_mark mark)
+{
+    if (a->host) rewind_to(a->host, mark.host);
+    rewind_to(a, mark.own);
 }
 
 static void chunks_free(struct arena *a, struct arena_chunk *list)

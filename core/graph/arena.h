@@ -19,28 +19,27 @@ struct arena {
     const struct backend *backend;
     struct arena_chunk *chunks; // newest first
     struct arena_chunk *alone;  // of arena_alloc_alone
-    size_t used, peak;          // bytes in use now, and peak
+    size_t used, peak;          // bytes in use, and their peak
     size_t reserved;            // bytes taken from the device
     size_t hint;                // size of the next first chunk: see arena_expect
     struct arena *host;         // on a device with separate memory: the host's arena
 };
 
 struct arena_mark {
-    struct arena_chunk *chunk;
-    size_t offset, used;
-    // The same in arena.host.
-    struct arena_chunk *host_chunk;
-    size_t host_offset, host_used;
+    struct arena_point {
+        struct arena_chunk *chunk;
+        size_t offset, used;
+    } own, host; // host: the same in arena.host
 };
 
-// 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
+// Allocates 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
 // The same for memory that lives until arena_release, whatever mark the arena is reset to. A large
 // block takes exactly its size from the device and leaves chunks free for small blocks.
 void *arena_alloc_alone(struct arena *a, size_t size);
-// The host arena of the same lifetime: `a` itself if the device uses host memory.
+// Returns the host arena of the same lifetime: `a` itself if the device uses host memory.
 struct arena *arena_host(struct arena *a);
-// arena_alloc from the host arena.
+// Allocates from the host arena.
 void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Frees everything allocated since the mark; the memory is kept for reuse.

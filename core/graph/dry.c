@@ -116,8 +116,8 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// Scratch memory of a product on a GPU: both operands converted to `dtype`; or some rows of b
-// widened to f32 or, of blocks, to either.
+// Counts a GPU product's scratch memory: both operands converted to `dtype`; or some rows of b
+// widened to f32 (block-quantised ones also to bf16).
 static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                        enum matmul_mode mode)
 {
@@ -154,7 +154,7 @@ static int dry_matmul_dw(struct tensor *dw, struct tensor *dbias, const struct t
     return need(dy->shape[0] * (m < BLOCK ? m : BLOCK) + panels());
 }
 
-// The most keys that a row sees.
+// Returns the largest number of keys that a row sees.
 static int64_t longest_run(const struct tensor *q, const struct tensor *k,
                            const struct tensor *first, const struct tensor *end)
 {
@@ -167,7 +167,7 @@ static int64_t longest_run(const struct tensor *q, const struct tensor *k,
     return longest;
 }
 
-// Each thread holds keys, values and their gradients of a head, and scores of a piece of queries.
+// Each thread holds a head's keys, values and their gradients, and the scores of some queries.
 static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct tensor *dv,
                                   const struct tensor *dy, const struct tensor *y,
                                   const struct tensor *q, const struct tensor *k,
@@ -183,7 +183,7 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
 
 // --- fused forms (kernels/fused.cu) --------------------------------------------------------------
 
-// Number of f32 elements that take as much memory as `numbers` bf16 elements.
+// Returns how many f32 elements take as much memory as `numbers` bf16 elements.
 static int64_t halves(int64_t numbers)
 {
     return (numbers + 1) / 2;
@@ -208,7 +208,7 @@ static int dry_fused_qkv(const struct fused_qkv *p)
                 halves(tensor_count(p->h)));
 }
 
-// Scratch for a product that a norm follows.
+// Returns the scratch elements of a product that a norm follows.
 static int64_t product_of(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;

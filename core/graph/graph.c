@@ -113,7 +113,7 @@ struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t 
     return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
 }
 
-// A view's gradient is the same part of the whole tensor's gradient.
+// Makes the view's gradient the same part of the whole tensor's gradient.
 static bool share_grad(struct graph *g, struct tensor *view, const struct tensor *t, int64_t from)
 {
     view->grad = NULL;

@@ -41,7 +41,7 @@ struct graph_kl {
 
 // Training data of each sample of a pass (core/eval/loss.h).
 struct graph_sample {
-    uint64_t number; // number of this draw in the training: seeds noise
+    uint64_t number; // index of this draw during training; seeds noise
     double penalty;  // loss terms added by methods
     struct graph_kl kl;
 };
@@ -65,9 +65,9 @@ struct graph {
     struct err err;        // the first failure
 };
 
-// Effective precision of matrix products: compute.matmul if the device supports it, with `auto`
-// resolved for a model whose matrices have that dtype (model->dtype). A pass without settings is
-// exact. Stored answers and measurements record this, never `auto`.
+// Returns the effective precision of matrix products: compute.matmul if the device supports it,
+// with `auto` resolved for a model whose matrices have that dtype (model->dtype). Without settings
+// a pass computes in f32. Stored answers and measurements record this, never `auto`.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
@@ -79,26 +79,27 @@ void *graph_fail(struct graph *g, const char *format, ...) __attribute__((format
 // Checks the cancel flag; true when the pass must stop (graph_ok is false from then on).
 bool graph_stop(struct graph *g);
 
-// A tensor in the step arena, uninitialised. NULL when memory is short (recorded as a failure).
+// Allocates an uninitialised tensor in the step arena. NULL when memory is short (recorded as a
+// failure).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
-// The same in the host's memory.
+// The same in host memory.
 struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
 struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
 struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t m, int64_t k);
-// The same memory under another shape with as many elements.
+// Returns a view of the same memory under another shape with equally many elements.
 struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int64_t *shape);
 struct tensor *graph_view3(struct graph *g, struct tensor *t, int64_t n, int64_t m, int64_t k);
-// Rows [from, from+count) of t, same memory.
+// Returns a view of rows [from, from+count) of t.
 struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64_t count);
-// A tensor in the step arena with a copy of host data.
+// Copies host data to a new tensor in the step arena.
 struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const int64_t *shape,
                             const void *host);
 
 // Copies the elements of t to host memory as floats.
 void graph_download(struct graph *g, float *to, const struct tensor *t);
 
-// graph_scratch_end frees memory allocated since graph_scratch_begin, unless a tape needs it.
+// End frees the memory allocated since begin, unless a tape needs it.
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
@@ -110,7 +111,7 @@ typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct ten
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
 
-// A weight as an op's input; NULL if the model lacks it (a bias).
+// Returns a weight as an op's input; NULL if the model lacks it (a bias).
 static inline struct tensor *graph_weight(const struct tensor *w)
 {
     return w->data ? (struct tensor *)w : NULL;

@@ -1,7 +1,7 @@
 // core/graph/hooks.c -- runs the listeners of a site, methods first, because they are added first.
 #include "core/graph/hooks.h"
-#include "core/graph/graph.h"
 
+#include "core/graph/graph.h"
 #include "core/graph/readback.h"
 
 #define X(name, has, may, what) const struct site SITE_##name[1] = { { #name, has, may, what } };

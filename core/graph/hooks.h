@@ -101,14 +101,14 @@ struct site_args {
     void *own;                       // extra arguments of a site that another file defines
 };
 
-// The sequence that a HAS_ROWS site's rows belong to; a BUG at other sites.
+// Returns the sequence that the rows of a HAS_ROWS site belong to; a BUG at other sites.
 static inline const struct sequence *site_sequence(const struct site_args *args)
 {
     if (!args->sequence) BUG("the tensors of this site are not rows of a sequence");
     return args->sequence;
 }
 
-// The sequence row of row i of a site's x (site_row), and of key i of its k and v (site_key).
+// Return the sequence row of row i of a site's x, and of key i of its k and v.
 static inline int64_t site_row(const struct site_args *args, int64_t i)
 {
     site_sequence(args);
@@ -136,11 +136,11 @@ typedef int (*readback_fn)(void *self, const struct site *site, const struct sit
 // Lists the rows of an n-row pass that are visual tokens, or text: [*count]; the caller frees the
 // list.
 int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
-// The same rows as keys at a HAS_KEYS site: their indices in k and v, after the cached ones.
+// Lists the same rows as keys at a HAS_KEYS site: their indices in k and v, after the cached ones.
 int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count);
 
 struct hook {
-    // True if it listens at this site (layer -1: any). Called often: must be fast.
+    // True if the hook listens at this site (layer -1: any). Called often: must be fast.
     bool (*wants)(void *self, const struct site *site, int layer);
     // 0, or -1 after graph_fail. NULL: readback_fn `take` reads x instead.
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);

@@ -43,8 +43,8 @@ struct offloads {
     struct offload_buffer {
         void *data; // NULL: not allocated yet
         size_t bytes;
-        int gpu;     // that holds it
-        size_t held; // number of the offloaded input that it holds; 0: none
+        int gpu;     // GPU that holds it
+        size_t held; // number of the offloaded input in it; 0: none
     } buffer[2];
     int newest; // buffer of the last result
     struct offload_input *inputs;
@@ -62,7 +62,7 @@ void offload_back(struct graph *g, const struct offload_step *step);
 struct tape;
 // Drops all offloaded inputs.
 void offload_clear(struct tape *t);
-// The same, and frees the host memory.
+// Drops them and frees the host memory.
 void offload_release(struct tape *t);
 
 #endif

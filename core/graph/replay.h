@@ -4,7 +4,8 @@
 //   if (!r.recording) record it: ops on memory of r.arena        // the second
 //   b->upload(r.in->data, ...); b->recorder->play(r.recording);            // from then on
 //
-// The key covers everything the ops' arguments depend on; another key discards the recording.
+// The key hashes everything that the ops' arguments depend on; a different key discards the
+// recording.
 #ifndef CORE_GRAPH_REPLAY_H
 #define CORE_GRAPH_REPLAY_H
 

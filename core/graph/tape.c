@@ -14,7 +14,7 @@
 struct spare_grad {
     float *data;
     int64_t count;
-    int gpu;  // that holds it
+    int gpu;  // GPU that holds it
     int idle; // passes since it was used
 };
 
@@ -80,8 +80,8 @@ static void spare_free(struct tape *t, size_t i)
     t->spare[i] = t->spare[--t->spare_count];
 }
 
-// The smallest pool buffer that is large enough but not much larger (passes differ in length);
-// spare_count: none. *small: the largest one that is slightly too small.
+// Returns the smallest pool buffer that is large enough but not much larger (passes differ in
+// length); spare_count: none. *small: the largest buffer that is slightly too small.
 static size_t spare_find(const struct tape *t, const struct grad *d, size_t *small)
 {
     const size_t none = t->spare_count;
@@ -99,8 +99,8 @@ static size_t spare_find(const struct tape *t, const struct grad *d, size_t *sma
     return best;
 }
 
-// Gives d a buffer of the pool, or a new one that replaces a slightly too small buffer: without
-// that, the pool would keep one for every length.
+// Gives d a buffer of the pool, or a new one that replaces a slightly too small buffer; otherwise
+// the pool would grow by a buffer for every length.
 static bool spare_take(struct tape *t, struct grad *d)
 {
     size_t small;
@@ -157,14 +157,7 @@ void tape_release(struct tape *t)
     };
 }
 
-bool tape_has_grad(const struct tensor *t)
-{
-    const struct grad *d = t ? t->grad : NULL;
-    if (d && d->whole) d = d->whole;
-    return d && d->data;
-}
-
-// The gradient that contains t's gradient, or t's own.
+// Returns the gradient that contains t's gradient, or t's own.
 static struct grad *grad_whole(const struct tensor *t)
 {
     return t->grad->whole ? t->grad->whole : t->grad;
@@ -275,6 +268,14 @@ static void yield(struct graph *g)
     if (g->yield && g->tape->count % STEPS == 0) g->yield(g->yield_self);
 }
 
+// True if anything was added to t's gradient; never for a tensor that does not reach the loss.
+static bool has_grad(const struct tensor *t)
+{
+    const struct grad *d = t ? t->grad : NULL;
+    if (d && d->whole) d = d->whole;
+    return d && d->data;
+}
+
 // Runs the steps after `from`, last first. Copies each step first, because a recomputed block adds
 // steps.
 static int run_back(struct graph *g, size_t from)
@@ -286,7 +287,7 @@ static int run_back(struct graph *g, size_t from)
         struct tape_step s = t->steps[t->count - 1];
         t->count--;
         backend_enter(g->backend, s.gpu);
-        if (tape_has_grad(s.out) && s.backward(g, &s) < 0) break;
+        if (has_grad(s.out) && s.backward(g, &s) < 0) break;
         spare_give(t, s.made);
     }
     return graph_ok(g) ? 0 : -1;

@@ -9,12 +9,12 @@
 //   arena_reset(&step, mark);                 // frees what the forward pass saved
 //
 // A tensor has a gradient if tensor->grad is set: the caller sets it on the trained weights,
-// results of ops inherit it from their inputs, and views share that of the whole. Ops without such
-// an input record nothing. Every backward function adds to the gradients of the inputs. A weight's
-// gradient stays until its owner clears it (passes accumulate). A result's gradient comes from the
-// tape's pool at the first addition. After the op that made the result has used it, it returns to
-// the pool, or becomes the gradient of the op's input if the op is a sum, which passes it on
-// unchanged.
+// results of ops inherit it from their inputs, and views share their part of the whole tensor's.
+// Ops without such an input record nothing. Every backward function adds to the gradients of the
+// inputs. A weight's gradient stays until its owner clears it (passes accumulate). A result's
+// gradient comes from the tape's pool at the first addition. After the op that made the result has
+// used it, it returns to the pool, or becomes the gradient of the op's input if the op is a sum,
+// which passes it on unchanged.
 //
 // With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
 // blocks of the pass run through graph_block (core/graph/graph.h): with `recompute` only a block's
@@ -34,7 +34,7 @@ struct grad {
     struct grad *whole; // for a view: the gradient it is part of, from element `offset` on
     int64_t offset;
     int64_t capacity; // of its buffer, in elements
-    int gpu;          // that holds it
+    int gpu;          // GPU that holds it
     bool of_weight;   // for a weight: the tape neither allocates nor frees it
     float **lanes;    // [lane_count] for a weight: sums of concurrent passes
     int lane_count;
@@ -58,7 +58,7 @@ struct tape_step {
     graph_block_fn block; // the block to recompute
     void *self;
     struct offload_step offload; // of its input and its result
-    int gpu;                     // that computed it
+    int gpu;                     // GPU that computed it
 };
 
 struct spare_grad; // a buffer of the pool
@@ -111,22 +111,20 @@ int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w);
 // in, NULL out. Sets `step->out`.
 struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_step *step);
 
-// The gradient of t as a tensor of t's shape, zeros at first use; false if t (or NULL) has none or
-// memory is short (g failed).
+// Sets d to the gradient of t, a tensor of t's shape, zeros at first use; false if t (or NULL) has
+// none or memory is short (g failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
 // The same as a pointer: d, or NULL.
 struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);
 // The same for callers that overwrite all of d at first use: then *add is false and d is
 // uninitialised.
 bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add);
-// tape_grad of t with the gradient of s->out already added. s no longer needs that gradient, so t's
+// Like tape_grad, but adds the gradient of s->out first. s no longer needs that gradient, so t's
 // may reuse its memory.
 bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct tensor *t,
                     struct tensor *d);
-// True if anything was added to t's gradient; never for a tensor that does not reach the loss.
-bool tape_has_grad(const struct tensor *t);
 
-// Is the pass being recorded?
+// True if the pass is being recorded.
 static inline bool tape_on(const struct graph *g)
 {
     return g->tape && !g->tape->paused;

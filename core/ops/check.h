@@ -10,20 +10,19 @@
 int64_t op_columns(const struct tensor *t);
 // True if ops accept t as a weight: f32, f16, bf16 or in blocks.
 bool op_is_weight(const struct tensor *t);
-// t must be f32 activations of at least one dimension.
+// Checks that t is f32 activations of at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
-// t must be an f32 vector of n elements.
+// Checks that t is an f32 vector of n elements.
 bool op_want_vector(struct graph *g, const char *op, const char *what, const struct tensor *t,
                     int64_t n);
-// a and b must have the same dtype and shape.
+// Checks that a and b have the same dtype and shape.
 bool op_want_same(struct graph *g, const char *op, const struct tensor *a, const struct tensor *b);
-// Every index must lie in 0..limit-1.
+// Checks that every index is in 0..limit-1.
 bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int64_t n,
                      int64_t limit);
-// A tensor for the result of an op on x, of x's shape; NULL if x is NULL, is not f32, or memory is
-// short.
+// Allocates an op's result of x's shape; NULL if x is NULL or not f32, or memory is short.
 struct tensor *op_new_like(struct graph *g, const char *op, const char *what, struct tensor *x);
-// The result of a backend function: y, or NULL with its message recorded.
+// Returns y, or NULL after recording the message of a failed backend function.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
 // The same, with the op recorded on the tape.
 struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,

@@ -3,7 +3,7 @@
 
 #include "core/ops/check.h"
 
-// self: struct column_part[integer]; in: their matrices.
+// self: struct column_part[integer]; in: the matrices of these parts.
 static int columns_backward(struct graph *g, const struct tape_step *s)
 {
     const struct column_part *part = s->self;

@@ -64,7 +64,7 @@ static const struct {
     { "MPI_Abort", (void **)&mpi.abort },
 };
 
-// Global, because the library's plugins look up its symbols in the program.
+// Loads the library globally, because its plugins look up its symbols in the program.
 static int open_library(struct err *err)
 {
     void *file = dlopen("libmpi.so.40", RTLD_NOW | RTLD_GLOBAL);
@@ -273,7 +273,7 @@ static void count_moved(struct ranks *r, size_t bytes, double began)
     atomic_fetch_add(&r->whole->moved_us, (int64_t)((clock_seconds() - began) * 1e6));
 }
 
-// `to`: the rank that gets the sum; -1: all.
+// Sums x over all ranks; `to`: the rank that gets the sum, -1: all.
 static void sum(struct ranks *r, char *x, size_t count, size_t size, handle type, int to)
 {
     void *in_place = (void *)1;

@@ -28,7 +28,7 @@
 
 struct ranks {
     int number, count;     // of this rank, from 0; of all ranks
-    int beside, local;     // ranks on this machine; this rank's number among them
+    int beside, local;     // number of ranks on this machine; this rank's index among them
     struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
     void *comm;            // MPI's handle of the group
     struct ranks *whole; // the group that this is part of (ranks_part), or itself; holds the counts
@@ -45,7 +45,8 @@ struct ranks {
     double idle;          // when all began to wait
 };
 
-// NULL with a message: Open MPI is missing, or mpirun did not start this process.
+// Opens this process's rank. NULL with a message if Open MPI is missing or mpirun did not start
+// this process.
 struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
@@ -64,7 +65,8 @@ void ranks_did(struct ranks *r, int64_t samples);
 // with the highest total.
 int ranks_assign(const int64_t *cost, size_t count, int ranks, int *owner);
 
-// Only rank `to` gets the sum, and the others keep their numbers; -1: all get it.
+// Sums x over the ranks. Only rank `to` gets the sum, and the others keep their numbers; -1: all
+// get it.
 void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to);
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count); // all get it
 // Broadcasts the bytes of rank `from` to all ranks.

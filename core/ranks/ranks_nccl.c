@@ -60,7 +60,7 @@ static int check(const struct ranks_gpu *gpu, int result, const char *what, stru
     return result ? err_set(err, "NCCL: %s: %s", what, gpu->reason(result)) : 0;
 }
 
-// 0 if no rank has failed; else -1 and the first failed rank's reason.
+// Returns 0 if no rank has failed; else -1 and the first failed rank's reason.
 static int agree(struct ranks *r, int status, struct err *err)
 {
     for (int k = 0; k < r->count; k++) {
