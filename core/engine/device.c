@@ -15,9 +15,9 @@
 
 // --- the library ---------------------------------------------------------------------------------
 
-// Places of the library, relative to the program's folder.
-static const char *const places[] = { "libvlmsh_cuda.so", "build/cuda/libvlmsh_cuda.so",
-                                      "../lib/vlmsh/libvlmsh_cuda.so" };
+// Paths of the library, relative to the program's folder.
+static const char *const library_paths[] = { "libvlmsh_cuda.so", "build/cuda/libvlmsh_cuda.so",
+                                             "../lib/vlmsh/libvlmsh_cuda.so" };
 
 // Returns the library's path, which the caller frees; NULL: not found.
 static char *find_library(void)
@@ -29,8 +29,8 @@ static char *find_library(void)
     if (n <= 0) return NULL;
     program[n] = '\0';
     *(strrchr(program, '/') + 1) = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char *path = xasprintf("%s%s", program, places[i]);
+    for (size_t i = 0; i < sizeof library_paths / sizeof *library_paths; i++) {
+        char *path = xasprintf("%s%s", program, library_paths[i]);
         if (access(path, R_OK) == 0) return path;
         free(path);
     }
@@ -116,7 +116,7 @@ static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct er
     return count;
 }
 
-// Opens the GPUs of a list; the CPU, and *err says why, if they are not available.
+// Opens the GPUs of a list. If they are not available, returns the CPU, and *err says why.
 static const struct backend *open_cuda(const char *list, struct err *err)
 {
     int numbers[CUDA_GPUS_MOST];

@@ -42,7 +42,7 @@ struct results;
 struct sinks;
 struct tokenizer;
 
-// backend NULL: the CPU.
+// Creates an engine without a model; backend NULL: the CPU.
 struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
 void engine_free(struct engine *e);
 
@@ -65,11 +65,11 @@ const char *engine_model_name(const struct engine *e);        // as it was loade
 bool engine_has_vision(const struct engine *e);               // does it have a vision encoder?
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
-// Emits the description, parameters by part, and memory; `unknown`: why the fingerprint is missing,
-// if it is.
+// Emits the description, the parameters by part, and the memory in use; `unknown`: why the
+// fingerprint is missing, if it is.
 void engine_show(struct engine *e, const char *unknown);
 void engine_memory(const struct engine *e, struct results *r); // of model and conversation
-// The model's tokenizer, or one loaded separately; NULL if there is none.
+// Returns the model's tokenizer, or the one loaded separately; NULL: neither.
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
@@ -91,7 +91,7 @@ int engine_reset(struct engine *e, const char *key, struct err *err); // key NUL
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
 // Restores saved settings; skips values that are not possible any more, with a notice.
 void engine_restore(struct engine *e, const struct change *list, size_t count);
-// A copy of the settings with these changes, for engine_lend. NULL: refused.
+// Copies the settings with these changes, for engine_lend. NULL: refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
 // engine_set_all from any thread, for the running answer: applies from the next token, or once the
@@ -117,7 +117,7 @@ int engine_provenance(struct engine *e, enum setting_stale from, struct provenan
 
 // Adapters. The setting "adapter" (folder, or none) names the applied one; a failed load keeps the
 // previous one.
-int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read anew
+int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read again
 // Removes the adapter; a named one is also forgotten. name NULL: the applied one.
 int engine_adapter_unload(struct engine *e, const char *name, struct err *err);
 int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,

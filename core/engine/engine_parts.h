@@ -32,9 +32,9 @@ struct engine {
     struct adapter *former;       // the adapter that engine_lend replaced, while lending
     bool lending;
     const char *work; // name of the running work in progress events
-    struct pace pace; // time left for it
+    struct pace pace; // its estimated remaining time
     atomic_bool cancel;
-    struct pace reading; // time left for readers of files that do not know the engine
+    struct pace reading; // the same for file readers without an engine
 };
 
 // A running answer.

@@ -1,5 +1,5 @@
-// core/engine/engine_talk.c -- the engine's conversation, in the order of reading: a picture, a
-// question and its answer; then messages without answers, undo, and a second conversation.
+// core/engine/engine_talk.c -- the engine's conversation, in reading order: a picture, a question
+// and its answer; then messages without answers, undo, and a second conversation.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,7 +308,7 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
     return status;
 }
 
-// --- taking back ---------------------------------------------------------------------------------
+// --- undo ----------------------------------------------------------------------------------------
 
 void engine_detach(struct engine *e)
 {
@@ -320,7 +320,7 @@ void engine_detach_one(struct engine *e, int picture)
     conversation_detach_one(&e->conversation, picture);
 }
 
-// Describes the messages from `first` on: "taken back: 'What is this?' with its picture cat.jpg and
+// Describes the messages from `first` on: "undone: 'What is this?' with its picture cat.jpg and
 // its answer".
 static char *undone_text(const struct conversation *c, size_t first)
 {
@@ -338,9 +338,9 @@ static char *undone_text(const struct conversation *c, size_t first)
         buf_printf(&pictures, "%s%s", count++ ? ", " : "", text_file_name(path));
     }
     if (m->role == ROLE_RAW)
-        buf_printf(&b, "taken back: %zu token ids", m->ids.count);
+        buf_printf(&b, "undone: %zu token ids", m->ids.count);
     else
-        buf_printf(&b, "taken back: '%.*s%s'", (int)length, text, text[length] ? "..." : "");
+        buf_printf(&b, "undone: '%.*s%s'", (int)length, text, text[length] ? "..." : "");
     if (count) buf_printf(&b, " with its picture%s %s", count == 1 ? "" : "s", pictures.data);
     if (first + 1 < c->message_count) buf_puts(&b, " and its answer");
     buf_release(&pictures);
@@ -374,7 +374,7 @@ void engine_clear(struct engine *e)
     emit_to_session(e, &(struct event){ .kind = EVENT_CLEAR });
 }
 
-// --- another conversation in its place -----------------------------------------------------------
+// --- stashing the conversation -------------------------------------------------------------------
 
 void engine_stash(struct engine *e)
 {
@@ -398,7 +398,7 @@ void engine_adopt_pictures(struct engine *e, struct conversation *from)
     conversation_adopt_pictures(&e->conversation, from);
 }
 
-// --- what callers see ----------------------------------------------------------------------------
+// --- state for callers ---------------------------------------------------------------------------
 
 struct engine_talk engine_talk(const struct engine *e)
 {

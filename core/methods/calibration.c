@@ -79,15 +79,11 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
                        path);
     }
     struct err why;
-    if (safetensors_check_hash(c->file, &why) < 0) {
+    if (safetensors_check_hash(c->file, &why) < 0 || check_finite(c->file, &why) < 0) {
         calibration_close(c);
         return err_set(err,
                        strcmp(why.text, "cancelled") ? "%s; make it again with /calibrate" : "%s",
                        why.text);
-    }
-    if (check_finite(c->file, &why) < 0) {
-        calibration_close(c);
-        return err_set(err, "%s: make it again with /calibrate", why.text);
     }
     c->model = safetensors_metadata(c->file, "model");
     c->files = safetensors_metadata(c->file, "model files");
@@ -108,7 +104,7 @@ void calibration_close(struct calibration *c)
     *c = (struct calibration){ .count = -1 };
 }
 
-// " (different files: a, b)", or "" if the records lack the names; the caller frees it.
+// Returns " (different files: a, b)", or "" if the records lack the names; the caller frees it.
 static char *files_in_brackets(const char *were, const char *are)
 {
     char *which = checkpoint_files_differ(were, are);
@@ -286,7 +282,7 @@ void calibration_add(struct calibration_sums *s, const struct calibration_sums *
     for (size_t i = 0; i < s->count; i++) s->data[i] += other->data[i];
 }
 
-// A count of tokens in the metadata; -1 when it is missing.
+// Reads a count of tokens from the metadata; -1 when it is missing.
 static int64_t read_count(const struct calibration *c, const char *key)
 {
     const char *text = safetensors_metadata(c->file, key);

@@ -7,10 +7,10 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Jobs make them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
+// Jobs write them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
 // its tensors and the sums that it collects at the sites of a pass, and a line in core/lists.h.
 //
-// A safetensors file; kind by kind the tensors are (methods page, section 3)
+// A safetensors file with these tensors of each kind (methods page, section 3):
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
 //          files, the sums behind them, each double as two f32 that add up to it:
 //          ffn.sum_xy, ffn.sum_xx [2,L,D], ffn.sum_cos [2,2,L] (visual, text)
@@ -39,9 +39,10 @@ struct settings;
 struct calibration {
     struct safetensors *file;
     const char *model, *data; // hash of the weights, of the data; NULL: not in the file
-    const char *files;        // those of the model, as checkpoint.files; NULL: not in the file
-    int64_t count;            // samples; -1: not in the file
-    const char *arithmetic;   // precision of the passes: "f32", "bf16"; NULL: not in the file
+    const char
+        *files; // names and hashes of the model's files, as checkpoint.files; NULL: not in the file
+    int64_t count;          // samples; -1: not in the file
+    const char *arithmetic; // precision of the passes: "f32", "bf16"; NULL: not in the file
 };
 
 // Checks the format; -1 with a message if it is not a calibration.
@@ -53,8 +54,8 @@ int calibration_of_setting(struct calibration *c, const struct settings *s, cons
                            const struct model *m, struct err *err);
 // Checks that it was made with these weights; accepts a file that does not say.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
-// A tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is missing,
-// or has another shape. (calibration_open refuses NaN and infinity.)
+// Returns the tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is
+// missing or has another shape. (calibration_open refuses NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
 
@@ -130,7 +131,7 @@ void calibration_kinds_register(const struct calibration_kind *const *all);
 const struct calibration_kind *calibration_kind_at(int index); // NULL past the end
 const struct calibration_kind *calibration_kind_find(const char *name, struct err *err);
 const struct calibration_kind *calibration_kind_of(const struct calibration *c);
-// A writer with the provenance in its metadata.
+// Creates a writer with the provenance in its metadata.
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source);
 // Writes each double as two f32 that add up to it: [2, count].

@@ -182,7 +182,7 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
-// FLOPs: D per row, the product with alpha.
+// D FLOPs per row: the product with alpha.
 static double ffn_flops(const struct settings *s, const struct decoder_config *c,
                         const struct site *site, const struct site_args *args, bool visual)
 {

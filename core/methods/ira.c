@@ -5,9 +5,9 @@
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
-// The mean of q about that of p is (v + delta) - [v] (Eqs. 8, 9): its value is delta, but only the
-// prior's v is detached, so the KL pulls v itself too. Eq. 10 prints delta alone; ira.prior
-// local-printed differentiates that.
+// The means of q and p differ by (v + delta) - [v] (Eqs. 8, 9): the value is delta, but only the
+// prior's v is detached, so the KL also pulls on v itself. Eq. 10 prints delta alone; ira.prior
+// local-printed uses its gradient.
 //
 // g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
 // gradient flows through it. Several samples in one sequence are processed one by one. A new head
@@ -102,7 +102,7 @@ struct ira {
     struct ira_layer *layer; // [L]
     bool training, sampling, gated;
     bool global;                    // the prior has one learned mean
-    bool printed;                   // the KL has no gradient by v itself
+    bool printed;                   // the KL's gradient does not reach v directly
     double beta_most, warmup, beta; // maximum, share of the steps, current
     uint64_t seed;
 };
@@ -254,7 +254,7 @@ struct ira_values {
     float *gate;              // [S,Hkv] on the host
 };
 
-// The first row of the sample that new row i belongs to.
+// Returns the first row of the sample that new row i belongs to.
 static int64_t sample_start(const struct site_args *a, int64_t i)
 {
     return site_sequence(a)->start ? site_sequence(a)->start[site_row(a, i)] : 0;
@@ -321,7 +321,7 @@ static float normal(uint64_t seed, uint64_t index)
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 
-// Noise of a sample's tokens; depends only on seed, sample, layer and position.
+// Adds the noise of a sample's tokens, which depends only on seed, sample, layer and position.
 static int add_noise(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
@@ -377,13 +377,13 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
     return 0;
 }
 
-// Is the divergence part of the loss? Not in validation and /eval.
+// True if the divergence is part of the loss: not in validation and /eval.
 static bool learns(const struct ira_values *p)
 {
     return p->x->training && p->g->samples;
 }
 
-// The divergence, for the loss and for listeners.
+// Computes the divergence for the loss and for listeners.
 static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, struct tensor *gate)
 {
     struct graph *g = p->g;
@@ -461,7 +461,7 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
     buf_puts(b, "IRA");
 }
 
-// FLOPs of the head's product for each value head.
+// Counts the head's product for each value head.
 static double ira_flops(const struct settings *s, const struct decoder_config *c,
                         const struct site *site, const struct site_args *args, bool visual)
 {

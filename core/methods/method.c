@@ -13,7 +13,7 @@ static const struct method *const *list; // [count]
 static const struct method *shown[METHODS_MAX];
 static int count;
 
-// Does the key of `a` come after that of `b`?
+// True if the key of `a` sorts after that of `b`.
 static bool after(const struct method *a, const struct method *b)
 {
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
@@ -94,7 +94,7 @@ int methods_possible(const struct method *method, const struct settings *s, stru
     return 0;
 }
 
-// The layers in which the method acts.
+// Reads the layers in which the method acts.
 static int read_layers(const struct method *m, const struct method_env *env, bool **layers,
                        struct err *err)
 {

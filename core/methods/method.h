@@ -165,11 +165,11 @@ bool method_on(const struct method *method, const struct settings *s);
 // on, the others while they are on. Pruning and FFN approximation never act in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
-// All methods, ended by NULL, in the order in which they act; they must last as long as the
-// program.
+// Registers all methods, in the order in which they act, ended by NULL. They must last as long as
+// the program.
 void methods_register(const struct method *const *all);
 const struct method *method_at(int index); // in list order; NULL past the end
-// In display order, that of their keys; NULL past the end.
+// In display order, which is that of their keys; NULL past the end.
 const struct method *method_shown(int index);
 
 // Starts the methods that env->settings switch on and adds their hooks in list order; the others
@@ -178,7 +178,7 @@ const struct method *method_shown(int index);
 int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
                    struct err *err);
 void methods_trim(struct methods *m, int64_t rows);
-// How many of the first `rows` rows in the cache, which hold `cached`, all methods can reuse.
+// Returns how many of the first `rows` cached rows, those of `cached`, all methods can reuse.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
 bool methods_on(const struct methods *m);        // any of them?
@@ -187,28 +187,29 @@ void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
 void methods_validate(struct methods *m, bool on);
 
-// The method that learns a tensor of that name in this model; NULL: none. *t: its shape.
+// Returns the method that learns a tensor of that name in this model; NULL: none. *t: its shape.
 const struct method *method_learning(const struct model *m, const char *name,
                                      struct method_tensor *t);
-// Names of all tensors that methods learn in this model: "norm_align.weight, ira.K.head.bias".
+// Appends the names of all tensors that methods learn in this model: "norm_align.weight,
+// ira.K.head.bias".
 void methods_learned(const struct model *m, struct buf *b);
-// FLOPs of the active methods on one row of a site, as `flops` above.
+// Returns the FLOPs of the active methods on one row of a site, as `flops` above.
 double methods_row_flops(const struct settings *s, const struct decoder_config *c,
                          const struct site *site, const struct site_args *args, bool visual);
-// The sum over the rows of a site that are among the first `end` of the sequence.
+// Returns the sum over the rows of a site that are among the first `end` of the sequence.
 double methods_flops(const struct settings *s, const struct decoder_config *c,
                      const struct site *site, const struct site_args *args, int64_t end);
 // Does an active method count FLOPs at this site?
 bool methods_cost(const struct settings *s, const struct site *site);
-// The method that owns this setting; NULL: none.
+// Returns the method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);
 // Checks the settings of one method (NULL: of all), with or without a model.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
-// Is the method on with inconsistent settings? If so, *why is a sentence for people.
+// True if the method is on with inconsistent settings; then *why is a sentence for people.
 bool methods_inconsistent(const struct method *method, const struct method_env *env,
                           struct err *why);
-// Is the method on without effect (or with a bad one)? If so, *why is a sentence for people.
+// True if the method is on without effect (or with a bad one); then *why is a sentence for people.
 bool methods_without_effect(const struct method *method, const struct method_env *env,
                             struct err *why);
 // Does the setting belong to a method that did not affect the cache and is off under `s`?

@@ -2,7 +2,8 @@
 // projector, so that their norms match those of text (Li et al., "norm alignment"; methods page 1).
 //
 //   v' = (v - mean(v)) / sqrt(var(v) + 1e-5) * g + b            v [S,D], g, b [D]
-//  Visual tokens that only end a row of the picture (newlines) are unchanged.
+//
+// Visual tokens that only end a row of the picture (newlines) are unchanged.
 //
 // Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
 // mean norm of the text embedding table's rows. A trained g, b comes from the adapter.
@@ -54,7 +55,7 @@ static void norm_release(void *state)
     free(n);
 }
 
-// T*: the mean norm of the rows of the table [V,D] that are not zero (padding rows are).
+// Computes T*, the mean norm of the nonzero rows of the table [V,D] (padding rows are zero).
 static int norm_target(const struct backend *backend, const struct tensor *table, double *target,
                        struct err *err)
 {

@@ -10,7 +10,7 @@
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
 //   layer K and attends only to these in later layers.
 //
-// Which tokens are kept: prune_pick.c.
+// prune_pick.c chooses the tokens to keep.
 //
 // Easy to get wrong: whether any stage drops tokens must be known after the first stage, because
 // all rows of the sequence are available only there.
@@ -108,7 +108,7 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
     const struct prune *p = state;
     const struct decoder *d = &p->model->decoder;
     const int first = p->layer[0];
-    // Are the rows behind the first stage's layer in this process?
+    // True if this process has the rows after the first stage's layer.
     const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
     int64_t limit = here ? p->residual_rows : rows;
     if (p->dynamic)
@@ -292,12 +292,14 @@ void lists_clear(struct seen_lists *l)
     *l = (struct seen_lists){ 0 };
 }
 
-void prune_put(struct stage_note *note, const void *data, size_t size)
+// Writes bytes for the rank of the next layers (job.split layers), which reads them in the same
+// order; false: they are missing.
+static void prune_put(struct stage_note *note, const void *data, size_t size)
 {
     if (size) buf_add(&note->bytes, data, size);
 }
 
-bool prune_get(struct stage_note *note, void *data, size_t size)
+static bool prune_get(struct stage_note *note, void *data, size_t size)
 {
     if (size > note->bytes.length - note->at) return false;
     if (size) memcpy(data, note->bytes.data + note->at, size);

@@ -15,16 +15,16 @@ enum { PRUNE_INPUT = -1 }; // as a stage's layer: before the first
 
 extern const struct setting prune_settings[];
 
-// prune.score; one past the last kind when it is off.
+// Returns the kind of prune.score; one past the last kind when it is off.
 enum prune_kind prune_kind_of(const struct settings *s);
-// The stages' layers into layer[L]; their number, or -1.
+// Writes the stages' layers to layer[L]; returns their number, or -1.
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err);
 // Checks that each layer has a share. Values set one by one may be temporarily inconsistent.
 int prune_check_stages(int stages, size_t shares, struct err *err);
-// Does IRA compute a divergence in each of these layers?
+// True if IRA computes a divergence in each of these layers.
 bool prune_diverges(const struct method_env *env, const int *layer, int stages);
 
-// Of struct method.
+// Functions of struct method.
 int prune_auto_layer(const struct model *m);
 int prune_possible(const struct settings *s, struct err *err);
 int prune_check(const struct method_env *env, struct err *err);
@@ -43,10 +43,7 @@ struct seen_lists {
 
 void lists_clear(struct seen_lists *l);
 
-// Writes bytes for the rank of the next layers (job.split layers), which reads them in the same
-// order; false: they are missing.
-void prune_put(struct stage_note *note, const void *data, size_t size);
-bool prune_get(struct stage_note *note, void *data, size_t size);
+// Writes lists for the rank of the next layers (job.split layers).
 void lists_put(struct stage_note *note, const struct seen_lists *l);
 // Reads into empty lists of at most `most` rows; lists_clear them even after a failure.
 bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
@@ -87,9 +84,9 @@ struct prune {
     struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
 };
 
-// The stage after that layer, -1: none.
+// Returns the stage after that layer; -1: none.
 int prune_stage_at(const struct prune *p, int layer);
-// How many visual tokens it keeps.
+// Returns how many visual tokens it keeps.
 int64_t prune_stage_count(const struct prune *p, int stage);
 
 void prune_grams_forget(struct prune *p);

@@ -1,7 +1,8 @@
 // core/methods/prune_pick.c -- CAPA pruning: chooses the visual tokens to keep: for all rows by one
 // query (prefill), without a query (diversity, cls, divergence, before the first layer), and for
 // each row of a pass (dynamic).
-//  prune_score.h has the formulas; this file gathers the tokens to score and keeps data of earlier
+//
+// prune_score.h has the formulas; this file gathers the tokens to score and keeps data of earlier
 // passes.
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #include "core/model/rope.h"
 #include "core/ops/ops.h"
 
-// A copy of x[n,H,d] with the rotary positions undone.
+// Returns a copy of x[n,H,d] with the rotary positions undone.
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
                                const int32_t *rows)
 {
@@ -100,7 +100,7 @@ static void lower_distances(const double *unit, int64_t count, int64_t width, in
     }
 }
 
-// The first of the largest among those not kept.
+// Returns the row furthest from the kept ones, the first on ties.
 static int64_t furthest(const double *nearest, const bool *keep, int64_t count)
 {
     int64_t best = -1;
@@ -125,7 +125,7 @@ void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t 
         keep[i] = false;
         nearest[i] = INFINITY;
     }
-    // The first: of all rows the one whose nearest neighbour is the furthest away.
+    // First the row whose nearest neighbour is the furthest away.
     for (int64_t i = 0; k > 0 && i < count; i++) lower_distances(unit, count, width, i, nearest);
     for (int64_t n = 0; n < k; n++) {
         const int64_t best = furthest(nearest, keep, count);

@@ -49,7 +49,8 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
 // 2025, DivPrune, algorithm 1). The first ones on ties; rows of length 0 are at distance 1 from
 // all.
 void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep);
-// Number of tokens kept of all `visual` tokens for a share: rounded half to even, at least one.
+// Returns the number of tokens that a share of `visual` tokens keeps: rounded half to even, at
+// least one.
 int64_t prune_count(double share, int64_t visual);
 
 #endif

@@ -98,8 +98,8 @@ struct answering {
     float *logits;                 // [1 + drafts, V] of its last rows, host memory
     int64_t capacity;              // of logits, in rows
     int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
-    int64_t drafts, row;           // the next token is chosen from `row`; earlier drafts were right
-    int64_t known;                 // rows of the sequence up to `row`
+    int64_t drafts, row; // the next token is chosen from `row`; earlier drafts were accepted
+    int64_t known;       // rows of the sequence up to `row`
     struct lookahead lookahead;
 
     double vision_s, prefill_s, decode_s;
@@ -130,7 +130,7 @@ static int check_length(struct answering *a, struct err *err)
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 
-// The logits that the next token is chosen from: [V].
+// Returns the logits from which the next token is chosen: [V].
 static float *logits_now(const struct answering *a)
 {
     return a->logits + a->row * a->c->model->decoder.config.vocab;
@@ -274,8 +274,8 @@ static int step(struct answering *a)
     drop_drafts(a);
 
     // Limits drafts so that a pass still uses the kernels for few rows, whose rows have the bits of
-    // single rows. Drafts nothing while there are as few keys: more rows would change the kernels
-    // for products over keys.
+    // single rows. Drafts nothing while the keys are that few too: more rows would change the
+    // kernels for products over keys.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;

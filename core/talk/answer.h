@@ -19,7 +19,7 @@ struct answer_options {
     bool all_logits;   // logits of every row (for a probe)
     bool whole;        // ignore the cache: compute the whole prompt and its pictures (for a probe)
     bool steady; // bits do not depend on the cache: recomputes cached rows so that the pass has
-                 // many rows (prompts must be computed likewise)
+                 // many rows (prompts must be computed so too)
     bool in_conversation, again;                            // copied to EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // receives the prompt before it is
                                                             // computed; NULL: not called

@@ -37,7 +37,8 @@ static bool same_row(const struct sequence *a, const struct sequence *b, int64_t
     return true;
 }
 
-// Excludes the last row of each, whose logits are needed.
+// Counts the leading rows that all sequences share, without the last row of any, whose logits are
+// needed.
 static int64_t common_rows(const struct sequence *s, int count, int64_t most)
 {
     int64_t n = s[0].n - 1 < most ? s[0].n - 1 : most;
@@ -91,7 +92,7 @@ static int compute_prefix(struct batch *b, const struct sequence *s)
 
 int batch_open(struct batch *b, struct conversation *c, const struct settings *settings,
                const atomic_bool *cancel, const struct sequence *s, int count, int64_t most,
-               int64_t room)
+               int64_t further)
 {
     struct err err;
     int64_t longest = 0;
@@ -100,7 +101,7 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
         if (s[k].n > longest) longest = s[k].n;
     b->segments.count = count;
     b->segments.prefix = common_rows(s, count, most);
-    b->segments.rows = longest - b->segments.prefix + room;
+    b->segments.rows = longest - b->segments.prefix + further;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
     // Reuses the whole prefix, or leaves many rows to compute, which then have the bits of a whole
     // prompt.
@@ -247,13 +248,14 @@ int batch_answers(struct conversation *c, const struct settings *settings,
     struct answering a = {
         .settings = settings, .s = s, .answers = answers, .count = count, .left = count
     };
-    int64_t room = 0, most = INT64_MAX; // longest prefix: each question keeps many rows after it
+    int64_t further = 0, most = INT64_MAX; // rows after the prefix; most prefix rows that leave
+                                           // each question many rows
     for (int i = 0; i < count; i++) {
-        if (answers[i].max_tokens > room) room = answers[i].max_tokens;
+        if (answers[i].max_tokens > further) further = answers[i].max_tokens;
         if (s[i].n - backend_many_rows(c->backend) < most)
             most = s[i].n - backend_many_rows(c->backend);
     }
-    int status = batch_open(&a.batch, c, settings, cancel, s, count, most > 0 ? most : 0, room);
+    int status = batch_open(&a.batch, c, settings, cancel, s, count, most > 0 ? most : 0, further);
     if (status == 0) {
         status = generate(&a);
         batch_close(&a.batch);

@@ -2,7 +2,7 @@
 // reads the weights once for all of them; this dominates the time of short questions.
 //
 //   count = batch_most(c, hooks);                  // 1: cannot be batched
-//   batch_open(&b, c, settings, cancel, prompts, count, most, room);  // computes the prefix
+//   batch_open(&b, c, settings, cancel, prompts, count, most, further);  // computes the prefix
 //   batch_pass(&b, prompts, &x);                   // the rows after it: h[L]
 //   ... sequence_append(&prompts[i], token); batch_pass(&b, prompts, &x); ...
 //   batch_close(&b);
@@ -28,11 +28,11 @@ struct batch {
 // on a GPU or in several processes, or if the attention has no segments (latent attention).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
 // Computes all pictures and the common prefix of s[count]: at most `most` rows, without the last
-// row of any. Reserves memory for `room` further rows of each. -1: b->graph has the error, or was
+// row of any. Reserves memory for `further` rows of each. -1: b->graph has the error, or was
 // cancelled; do not call batch_close.
 int batch_open(struct batch *b, struct conversation *c, const struct settings *settings,
                const atomic_bool *cancel, const struct sequence *s, int count, int64_t most,
-               int64_t room);
+               int64_t further);
 // Computes all missing rows. *x: their h[L], those of s[0] first
 // [n, D], in the arena of b->graph.
 int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x);

@@ -123,7 +123,7 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
-// Can the model read even the smallest picture with so few visual tokens?
+// Refuses a limit below the visual tokens of the smallest picture.
 static int check_max_tokens(struct setting_env *env, struct err *err)
 {
     const int64_t most = preprocess_limit(env->settings).most;
@@ -384,7 +384,7 @@ void conversation_set_system(struct conversation *c, const char *text)
     c->messages[0] = system;
 }
 
-// --- saying and unsaying -------------------------------------------------------------------------
+// --- the user's messages, and undoing them -------------------------------------------------------
 
 void conversation_say(struct conversation *c, enum role role, const char *text, const int32_t *ids,
                       size_t count, struct said *said)
@@ -428,7 +428,7 @@ void said_release(struct said *said)
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// The longest sequence that the model was trained for; 0: no model.
+// Returns the longest sequence that the model was trained for; 0: no model.
 static int64_t model_limit(const struct model *m)
 {
     const struct decoder_config *d = m ? &m->decoder.config : NULL;

@@ -20,8 +20,8 @@
 #include "core/template/message.h"
 
 struct conversation {
-    const struct model *model; // NULL: none is loaded; there may still be messages
-    char ids_model[HASH_HEX];  // fingerprint of the former model, whose token ids messages hold
+    const struct model *model; // NULL: none is loaded, but messages may exist
+    char ids_model[HASH_HEX];  // fingerprint of the model that the messages' token ids belong to
     const struct backend *backend;
     struct message *messages;
     size_t message_count;
@@ -35,17 +35,17 @@ struct conversation {
     struct kv kv;
     struct sequence cached; // the tokens whose keys and values are in kv
     struct arena step;      // activations
-    int number;             // among those that are computed in turn (graph.conversation)
+    int number;             // index among conversations computed in turn (graph.conversation)
 };
 
 void conversation_init(struct conversation *c, const struct backend *backend);
 // Removes messages, pictures and caches; keeps the model.
 void conversation_clear(struct conversation *c);
-// Changes the model (or NULL): keeps messages and pictures, drops all computed results. Token ids
-// of another model are dropped (not by NULL: the same model may come back): answers keep their
+// Changes the model (or NULL): keeps messages and pictures, drops all computed results. Drops token
+// ids of another model (NULL keeps them, as the same model may be loaded again): answers keep their
 // text, raw messages stay without ids.
 void conversation_set_model(struct conversation *c, const struct model *m);
-// Do messages have token ids, which only the same model can use?
+// True if messages have token ids, which only the same model can use.
 bool conversation_has_ids(const struct conversation *c);
 void conversation_release(struct conversation *c);
 // Copies the first `messages` messages of another conversation, all its pictures and its list of
@@ -77,7 +77,7 @@ void conversation_adopt_pictures(struct conversation *c, struct conversation *fr
 
 // --- messages ------------------------------------------------------------------------------------
 
-// The newest message; NULL: none.
+// Returns the newest message; NULL: none.
 const struct message *conversation_last(const struct conversation *c);
 // Appends an empty message. The caller fills it before calling any other function.
 struct message *conversation_add(struct conversation *c, enum role role);
@@ -124,19 +124,19 @@ void conversation_size_pictures(struct conversation *c, const struct message *me
 // Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of
 // all pictures again and drops their computed results.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);
-// Token ids and positions of the first `messages` messages, with or without a generation prompt;
-// places their pictures. 0 or -1.
+// Computes the token ids and positions of the first `messages` messages, with or without a
+// generation prompt; sizes their pictures. 0 or -1.
 int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
 // Counts the tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
 // the context must hold too. The prompt has `prompt` tokens.
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
                          int64_t *tokens, struct err *err);
-// Maximum number of tokens of a conversation with this model (NULL: none yet): ctx.max, or for auto
-// the model's limit.
+// Returns the maximum number of tokens of a conversation with this model (NULL: none yet): ctx.max,
+// or for auto the model's limit.
 int64_t conversation_limit(const struct model *m, const struct settings *s);
-// For error messages: ", or raise ctx.max (the model's limit is 4096)" if that is possible, else
-// "". Returns `text`.
+// Returns advice for error messages: ", or raise ctx.max (the model's limit is 4096)" (in `text`)
+// if that helps, else "".
 const char *conversation_raise(const struct model *m, const struct settings *s, char *text,
                                size_t size);
 
@@ -162,7 +162,7 @@ int conversation_hooks(struct conversation *c, const struct settings *s,
 // Discards the states of methods, which may depend on the model's weights: call it when weights
 // have changed.
 void conversation_reset_methods(struct conversation *c);
-// The graph for passes of this conversation. hooks and cancel may be NULL.
+// Returns a graph for passes of this conversation. hooks and cancel may be NULL.
 struct graph conversation_graph(struct conversation *c, const struct settings *s,
                                 const struct hooks *hooks, const atomic_bool *cancel);
 

@@ -32,7 +32,7 @@ struct lookahead {
 
 // Reads sample.lookahead. A pass may have `rows` rows; 1: no drafts.
 void lookahead_configure(struct lookahead *l, const struct settings *s, int64_t rows);
-// Forgets the sequence, before another one.
+// Forgets the sequence; call it before another one.
 void lookahead_forget(struct lookahead *l);
 // Drafts up to `limit` tokens after the sequence, which may have grown since the last call. Returns
 // their number.

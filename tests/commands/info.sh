@@ -62,7 +62,7 @@ with open(sys.argv[1], "r+b") as f:
     for i in range(94): f.write(b"abcdefgh" * (1 << 17))
 P
 lines "/load $work/big" '/set sample.max_tokens 2' '/raw 5 6 7' /unload "/load $work/big" /undo
-check_has "ids" 'select(.event == "notice").text' "taken back: 3 token ids and its answer"
+check_has "ids" 'select(.event == "notice").text' "undone: 3 token ids and its answer"
 # While weights are hashed, Ctrl-C ends only the wait; a model that is no longer readable does not block loading another.
 python3 - "$work/big/model.safetensors" <<'P'
 import json, struct, sys

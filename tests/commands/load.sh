@@ -176,7 +176,7 @@ row "chat template" "none; its family's, 'vicuna'"
 cmp "$work/without.safetensors" "$work/with.safetensors" || fail "the prompt of LLaVA-1.5 without a template"
 without tests/goldens/qwen2.5-vl preprocessor_config.json generation_config.json tokenizer_config.json
 lines "/load $work/cut" /info
-check_has "no preprocessor" 'select(.event == "notice").text' "has no preprocessor_config.json: pictures are read by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455"
+check_has "no preprocessor" 'select(.event == "notice").text' "has no preprocessor_config.json: pictures are preprocessed by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455"
 check_has "no tokenizer_config.json" 'select(.event == "notice").text' "has no tokenizer_config.json"
 check_has "its row" 'select(.name == "model").rows[] | select(.[0] == "preprocessor")[1]' "none; the family's defaults: resized to 3136"
 lines "/load $llava" /info

@@ -12,10 +12,10 @@ check "only new tokens are computed" \
     'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
     $'false\ntrue\ntrue\ntrue'
 check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
-check "what is taken back" 'select(.event == "notice").text | select(startswith("taken"))' \
-    "taken back: 'And what else?' and its answer
-taken back: 'And what else?' and its answer
-taken back: 'What is this?' with its picture scene.png and its answer"
+check "what is undone" 'select(.event == "notice").text | select(startswith("undone"))' \
+    "undone: 'And what else?' and its answer
+undone: 'And what else?' and its answer
+undone: 'What is this?' with its picture scene.png and its answer"
 check_has "why it repeats" 'select(.event == "notice").text' "the same answer again: sample.temperature 0"
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 

@@ -24,11 +24,11 @@ wait_for '^│*  middle'
 line /regen
 wait_for 'the same answer again: sample.temperature 0'
 line /undo
-wait_for "taken back: 'Where is the red circle?' and its answer"
+wait_for "undone: 'Where is the red circle?' and its answer"
 shown '^│*  middle' && fail 'the answer that was taken back is still shown'
 shown '❯ Where is the red circle' && fail 'the question that was taken back is still shown'
 line /undo
-wait_for "taken back: 'What colour is the background?' with its"
+wait_for "undone: 'What colour is the background?' with its"
 wait_for 'picture scene-1.png and its answer'
 wait_gone '^│*  grey'
 wait_for 'no picture yet'
@@ -70,7 +70,7 @@ wait_for ' /help ─'
 keys q
 wait_gone ' /help ─'
 line /undo
-wait_for "taken back: 'help me with this' and its answer"
+wait_for "undone: 'help me with this' and its answer"
 shown '❯ help *│' || fail '/undo takes a word that was never sent'
 line 'help me with this'
 wait_for '❯ help me with this'
