@@ -192,7 +192,7 @@ static int read_job(struct shell *shell, int64_t id, struct err *err)
 // --- the command ---------------------------------------------------------------------------------
 
 struct changed_options {
-    const char *which;
+    bool worse, better;
     int64_t number, job;
 };
 
@@ -201,44 +201,38 @@ static int take_job(void *self, const char *value, struct err *err)
     return job_number(value, &((struct changed_options *)self)->job, err);
 }
 
-static int take_worse(void *self, const char *value, struct err *err)
-{
-    ((struct changed_options *)self)->which = changed_which[CHANGED_WORSE];
-    return 0;
-}
-
-static int take_better(void *self, const char *value, struct err *err)
-{
-    ((struct changed_options *)self)->which = changed_which[CHANGED_BETTER];
-    return 0;
-}
-
 static const struct option_row options[] = {
     { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct changed_options, number), 1, INT64_MAX,
       .optional = true },
-    { "--worse", NULL, "only questions that B answers worse", .take = take_worse },
-    { "--better", NULL, "only questions that B answers better", .take = take_better },
+    { "--worse", NULL, "only questions that B answers worse", OPTION_FLAG,
+      .at = offsetof(struct changed_options, worse) },
+    { "--better", NULL, "only questions that B answers better", OPTION_FLAG,
+      .at = offsetof(struct changed_options, better) },
     { "--job", "JOB", "flips of a job (/compare --job), even while it runs", .take = take_job },
     { 0 },
 };
 
 static int changed_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    struct changed_options w = { .which = changed_which[CHANGED_ALL], .number = 1 };
+    struct changed_options w = { .number = 1 };
     if (options_parse(options, &w, argc, argv, err) < 0) return -1;
+    if (w.worse && w.better) return err_set(err, "--worse and --better exclude each other");
+    const char *which = changed_which[w.worse    ? CHANGED_WORSE
+                                      : w.better ? CHANGED_BETTER
+                                                 : CHANGED_ALL];
     if (w.job && read_job(shell, w.job, err) < 0) return -1;
     if (!shell->changed)
         return err_set(err, "nothing has been compared yet: /compare off | @fastv --data FILE, or "
                             "/changed --job N");
-    const int64_t count = count_selected(shell->changed, w.which);
+    const int64_t count = count_selected(shell->changed, which);
     if (!count)
         return err_set(err, "no question is answered %s",
-                       *w.which == 'a'   ? "better by one side"
-                       : *w.which == 'w' ? "worse by B"
-                                         : "better by B");
+                       *which == 'a'   ? "better by one side"
+                       : *which == 'w' ? "worse by B"
+                                       : "better by B");
     if (w.number > count)
         return err_set(err, "no question %" PRId64 ": the last is %" PRId64, w.number, count);
-    show(shell, w.which, w.number);
+    show(shell, which, w.number);
     return 0;
 }
 

@@ -160,6 +160,13 @@ void adapter_report(const struct shell *shell);
 // The command of a probe: usage and help come from the probe's file (commands/probe.c).
 struct command probe_command(const struct probe *probe);
 
+// Adds to *v the settings named by the leading words: KEY=VALUE, @PRESET, and as the first word
+// `off` (every method off) or `now` (no change). Stops at the first other word. Returns the number
+// of words used, or -1 (commands/preset.c).
+struct preset_values;
+int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
+                 struct err *err);
+
 // Reads the arguments of /set (commands/set.c), also for keys that act during an answer: returns
 // the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for values.
 char *set_read(int argc, char **argv);

@@ -1,9 +1,10 @@
 // commands/preset.c -- /preset: named sets of settings, the papers' and the user's.
-#include "commands/presets.h"
+#include "commands/command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/presets.h"
 #include "core/methods/method.h"
 #include "core/probes/taps.h"
 #include "core/settings/changes.h"

@@ -66,20 +66,6 @@ int tour_count(bool has_vision)
     return has_vision ? STEPS : TEXT_STEPS;
 }
 
-// Searches the demo picture beside the program, then where it is installed.
-static char *find_picture(void)
-{
-    static const char *const places[] = { "demo/pictures/scene-1.png",
-                                          "../../demo/pictures/scene-1.png",
-                                          "../share/vlmsh/demo/pictures/scene-1.png" };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *path = places_beside_program(places[i]);
-        if (path && access(path, R_OK) == 0) return path;
-        free(path);
-    }
-    return xstrdup("demo/pictures/scene-1.png");
-}
-
 static void replace(struct buf *b, const char *text, const char *word, const char *with)
 {
     const char *at = strstr(text, word);
@@ -98,10 +84,12 @@ char *tour_line(bool has_vision, int index)
     const char *line = tour_step(has_vision, index)->line;
     const bool picture = strstr(line, "PICTURE") != NULL;
     const char *temporary = getenv("TMPDIR");
-    char *path = picture ? find_picture()
+    char *folder = picture ? places_installed("demo/pictures", "scene-1.png") : NULL;
+    char *path = picture ? xasprintf("%s/scene-1.png", folder ? folder : "demo/pictures")
                          : xasprintf("%s/vlmsh-tour-%d",
                                      temporary && *temporary ? temporary : "/tmp", (int)getpid());
     replace(&b, line, picture ? "PICTURE" : "FOLDER", path);
+    free(folder);
     free(path);
     return buf_take(&b);
 }

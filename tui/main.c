@@ -108,8 +108,8 @@ static void start(struct program *p, const struct backend *backend)
     struct options *o = &p->options;
     const bool steps = o->step_count > 0;
     p->front = FRONT_PLAIN;
-    if (o->front && !strcmp(o->front, "json")) p->front = FRONT_JSON;
-    if (!o->front && !steps && terminal_possible()) p->front = FRONT_SCREEN;
+    if (o->json) p->front = FRONT_JSON;
+    if (!o->plain && !o->json && !steps && terminal_possible()) p->front = FRONT_SCREEN;
     p->interactive = !steps && p->front != FRONT_JSON && isatty(STDIN_FILENO);
     p->keys = keys_new();
     p->shell_keys = (struct shell_keys){ p->keys, keys_bind, keys_each };
@@ -215,14 +215,7 @@ static bool is_model(const char *folder)
 // Returns the demo model's folder; NULL: not installed.
 static char *find_demo(void)
 {
-    static const char *const places[] = { "demo/model", "../../demo/model",
-                                          "../share/vlmsh/demo/model" };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char *folder = places_beside_program(places[i]);
-        if (folder && is_model(folder)) return folder;
-        free(folder);
-    }
-    return NULL;
+    return places_installed("demo/model", "config.json");
 }
 
 static int write_tiny(const char *folder, struct err *err)

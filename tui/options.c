@@ -29,24 +29,6 @@ static int take_file(void *self, const char *value, struct err *err)
     return add_step(self, STEP_FILE, value);
 }
 
-static int take_front(struct options *o, const char *name, struct err *err)
-{
-    if (o->front && strcmp(o->front, name) != 0)
-        return err_set(err, "--%s and --%s exclude each other", o->front, name);
-    o->front = name;
-    return 0;
-}
-
-static int take_plain(void *self, const char *value, struct err *err)
-{
-    return take_front(self, "plain", err);
-}
-
-static int take_json(void *self, const char *value, struct err *err)
-{
-    return take_front(self, "json", err);
-}
-
 static int check_db(const char *value, struct err *err)
 {
     return *value ? store_check_place(value, err) : err_set(err, "--db needs a file name");
@@ -85,20 +67,6 @@ static int take_variable(void *self, const char *value, struct err *err)
     return 0;
 }
 
-static int take_help(void *self, const char *value, struct err *err)
-{
-    struct options *o = self;
-    if (!o->subcommand) o->subcommand = "help";
-    return 0;
-}
-
-static int take_version(void *self, const char *value, struct err *err)
-{
-    struct options *o = self;
-    if (!o->subcommand) o->subcommand = "version";
-    return 0;
-}
-
 // Takes MODEL, or a subcommand, which reads the arguments after it.
 static int take_positional(void *self, const char *value, struct err *err)
 {
@@ -119,8 +87,8 @@ static const struct option_row rows[] = {
     { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line },
     { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated",
       .take = take_file },
-    { "--plain", NULL, "plain lines instead of the full screen", .take = take_plain },
-    { "--json", NULL, "JSON events on standard output, one per line", .take = take_json },
+    { "--plain", NULL, "plain lines instead of the full screen", OPTION_FLAG, AT(plain) },
+    { "--json", NULL, "JSON events on standard output, one per line", OPTION_FLAG, AT(json) },
     { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
       OPTION_TEXT, AT(mmproj), .check = check_mmproj },
     { "--ignore-weights", NULL, "open MODEL without the weights that are unknown to its family",
@@ -134,9 +102,9 @@ static const struct option_row rows[] = {
     { "--session", "NAME", "resume the session, or start it", OPTION_TEXT, AT(session),
       .check = check_session },
     { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable },
-    { "--help", NULL, "show this help", .take = take_help },
-    { "-h", NULL, "show this help", .take = take_help },
-    { "--version", NULL, "show the version", .take = take_version },
+    { "--help", NULL, "show this help", OPTION_FLAG, AT(help) },
+    { "-h", NULL, "show this help", OPTION_FLAG, AT(help) },
+    { "--version", NULL, "show the version", OPTION_FLAG, AT(version) },
     { 0 },
 };
 #undef AT
@@ -146,6 +114,8 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     const int read = options_parse(rows, o, argc - 1, argv + 1, err);
     if (read < 0) return -1;
     o->rest = read + 1;
+    if (!o->subcommand && (o->help || o->version)) o->subcommand = o->help ? "help" : "version";
+    if (o->plain && o->json) return err_set(err, "--plain and --json exclude each other");
     if (o->mmproj && !o->model) return err_set(err, "--mmproj needs a MODEL that is a GGUF file");
     if (o->ignore && !o->model) return err_set(err, "--ignore-weights needs a MODEL");
     if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);

@@ -22,9 +22,10 @@ struct step { // -c LINE or -f FILE
 // All texts belong to argv.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
-    char *pair;         // owned copy of `model` with options added to it; NULL: none added
-    bool ignore;        // --ignore-weights
-    const char *front;  // "plain", "json", or NULL: automatic
+    char *pair;       // owned copy of `model` with options added to it; NULL: none added
+    bool ignore;      // --ignore-weights
+    bool plain, json; // neither: automatic
+    bool help, version;
     int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;

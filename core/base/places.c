@@ -33,17 +33,22 @@ int places_make_parents(const char *path, struct err *err)
     return status;
 }
 
-char *places_beside_program(const char *relative)
+char *places_installed(const char *name, const char *file)
 {
+    static const char *const folders[] = { "", "../../", "../share/vlmsh/" };
     char program[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n <= 0) return NULL;
     program[n] = '\0';
     char *slash = strrchr(program, '/');
-    if (!slash) return NULL;
-    *slash = '\0';
-    char *path = xasprintf("%s/%s", program, relative), *plain = realpath(path, NULL);
-    if (!plain) return path;
-    free(path);
-    return plain;
+    if (slash) *slash = '\0';
+    for (size_t i = 0; slash && i < sizeof folders / sizeof *folders; i++) {
+        char *path = xasprintf("%s/%s%s/%s", program, folders[i], name, file);
+        char *folder = xasprintf("%s/%s%s", program, folders[i], name);
+        char *plain = access(path, R_OK) == 0 ? realpath(folder, NULL) : NULL;
+        free(path);
+        free(folder);
+        if (plain) return plain;
+    }
+    return NULL;
 }
