@@ -394,8 +394,8 @@ static double seconds_of(const struct run *r, const struct checkup_check *check)
 {
     const struct checkup *c = &r->c;
     const struct checkup_cost *cost = r->work->options.quick ? &check->quick : &check->cost;
-    return 0.1 + cost->rows * c->row_s + cost->tokens * c->token_s + cost->encodes * c->encode_s +
-           cost->reads * c->load_s;
+    return 0.1 + cost->prompts * c->prompt_s + cost->tokens * c->token_s +
+           cost->encodes * c->encode_s + cost->reads * c->load_s;
 }
 
 // Times one answer, the second time without reading weights from the disk. A model whose passes
@@ -410,7 +410,7 @@ static int measure_rates(struct run *r, struct err *err)
     for (int i = 0; i < 2; i++) {
         if (checkup_answer(c, s, WARM_TOKENS, false, &a, &why) < 0) break;
         if (!i) c->encode_s = a.vision_s;
-        c->row_s = a.prefill_s / (double)a.prompt;
+        c->prompt_s = a.prefill_s;
         c->token_s = a.decode_s / WARM_TOKENS;
         checkup_answer_release(&a);
     }
@@ -425,9 +425,9 @@ static int plan_time(struct run *r, struct err *err)
     struct checkup *c = &r->c;
     cJSON *to = model_record(r);
     const cJSON *plan = json_get(to, "plan");
-    static const char *const keys[] = { "seconds a row", "seconds a token", "seconds a picture",
+    static const char *const keys[] = { "seconds a prompt", "seconds a token", "seconds a picture",
                                         "share of samples" };
-    double *const at[] = { &c->row_s, &c->token_s, &c->encode_s, &c->scale };
+    double *const at[] = { &c->prompt_s, &c->token_s, &c->encode_s, &c->scale };
     if (!c->model) return 0;
     for (int i = 0; i < 4 && plan; i++)
         if (json_real(plan, keys[i], *at[i], at[i], err) < 0) return -1;

@@ -24,17 +24,17 @@
 
 struct adapter;
 struct checkup;
-struct step_logits;
 
 // The checks, in their order. The first one opens the model.
-#define CHECKS(X) X(opens) X(identities)
+#define CHECKS(X) X(opens) X(identities) X(intact) X(sees)
 
 // Passes that a check needs at full length; the time of a run is forecast from them.
 struct checkup_cost {
-    double rows;    // prompt tokens computed
+    double prompts; // prompts with a picture computed, which is encoded already
     double tokens;  // tokens generated one by one
     double encodes; // pictures encoded
     double reads;   // times that all weights are read
+    double seconds; // at most, whatever the model
 };
 
 struct checkup_check {
@@ -68,9 +68,9 @@ struct checkup {
     size_t view_count, scenes; // the scenes come first
     int blank;                 // index of a grey picture in `talk`; -1: none
     double load_s;
-    uint64_t memory[2]; // of this process before and after loading
-    double scale;       // share of the samples that fits into the time; 1: all
-    double row_s, token_s, encode_s;
+    uint64_t memory[2];                 // of this process before and after loading
+    double scale;                       // share of the samples that fits into the time; 1: all
+    double prompt_s, token_s, encode_s; // seconds of a prompt, of a token, of encoding a picture
     bool stopped;
 
     // The record of the current check, and its progress.
@@ -141,6 +141,14 @@ bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logit
 // Mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
+// Log-probability of the description of scene k as the answer to scene i of the first n:
+// nats[i * n + k]; and the probability that descriptions handed out at random fit as well.
+int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
+                       struct err *err);
+double checkup_scene_chance(const double *nats, int n);
+// Mean log-probability, in nats per token, of plain English text, over *tokens of it.
+int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
+                      struct err *err);
 // Settings with these values: key, value, ... NULL. The caller frees them; BUG if one is refused.
 struct settings *checkup_with(const struct checkup *c, ...) __attribute__((sentinel));
 

@@ -10,6 +10,7 @@
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
+#include "core/eval/compare_text.h"
 #include "core/eval/evaluate_parts.h"
 #include "core/jobs/job.h"
 #include "core/model/sampler.h"
@@ -236,6 +237,36 @@ bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logit
 {
     return a->rows == b->rows &&
            !memcmp(a->data, b->data, (size_t)(a->rows * a->vocab) * sizeof *a->data);
+}
+
+// --- plain text ----------------------------------------------------------------------------------
+
+enum { TEXT_FIRST = 8, TEXT_TOKENS = 96 };
+
+int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
+                      struct err *err)
+{
+    struct ids ids = { 0 };
+    struct checkup_logits l;
+    bool same;
+    if (tokenizer_encode(c->model->tokenizer, compare_sample_text, strlen(compare_sample_text),
+                         TOKENIZE_SPECIAL, &ids, err) < 0)
+        return -1;
+    const size_t first = ids.count > TEXT_FIRST ? TEXT_FIRST : 1,
+                 left = ids.count > first ? ids.count - first : 0;
+    const struct ids given = { .data = ids.data + first,
+                               .count = left < TEXT_TOKENS ? left : TEXT_TOKENS };
+    conversation_drop(&c->talk, c->talk.message_count);
+    ids_append(&conversation_add(&c->talk, ROLE_RAW)->ids, ids.data, first);
+    int status = given.count ? checkup_logits(c, s, &given, 0, &l, err)
+                             : err_set(err, "the tokenizer makes no tokens of plain text");
+    if (status == 0) {
+        *nats = logits_log_probability(&l, &given, &same) / (double)given.count;
+        *tokens = (int64_t)given.count;
+        checkup_logits_release(&l);
+    }
+    ids_release(&ids);
+    return status;
 }
 
 // --- texts as answers ----------------------------------------------------------------------------

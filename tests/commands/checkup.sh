@@ -9,11 +9,11 @@ fail() { echo "$1"; echo "$2"; exit 1; }
 checkup() { "$VLMSH" checkup "$@" </dev/null 2>&1; }
 
 # A sound model; the page and the record; a second run has nothing to do.
-out=$(checkup $model --out "$dir/sound" --only opens,identities) || fail "a sound model" "$out"
-[[ $out == *"none of 2 checks fails"* && $out != *" fails  "* ]] || fail "findings about a sound model" "$out"
+out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "a sound model" "$out"
+[[ $out == *"none of 3 checks fails"* && $out != *"  fails  "* ]] || fail "findings about a sound model" "$out"
 grep -q '^### identities: works' "$dir/sound/checkup.md" || fail "the page" "$(cat "$dir/sound/checkup.md")"
 cp "$dir/sound/checkup.json" "$dir/before.json"
-out=$(checkup $model --out "$dir/sound" --only opens,identities) || fail "the same again" "$out"
+out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "the same again" "$out"
 cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up was changed" "$out"
 
 # As a job, of the model in use; interrupted between two checks it continues.
@@ -21,32 +21,22 @@ out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only 
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
 
-# Broken models.
-broken() { # name; then the script changes $dir/NAME
-    cp -r $model "$dir/$1" && chmod -R u+w "$dir/$1"
-}
-finds() { # name, check, part of the finding
+# Broken models: BREAKAGE, the check that must find it, and what it must say.
+finds() {
+    [ -d "$dir/$1" ] || python3 tests/commands/checkup.py "$1" $model "$dir/$1" || fail "making $1" ""
     out=$(checkup "$dir/$1" --out "$dir/out-$1" --only "$2") || fail "$1" "$out"
     [[ $out == *fails*"$3"* ]] || fail "$1 should be found by $2: $3" "$out"
 }
-broken nan
-python3 - "$dir/nan/model.safetensors" <<'PY'
-import json, struct, sys
-with open(sys.argv[1], "r+b") as f:
-    n = struct.unpack("<Q", f.read(8))[0]
-    at = json.loads(f.read(n))["language_model.model.layers.3.mlp.up_proj.weight"]["data_offsets"][0]
-    f.seek(8 + n + at + 10)
-    f.write(b"\xc0\x7f")
-PY
 finds nan opens "NaN or infinite numbers in 1 of"
 [[ $out == *layers.3.mlp.up_proj.weight* ]] || fail "the tensor with NaN is not named" "$out"
-broken template
-sed -i "s/message\['role'\].upper() + ': '/'<|im_start|>' + message['role'] + ' '/; s/ASSISTANT:/<|im_start|>assistant/" "$dir/template/chat_template.jinja"
 finds template opens "its markers <|im_start|> are no tokens"
-broken means
-sed -i 's/"image_mean": [^]]*]/"image_mean": [0.9, 0.1, 0.5]/' "$dir/means/preprocessor_config.json"
 finds means opens "not those of published SigLIP encoders"
-broken short
+finds projector sees "the model does not see"
+finds layers intact "with layers 2 and 5 exchanged"
+finds rotary intact "with a rotary base of 10000"
+finds heads intact "with queries and keys of layer 3 exchanged"
+finds encoder intact "with queries and keys of block 1 exchanged"
+cp -r "$model" "$dir/short" && chmod u+w "$dir/short/model.safetensors"
 truncate -s -1000 "$dir/short/model.safetensors"
 finds short opens "model.safetensors"
 

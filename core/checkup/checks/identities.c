@@ -231,7 +231,7 @@ const struct checkup_check check_identities = {
     .name = "identities",
     .shows = "Ways of computing that must not change the result: in pieces or at once, with every "
              "method switched on and off again, with drafts, after a saved conversation.",
-    .cost = { .rows = 4000, .tokens = 80, .encodes = 2 },
-    .quick = { .rows = 4000, .tokens = 80, .encodes = 2 },
+    .cost = { .prompts = 14, .tokens = 80, .encodes = 3 },
+    .quick = { .prompts = 14, .tokens = 80, .encodes = 3 },
     .run = run,
 };

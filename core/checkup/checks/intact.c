@@ -1,0 +1,438 @@
+// core/checkup/checks/intact.c -- are the weights where they belong, and read as in training?
+//
+// A file whose numbers are all finite may still be damaged: two layers exchanged, queries and keys
+// exchanged, another rotary base, other pixels. Without the original this shows only in what the
+// model predicts: plain text, and the descriptions of scenes drawn here. The check undoes one
+// such damage after the other on the loaded model. A sound model predicts worse after each; if one
+// of them makes every prediction better, it undoes a damage, which is then named.
+#include "core/checkup/checkup_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model/layer.h"
+
+enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
+// A change undoes a damage if it takes away that share of the nats that the predictions lack, and
+// no less than `nats_least` a token.
+static const double share_least = 0.2, nats_least = 0.004;
+// The share of a uniform guess's nats below which a model knows a language.
+static const double knows = 0.5, near_best = 0.95;
+enum { SEARCH_S = 90, SEARCH_QUICK_S = 15, FOUND_MOST = 3 };
+
+// --- what may have been changed ------------------------------------------------------------------
+
+enum kind { ROTARY, PIXELS, HEADS, LAYERS, ENCODER_HEADS, ENCODER_LAYERS, KINDS };
+
+static const struct {
+    const char *name, *sound;
+    bool sees; // changes what pictures become, not text
+} kinds[KINDS] = {
+    [ROTARY] = { "rotary base", "no usual rotary base predicts better than the file's", false },
+    [PIXELS] = { "mean of the pixels", "no usual mean and deviation predicts better", true },
+    [HEADS] = { "queries and keys", "no layer predicts better with queries and keys exchanged",
+                false },
+    [LAYERS] = { "order of the layers", "no exchange of two layers predicts better", false },
+    [ENCODER_HEADS] = { "queries and keys, encoder",
+                        "no block predicts better with queries and keys exchanged", true },
+    [ENCODER_LAYERS] = { "order of the blocks, encoder",
+                         "no exchange of two blocks predicts better", true },
+};
+
+struct variant {
+    enum kind kind;
+    int a, b; // layers, or an index of values below
+};
+
+static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 };
+static const struct {
+    const char *name;
+    float mean[3], std[3];
+} pixels[] = {
+    { "CLIP", { 0.48145466f, 0.4578275f, 0.40821073f }, { 0.26862954f, 0.26130258f, 0.27577711f } },
+    { "SigLIP", { 0.5f, 0.5f, 0.5f }, { 0.5f, 0.5f, 0.5f } },
+    { "ImageNet", { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f } },
+};
+
+static bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && !a->data == !b->data &&
+           !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank);
+}
+
+static bool same_linear(const struct linear *a, const struct linear *b)
+{
+    return a->weight.data && same_shape(&a->weight, &b->weight) && !a->bias.data == !b->bias.data &&
+           !a->lora == !b->lora;
+}
+
+static bool same_sublayer(const struct sublayer *a, const struct sublayer *b)
+{
+    bool same = a->count == b->count;
+    for (int i = 0; i < a->count && same; i++)
+        same = same_shape(&a->weight[i].weight, &b->weight[i].weight);
+    return same;
+}
+
+static bool possible(const struct model *m, const struct variant *v)
+{
+    const struct decoder *d = &m->decoder;
+    const struct decoder_layer *a = &d->layer[v->a], *b = &d->layer[v->b];
+    const struct vision_layer *e = m->vision.layer;
+    switch (v->kind) {
+    case ROTARY: return d->config.rope.theta != thetas[v->a];
+    case PIXELS: return memcmp(m->picture.mean, pixels[v->a].mean, sizeof m->picture.mean) != 0;
+    case HEADS:
+        return !decoder_attention(&d->config, v->a)->packed &&
+               decoder_attention(&d->config, v->a) != &attention_latent &&
+               same_linear(&a->attention.weight[ATTENTION_Q], &a->attention.weight[ATTENTION_K]);
+    case LAYERS:
+        return a->gpu == b->gpu && same_sublayer(&a->attention, &b->attention) &&
+               same_sublayer(&a->ffn, &b->ffn);
+    case ENCODER_HEADS: return same_linear(&e[v->a].q, &e[v->a].k);
+    case ENCODER_LAYERS: return same_shape(&e[v->a].out.weight, &e[v->b].out.weight);
+    default: return false;
+    }
+}
+
+#define EXCHANGE(type, x, y) \
+    do {                     \
+        const type t = (x);  \
+        (x) = (y);           \
+        (y) = t;             \
+    } while (0)
+
+// Makes the change, or undoes it: each is an exchange with what is in `kept`.
+struct kept {
+    double theta;
+    float mean[3], std[3];
+};
+
+static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
+{
+    struct model *m = c->model;
+    struct decoder_layer *l = m->decoder.layer;
+    struct vision_layer *e = m->vision.layer;
+    switch (v->kind) {
+    case ROTARY: EXCHANGE(double, m->decoder.config.rope.theta, k->theta); break;
+    case PIXELS:
+        for (int i = 0; i < 3; i++) {
+            EXCHANGE(float, m->picture.mean[i], k->mean[i]);
+            EXCHANGE(float, m->picture.std[i], k->std[i]);
+        }
+        break;
+    case HEADS:
+        EXCHANGE(struct linear, l[v->a].attention.weight[ATTENTION_Q],
+                 l[v->a].attention.weight[ATTENTION_K]);
+        break;
+    case LAYERS: EXCHANGE(struct decoder_layer, l[v->a], l[v->b]); break;
+    case ENCODER_HEADS: EXCHANGE(struct linear, e[v->a].q, e[v->a].k); break;
+    case ENCODER_LAYERS: EXCHANGE(struct vision_layer, e[v->a], e[v->b]); break;
+    default: break;
+    }
+    conversation_stale(&c->talk, kinds[v->kind].sees ? STALE_VISUAL : STALE_KV);
+    conversation_reset_methods(&c->talk);
+}
+
+static char *name_of(const struct variant *v)
+{
+    switch (v->kind) {
+    case ROTARY: return xasprintf("a rotary base of %g", thetas[v->a]);
+    case PIXELS: return xasprintf("the mean and deviation of %s", pixels[v->a].name);
+    case HEADS: return xasprintf("queries and keys of layer %d exchanged", v->a);
+    case LAYERS: return xasprintf("layers %d and %d exchanged", v->a, v->b);
+    case ENCODER_HEADS: return xasprintf("queries and keys of block %d exchanged", v->a);
+    default: return xasprintf("blocks %d and %d exchanged", v->a, v->b);
+    }
+}
+
+// --- how well it predicts ------------------------------------------------------------------------
+
+struct score {
+    double text;    // nats a token
+    int64_t tokens; // of the text
+    int scenes;
+    double own[CHECKUP_SCENES], margin[CHECKUP_SCENES]; // of true descriptions; above the others
+};
+
+static int score_text(struct checkup *c, struct score *s, struct err *err)
+{
+    return checkup_text_nats(c, c->settings, &s->text, &s->tokens, err);
+}
+
+static int score_scenes(struct checkup *c, int n, struct score *s, struct err *err)
+{
+    double nats[CHECKUP_SCENES * CHECKUP_SCENES];
+    if (checkup_scene_nats(c, c->settings, n, nats, err) < 0) return -1;
+    s->scenes = n;
+    for (int i = 0; i < n; i++) {
+        s->own[i] = s->margin[i] = nats[i * n + i];
+        for (int k = 0; k < n; k++)
+            if (k != i) s->margin[i] -= nats[i * n + k] / (n - 1);
+    }
+    return 0;
+}
+
+static bool knows_text(const struct checkup *c, const struct score *s)
+{
+    return s->text > -knows * log((double)c->model->decoder.config.vocab);
+}
+
+// The share of the missing nats that the second one has; -1: it is not better.
+static double gained(double was, double is)
+{
+    return is - was < nats_least ? -1 : (is - was) / -was;
+}
+
+static double gained_text(const struct checkup *c, const struct score *was, const struct score *is)
+{
+    return knows_text(c, is) ? gained(was->text, is->text) : -1;
+}
+
+// No scene may be worse by more than a tenth of the mean improvement.
+static double gained_scenes(const struct score *was, const struct score *is)
+{
+    double a = 0, b = 0, worst = 0;
+    for (int i = 0; i < is->scenes; i++) {
+        a += was->own[i] / is->scenes, b += is->own[i] / is->scenes;
+        worst = fmax(worst, was->own[i] - is->own[i]);
+    }
+    return is->scenes && worst <= 0.1 * (b - a) ? gained(a, b) : -1;
+}
+
+// --- the search ----------------------------------------------------------------------------------
+
+struct search {
+    struct checkup *c;
+    struct score base;
+    int scenes; // 0: a text-only model
+    double seconds, allowed;
+    int tried[KINDS], possible[KINDS];
+    struct found {
+        struct variant v;
+        struct score is;
+        double gain;
+    } found[FOUND_MOST]; // changes that undo a damage, the best one first
+    int count;
+};
+
+// Seconds of one variant, by the rates of the record.
+static double seconds_of(const struct search *s, enum kind kind)
+{
+    const struct checkup *c = s->c;
+    const double scenes = s->scenes ? SCENES_FIRST * c->prompt_s : 0;
+    if (kinds[kind].sees) return scenes + SCENES_FIRST * c->encode_s;
+    return c->prompt_s + (knows_text(c, &s->base) ? 0 : scenes);
+}
+
+// Text tells what is wrong in the decoder, if the model knows the language, with the change or
+// without; else the descriptions do. Pictures change the descriptions only.
+static int score_variant(struct search *s, const struct variant *v, double *gain, struct score *is,
+                         struct err *err)
+{
+    struct checkup *c = s->c;
+    const bool sees = kinds[v->kind].sees;
+    *is = (struct score){ 0 };
+    *gain = -1;
+    if (!sees && score_text(c, is, err) < 0) return -1;
+    if (!sees) *gain = gained_text(c, &s->base, is);
+    if (!sees && (knows_text(c, &s->base) || !s->scenes) && *gain < share_least) return 0;
+    if (!s->scenes) return 0;
+    // A few scenes first.
+    if (score_scenes(c, SCENES_FIRST, is, err) < 0) return -1;
+    double here = gained_scenes(&s->base, is);
+    if (here >= share_least && s->scenes > SCENES_FIRST) {
+        if (score_scenes(c, s->scenes, is, err) < 0) return -1;
+        here = gained_scenes(&s->base, is);
+    }
+    if (!knows_text(c, is) || sees)
+        *gain = here;
+    else if (here < 0)
+        *gain = -1; // better text, but worse descriptions
+    return 0;
+}
+
+static void add_found(struct search *s, const struct found *f)
+{
+    int at = s->count < FOUND_MOST ? s->count++ : FOUND_MOST - 1;
+    if (at == FOUND_MOST - 1 && s->found[at].gain >= f->gain) return;
+    for (; at && s->found[at - 1].gain < f->gain; at--) s->found[at] = s->found[at - 1];
+    s->found[at] = *f;
+}
+
+static int try_variant(struct search *s, struct variant v, struct err *err)
+{
+    struct checkup *c = s->c;
+    struct kept k = { .theta = v.kind == ROTARY ? thetas[v.a] : 0 };
+    struct score is;
+    struct err why = { 0 };
+    double gain;
+    if (kinds[v.kind].sees && !s->scenes) return 0;
+    if (!possible(c->model, &v)) return 0;
+    s->possible[v.kind]++;
+    if (s->seconds + seconds_of(s, v.kind) > s->allowed) return 0;
+    s->seconds += seconds_of(s, v.kind);
+    s->tried[v.kind]++;
+    if (v.kind == PIXELS) {
+        memcpy(k.mean, pixels[v.a].mean, sizeof k.mean);
+        memcpy(k.std, pixels[v.a].std, sizeof k.std);
+    }
+    exchange(c, &v, &k);
+    const int status = score_variant(s, &v, &gain, &is, &why);
+    exchange(c, &v, &k);
+    if (status < 0 && c->stopped) {
+        *err = why;
+        return -1;
+    }
+    // NaN after a change proves nothing.
+    if (status == 0 && gain >= share_least)
+        add_found(s, &(struct found){ .v = v, .is = is, .gain = gain });
+    checkup_progress(c, s->seconds, s->allowed);
+    return 0;
+}
+
+static int try_pairs(struct search *s, enum kind kind, int layers, int distance, struct err *err)
+{
+    for (int a = 0; a + distance < layers; a++)
+        if (try_variant(s, (struct variant){ kind, a, a + distance }, err) < 0) return -1;
+    return 0;
+}
+
+// The likely ones first: the time may not allow all.
+static int search(struct search *s, struct err *err)
+{
+    const struct model *m = s->c->model;
+    const int layers = m->decoder.config.layers, blocks = s->scenes ? m->vision.config.layers : 0;
+    int status = 0;
+    for (int i = 0; i < (int)(sizeof thetas / sizeof *thetas) && status == 0; i++)
+        status = try_variant(s, (struct variant){ ROTARY, i, 0 }, err);
+    for (int i = 0; i < (int)(sizeof pixels / sizeof *pixels) && status == 0; i++)
+        status = try_variant(s, (struct variant){ PIXELS, i, 0 }, err);
+    for (int i = 0; i < layers && status == 0; i++)
+        status = try_variant(s, (struct variant){ HEADS, i, 0 }, err);
+    for (int i = 0; i < blocks && status == 0; i++)
+        status = try_variant(s, (struct variant){ ENCODER_HEADS, i, 0 }, err);
+    for (int d = 1; (d < layers || d < blocks) && status == 0; d++) {
+        status = try_pairs(s, LAYERS, layers, d, err);
+        if (status == 0) status = try_pairs(s, ENCODER_LAYERS, blocks, d, err);
+    }
+    return status;
+}
+
+// --- findings ------------------------------------------------------------------------------------
+
+static double mean_of(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return n ? sum / n : NAN;
+}
+
+static void report_predictions(const struct search *s, double p)
+{
+    struct checkup *c = s->c;
+    const double guess = -log((double)c->model->decoder.config.vocab);
+    struct finding f = finding(c, "predictions");
+    finding_number(&f, "plain English", s->base.text, "nats a token", s->base.tokens);
+    finding_number(&f, "a uniform guess", guess, "nats a token", 0);
+    if (s->scenes) {
+        finding_number(&f, "true descriptions", mean_of(s->base.own, s->scenes), "nats a token",
+                       s->scenes);
+        finding_number(&f, "probability by chance", p, "", 1);
+    }
+    if (knows_text(c, &s->base))
+        finding_works(&f, "the model predicts plain English");
+    else if (s->scenes && p < 0.05)
+        finding_works(&f, "the model predicts what drawn scenes show, but no plain English: it "
+                          "never learned it, or lost it");
+    else
+        finding_fails(&f,
+                      "the model predicts neither plain English nor what pictures show: random "
+                      "or damaged weights, another tokenizer, or another language than English");
+}
+
+// The best change, and others of its kind that are nearly as good.
+static char *name_found(const struct search *s)
+{
+    struct buf b = { 0 };
+    for (int i = 0; i < s->count; i++) {
+        const struct found *f = &s->found[i];
+        if (f->v.kind != s->found[0].v.kind || f->gain < near_best * s->found[0].gain) continue;
+        char *name = name_of(&f->v);
+        buf_printf(&b, "%s%s", b.length ? ", or " : "", name);
+        free(name);
+    }
+    return buf_take(&b);
+}
+
+static void report_found(const struct search *s, struct finding *f)
+{
+    const struct found *best = &s->found[0];
+    const struct score *was = &s->base, *is = &best->is;
+    char *name = name_found(s);
+    if (is->scenes) {
+        finding_number(f, "descriptions before", mean_of(was->own, is->scenes), "nats a token",
+                       is->scenes);
+        finding_number(f, "after", mean_of(is->own, is->scenes), "nats a token", is->scenes);
+    } else {
+        finding_number(f, "text before", was->text, "nats a token", was->tokens);
+        finding_number(f, "after", is->text, "nats a token", is->tokens);
+    }
+    finding_fails(
+        f,
+        "with %s the model predicts better everywhere (%.0f%% of what its predictions lack "
+        "is gone): this undoes a damage of the files",
+        name, 100 * best->gain);
+    free(name);
+}
+
+static void report_search(const struct search *s)
+{
+    for (int k = 0; k < KINDS; k++) {
+        if (kinds[k].sees && !s->scenes) continue;
+        struct finding f = finding(s->c, kinds[k].name);
+        finding_number(&f, "changes tried", s->tried[k], "", 0);
+        finding_number(&f, "possible", s->possible[k], "", 0);
+        if (s->count && s->found[0].v.kind == (enum kind)k)
+            report_found(s, &f);
+        else if (!s->possible[k])
+            finding_skip(&f, "nothing can be exchanged: the shapes differ");
+        else if (!s->tried[k])
+            finding_skip(&f, "the time did not allow any change");
+        else if (s->count)
+            finding_skip(&f, "cannot be judged beside the damage that was found");
+        else
+            finding_works(&f, "%s%s", kinds[k].sound,
+                          s->tried[k] < s->possible[k] ? " (as far as the time allowed)" : "");
+    }
+}
+
+static int run(struct checkup *c, struct err *err)
+{
+    struct search s = { .c = c };
+    double p = 1, nats[CHECKUP_SCENES * CHECKUP_SCENES];
+    s.allowed = c->scale * (c->work->options.quick ? SEARCH_QUICK_S : SEARCH_S);
+    s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
+    if (score_text(c, &s.base, err) < 0) return -1;
+    if (s.scenes) {
+        const int n = s.scenes;
+        if (score_scenes(c, n, &s.base, err) < 0 ||
+            checkup_scene_nats(c, c->settings, n, nats, err) < 0)
+            return -1;
+        p = checkup_scene_chance(nats, n);
+    }
+    report_predictions(&s, p);
+    if (search(&s, err) < 0) return -1;
+    report_search(&s);
+    return 0;
+}
+
+const struct checkup_check check_intact = {
+    .name = "intact",
+    .shows = "Whether weights, rotary base and pixels are those of training: no exchange or other "
+             "usual value lets the model predict text and pictures better.",
+    .cost = { .prompts = 15, .encodes = 6, .seconds = SEARCH_S },
+    .quick = { .prompts = 10, .encodes = 4, .seconds = SEARCH_QUICK_S },
+    .run = run,
+};
