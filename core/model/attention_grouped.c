@@ -184,7 +184,7 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
     return rows;
 }
 
-// The part of Wqkv that starts at head `first` of each group and has `heads` heads.
+// Returns the part of Wqkv that starts at head `first` of each group and has `heads` heads.
 static struct fused_linear packed_part(const struct linear *w, const struct decoder_config *c,
                                        int64_t first, int64_t heads)
 {

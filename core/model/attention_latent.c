@@ -127,7 +127,7 @@ static struct tensor *rotated(struct graph *g, const struct layer *layer, struct
     return y ? flat(g, y, rows, rope) : NULL;
 }
 
-// The rotated queries of rows x [m, D]: [m, H, d].
+// Computes the rotated queries of rows x [m, D]: [m, H, d].
 static struct tensor *queries(struct graph *g, const struct layer *layer, struct tensor *x,
                               int64_t m, struct tensor *cos, struct tensor *sin)
 {
@@ -178,7 +178,7 @@ static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
         graph_fail(g, "latent attention: %s", g->backend->failure());
 }
 
-// The product that computes `rows` elements of each head, from `first` on, into y.
+// Returns the product that computes `rows` elements of each head, from `first` on, into y.
 static struct rows_product head_part(struct graph *g, const struct linear *up, int64_t first,
                                      int64_t rows, float *y, int64_t step)
 {
@@ -237,7 +237,7 @@ static struct qkv expand(struct graph *g, const struct layer *layer, struct late
                          .v = graph_view3(g, v, m, c->heads, c->value_dim) };
 }
 
-// The first `keys` rows of a table of the cache, [keys, columns] in f32.
+// Returns the first `keys` rows of a table of the cache, [keys, columns] in f32.
 static struct tensor *cached_rows(struct graph *g, struct tensor *table, int64_t keys)
 {
     struct tensor *rows = graph_rows(g, table, 0, keys);
@@ -281,7 +281,7 @@ static struct tensor *project_at_once(struct graph *g, const struct layer *layer
     return NULL;
 }
 
-// The queries of all rows. Caches their latents, or their keys and values.
+// Computes the queries of all rows; caches their latents, or their keys and values.
 static struct tensor *project(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;
@@ -314,7 +314,8 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
 
 // --- absorbed ------------------------------------------------------------------------------------
 
-// Does the pass use the absorbed form? Few rows always do; many, if it takes fewer multiply-adds.
+// True if the pass uses the absorbed form: always for few rows, for many if it takes fewer
+// multiply-adds.
 static bool absorbs(const struct graph *g, const struct layer *layer)
 {
     const struct pass *p = layer->pass;
@@ -485,7 +486,7 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
 }
 
-// Passes the new rows' queries, all keys and values, and the probabilities to listeners.
+// Runs the listeners with the new rows' queries, all keys and values, and the probabilities.
 static void show(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     struct arena_mark shown = graph_scratch_begin(g);
@@ -509,7 +510,7 @@ static struct tensor *unknown_keys(struct graph *g)
     return graph_fail(g, "latent attention: only the device knows the keys");
 }
 
-// The absorbed form of a pass over cached latents. For listeners, the ops compute it.
+// Computes the absorbed form of a pass over cached latents; with listeners, op by op.
 static bool latent_forward(struct graph *g, const struct layer *layer, struct tensor **h)
 {
     const struct pass *p = layer->pass;
@@ -533,7 +534,7 @@ static bool latent_forward(struct graph *g, const struct layer *layer, struct te
     return true;
 }
 
-// The expanded form.
+// Computes the expanded form.
 static struct qkv latent_qkv(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;

@@ -12,7 +12,7 @@
 
 enum { NAME_SIZE = 256 };
 
-// The full name, formatted from `format` and the arguments after it.
+// Writes the full name: the prefix, then `format` with the arguments after it.
 #define FULL_NAME(b, name, format)                                            \
     do {                                                                      \
         va_list args;                                                         \

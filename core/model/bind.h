@@ -28,22 +28,22 @@ struct binder {
     bool shapes_only;
 };
 
-// A weight of [rows, columns] in its stored dtype.
+// Binds a weight of [rows, columns] in its stored dtype.
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
-// A table [rows, columns] that stays on the host, because a pass reads few of its rows.
+// Binds a table [rows, columns] that stays on the host, because a pass reads few of its rows.
 void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
-// A gain or bias of [n], converted to f32.
+// Binds a gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// A vector as above that is never trained, merged or adapted.
+// Binds a vector as above that is never trained, merged or adapted.
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// NAME.weight [out,in] and, with `bias`, NAME.bias [out].
+// Binds NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
-// NAME.weight and, with `bias`, NAME.bias [n].
+// Binds NAME.weight and, with `bias`, NAME.bias [n].
 void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 // Binds a part of the tensor `whole` as a matrix with its own name.
@@ -54,7 +54,7 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
 // patches, [rows, channels, side, side], or a table for a grid, [y, x, width].
 void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
-// The weight of a convolution over squares of patches or features.
+// Binds the weight of a convolution over squares of patches or features.
 #define bind_squares(b, t, rows, channels, side, ...) \
     bind_folded(b, t, rows, 4, (const int64_t[]){ rows, channels, side, side }, __VA_ARGS__)
 

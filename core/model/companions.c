@@ -101,7 +101,7 @@ char *companions_preprocessor(const struct model *m)
     return text;
 }
 
-// The tokenizer's eos_token, if it does not end answers; else NULL.
+// Returns the tokenizer's eos_token if it does not end answers; else NULL.
 static const char *other_end(const struct model *m)
 {
     const cJSON *word = json_get(m->checkpoint->tokenizer_config, "eos_token");

@@ -12,7 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/unread.h"
 
-// The value that, like null, makes a key change nothing.
+// The neutral value of a key, which changes nothing; null is neutral for every key.
 enum neutral {
     NOTHING, // 0, false, "" or an empty list
     NUMBER,  // `number`
@@ -189,7 +189,7 @@ static int check_text(const struct section *p, const struct decoder_config *d, s
         const struct section rope = { names[i], json_get(p->json, names[i]), p->computed };
         if (check(&rope, rope_keys, COUNT(rope_keys), err) < 0) return -1;
     }
-    // Rotates pairs of neighbours.
+    // "rope_interleaved" pairs adjacent elements.
     const cJSON *pairs = json_get(p->json, "rope_interleaved");
     const bool known = d->kind->rotary->interleaved || traits.interleaved;
     return cJSON_IsTrue(pairs) && !known ? refuse(p, "rope_interleaved", pairs, err) : 0;

@@ -12,7 +12,7 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
-// Does the cache have this model's layers, with rows of the right shape?
+// True if the cache has this model's layers, with rows of the right shape.
 static bool cache_fits(const struct kv *kv, const struct decoder_config *c)
 {
     if (kv->layers != c->layers) return false;

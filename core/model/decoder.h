@@ -109,7 +109,7 @@ enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] 
 
 struct decoder_layer {
     struct sublayer attention, ffn;
-    int gpu; // that computes the layer (backend_enter)
+    int gpu; // GPU that computes the layer (backend_enter)
 };
 
 struct decoder_part;
@@ -178,7 +178,8 @@ const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind
 void decoder_release(struct decoder *d); // not the weights: checkpoint and arena own them
 // Maps a Llama tensor name to the family's: "embed_tokens", "lm_head", "self_attn.q_proj".
 const char *decoder_name(const struct decoder_kind *kind, const char *ours);
-// The inverse, for a whole name such as "layers.3.self_attn.q_proj.weight". The caller frees it.
+// Maps a family's whole name, such as "layers.3.attention.wq.weight", to Llama's. The caller frees
+// it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
 // Iterates over constant vectors (the routers' biases); start with { 0 }.
 struct decoder_constant {
@@ -190,7 +191,7 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c);
 // Initialises an empty KV cache.
 void decoder_cache(const struct decoder *d, const struct backend *backend, struct kv *kv);
 
-// The attention and FFN kinds of a layer.
+// Return the attention and FFN kinds of a layer.
 static inline const struct attention_kind *decoder_attention(const struct decoder_config *c,
                                                              int layer)
 {
@@ -203,7 +204,7 @@ static inline const struct ffn_kind *decoder_ffn(const struct decoder_config *c,
     return c->kind->ffn;
 }
 
-// The projection from a layer's attention back to the residual stream: the last weight.
+// Returns the projection from a layer's attention back to the residual stream: the last weight.
 static inline const struct linear *attention_output(const struct decoder_layer *w)
 {
     return &w->attention.weight[w->attention.count - 1];
@@ -235,7 +236,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
 // a failure.
 bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const struct sequence *s,
                   struct tensor *h, struct tensor **logits);
-// Final norm and head of rows of h [n, D]: [n, V].
+// Applies the final norm and the head to rows of h [n, D]: [n, V].
 struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h);
 
 #endif

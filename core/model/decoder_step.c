@@ -3,9 +3,9 @@
 //
 // Every such step runs the same ops on the same memory. Only five inputs differ, which the host
 // uploads first: the token's embedding, cos and sin of its position, its row of the cache, and the
-// number of keys that it sees. To keep the shapes, attention gets keys up to the next multiple of
-// KEYS_STEP, of which it sees those before `end`. The first step of a kind runs op by op, which
-// also grows the device's scratch; the second is recorded.
+// number of keys that it sees. To keep the shapes fixed, attention gets keys up to the next
+// multiple of KEYS_STEP and masks those from `end` on. The first step of a kind runs op by op,
+// which also grows the device's scratch; the second is recorded.
 //
 // Listeners need the host between the ops, so passes with listeners are not recorded.
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 
 // --- recording -----------------------------------------------------------------------------------
 
-// The pass of a recorded step. replay.in holds its inputs: cos and sin [d/2], then two i32.
+// Returns the pass of a recorded step. replay.in holds its inputs: cos and sin [d/2], then two i32.
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
@@ -116,7 +116,7 @@ static size_t step_bytes(const struct decoder *d)
     return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
-// Records the step in r. False where the device cannot.
+// Records the step in r. False if the device cannot.
 static bool step_record(const struct graph *of, const struct decoder *d, struct kv *kv,
                         const struct sequence *s, int64_t keys)
 {
@@ -182,7 +182,7 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
         return false;
     }
     const int status = step_play(g, d, r, s, past, h);
-    if (status > 0) { // the next step records it anew
+    if (status > 0) { // the next step records it again
         replay_forget(r);
         return false;
     }

@@ -80,7 +80,7 @@ static struct layer_weight of_expert(const struct decoder_config *c, int expert,
                                   .row = part == FFN_UP ? m : 0 };
 }
 
-// Number of weights before the experts'.
+// Returns the number of weights before the experts'.
 static int common_count(const struct experts_config *x)
 {
     return x->shared ? SHARED_DOWN + 1 : ROUTER_BIAS + 1;
@@ -209,7 +209,7 @@ static struct tensor *gated(struct graph *g, struct tensor *x, const struct line
     return linear_forward(g, op_swiglu(g, gate, up), &w[FFN_DOWN]);
 }
 
-// In f32: choices must not depend on how the device rounds products.
+// Computes the router in f32: choices must not depend on how the device rounds products.
 static struct tensor *router(struct graph *g, struct tensor *x, const struct linear *w)
 {
     const enum matmul_mode mode = g->matmul;
@@ -258,7 +258,8 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
     return all;
 }
 
-// The indices of each of the m rows in the list of rows, ascending: [m, K]; the caller frees them.
+// Returns the indices of each of the m rows in the list of rows, ascending: [m, K]; the caller
+// frees them.
 static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
 {
     int32_t *places = xreallocarray(NULL, (size_t)(m * per_row), sizeof *places);

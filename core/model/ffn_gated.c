@@ -40,7 +40,7 @@ static struct tensor *gated_forward(struct graph *g, const struct layer *layer, 
     return (unread ? linear_unread : linear_forward)(g, y, &w[FFN_DOWN]);
 }
 
-// The fused form's arguments, without the weights.
+// Returns the fused form's arguments, without the weights.
 static struct fused_ffn form_of(const struct layer *layer, const struct tensor *h,
                                 const struct fused_after *after)
 {
@@ -85,7 +85,7 @@ static struct tensor *packed_forward(struct graph *g, const struct layer *layer,
     return (unread ? linear_unread : linear_forward)(g, y, &w[1]);
 }
 
-// One half of the packed matrix: gate or up.
+// Returns one half of the packed matrix: gate or up.
 static struct fused_linear half_of(struct graph *g, const struct linear *w, int64_t first,
                                    int64_t rows)
 {

@@ -59,7 +59,7 @@ static bool done(struct graph *g, const char *what, int status)
     return status != FUSED_NOT;
 }
 
-// The result tensor of a part that adds to h.
+// Returns the result tensor of a part that adds to h.
 static struct tensor *sum_of(struct graph *g, struct tensor *h)
 {
     return tape_on(g) ? graph_new(g, h->dtype, h->rank, h->shape) : h;
@@ -108,7 +108,7 @@ bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct 
     return take_order(&form) && qkv(g, form);
 }
 
-// The consecutive parts of all [n (H + 2 Hkv), d].
+// Sets `part` to the consecutive parts of all [n (H + 2 Hkv), d].
 static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
                   struct tensor part[3])
 {
@@ -232,7 +232,7 @@ static bool keep_product(struct graph *g, struct fused_after *after, const struc
     return after->saved != NULL;
 }
 
-// The gradient d of the product before the norm: dy itself without a norm.
+// Computes d, the gradient of the product before the norm: dy itself without a norm.
 static bool after_back(struct graph *g, const struct fused_after *after, const struct tensor *dy,
                        struct tensor *d)
 {
@@ -337,7 +337,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
     const struct arena_mark mark = arena_mark(g->arena);
     const int64_t n = h->shape[0], inner = tensor_row(p.down.w);
     const bool recorded = tape_on(g);
-    struct tensor *y; // if unread, it only carries gradients back, and holds h
+    struct tensor *y; // if unread, it only carries gradients back and keeps h's content
     if (recorded && unread) {
         y = graph_view(g, h, h->rank, h->shape);
         if (y) y->grad = NULL;

@@ -8,7 +8,7 @@
 // Callers fill the structs of kernels/fused.h except the mode and results allocated here; `w` lists
 // the `count` weights they use.
 
-// A fused_linear of all rows of a weight.
+// Returns a fused_linear of all rows of a weight.
 struct fused_linear fused_whole(const struct linear *w);
 
 // True if no weight has LoRA or reordered rows.
@@ -31,8 +31,8 @@ bool fused_attend(struct graph *g, const struct linear *w, const struct fused_at
 // Adds after(w(x)) to h [m, D]: in place, or with a tape in a new tensor.
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
                          const struct linear *w, const struct fused_after *after);
-// p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h), likewise. If unread and
-// recorded, the content is undefined: it only carries gradients back.
+// Returns p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h), as fused_add does. If
+// unread and recorded, the content is undefined: it only carries gradients back.
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
 
@@ -42,14 +42,14 @@ struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tenso
 // [m, out], which the caller allocates. gain NULL: no norm.
 bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                 const struct linear *const *w, int count, struct tensor *const *y);
-// The same with strided results (kernels/rows_products.h), for parts of plain weights.
+// Does the same with strided results (kernels/rows_products.h), for parts of plain weights.
 bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                     const struct rows_product *product, int count);
 
-// The mixture of experts of few rows, in place.
+// Computes the mixture of experts for few rows, in place.
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p);
-// Latent attention of few rows, in place.
+// Computes latent attention of few rows, in place.
 bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p);
 
 #endif

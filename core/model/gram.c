@@ -35,7 +35,7 @@ static struct tensor *lora_product(struct graph *g, const struct lora *lora)
     return op_scale(g, op_matmul(g, (struct tensor *)&lora->b, t, NULL), lora->scale);
 }
 
-// The blocks [H*D, d] of the projection, with LoRA added.
+// Copies the blocks [H*D, d] of the projection, with LoRA added.
 static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_t heads, int64_t d)
 {
     const int64_t out = o->weight.shape[0], width = heads * d;

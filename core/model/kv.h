@@ -42,7 +42,7 @@ void kv_init(struct kv *kv, const struct backend *backend, int layers);
 // True if the layer's rows have that shape.
 bool kv_layer_is(const struct kv_layer *l, struct kv_row row);
 void kv_release(struct kv *kv);
-// The value of kv.dtype, or its default on the device; f32 without settings.
+// Returns the value of kv.dtype, or its default on the device; f32 without settings.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 // Sets the dtype of keys and values; cached ones of another dtype are discarded.
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
@@ -59,7 +59,7 @@ void kv_clear(struct kv *kv);
 // True if all of this process's layers from `layer` on hold the first `rows` rows of the sequence.
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
-// Bytes of a token's key and value in a layer.
+// Returns the bytes of a token's key and value in a layer.
 uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
 // Grows a table [capacity, ...] to `rows` rows and keeps the first `used`. For tables that grow

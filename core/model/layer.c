@@ -47,7 +47,7 @@ struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const s
     return op_rmsnorm(g, x, graph_weight(gain), (float)layer->pass->config->eps);
 }
 
-// The norm after a sublayer, for the fused forms.
+// Returns the norm after a sublayer, for the fused forms.
 static struct fused_after after_of(const struct layer *layer, const struct sublayer *w)
 {
     return (struct fused_after){ graph_weight(&w->after), (float)layer->pass->config->eps, NULL };

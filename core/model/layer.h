@@ -28,7 +28,7 @@ struct layer_weight {
 };
 
 enum { LAYER_NAME_SIZE = 128 };
-// The weight's name in the family's files, without the layer and ".weight".
+// Returns the weight's name in the family's files, without the layer and ".weight".
 const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
                               char name[LAYER_NAME_SIZE]);
 
@@ -42,9 +42,9 @@ struct qkv {
 };
 
 struct attention_traits {
-    bool segments;    // a pass may hold several conversations; without `forward` and `qkv`
+    bool segments;    // a pass may hold several conversations; the kind has no `forward` and `qkv`
     bool head_norms;  // an RMSNorm for each head of the queries and of the keys
-    bool interleaved; // always rotates neighbours, as "rope_interleaved" asks
+    bool interleaved; // always rotates adjacent elements, as "rope_interleaved" requests
 };
 
 struct attention_kind {
@@ -60,7 +60,8 @@ struct attention_kind {
     struct attention_traits traits;
     bool packed; // Wq, Wk and Wv are one weight
 
-    // Queries, keys and values of rows h [m, D], not rotated: norm, products, norms of heads.
+    // Computes queries, keys and values of rows h [m, D], not rotated: norm, products, norms of
+    // heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
     // The same for m rows of h from row i on in one device call, rotated and written to *all (with
     // a tape, sets *all). Returns false if not possible here. NULL: never possible.
@@ -70,8 +71,8 @@ struct attention_kind {
     // values of all rows, and caches the new ones. NULL: the layer calls `project`.
     struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
     // For a kind that can compute the whole sublayer itself: adds its output to h [n, D] and caches
-    // the new rows. Returns false if not possible here; the layer then asks for queries, keys and
-    // values. NULL: never possible.
+    // the new rows. Returns false if not possible here; the layer then calls `qkv` or `project`.
+    // NULL: never possible.
     bool (*forward)(struct graph *g, const struct layer *layer, struct tensor **h);
 };
 
@@ -92,17 +93,18 @@ extern const struct attention_kind attention_grouped, attention_normed, attentio
 extern const struct attention_kind attention_latent;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
 
-// Does any layer have that kind of attention?
+// True if any layer has that kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);
-// The traits that all layers' attention kinds share.
+// Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);
 
-// One layer of h [n, D] (a graph_block_fn; self is a struct layer).
+// Computes one layer of h [n, D] (a graph_block_fn; self is a struct layer).
 struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
 
 // --- for kinds -----------------------------------------------------------------------------------
 
-// Number of rows in the block that begins at `from`. With a tape, a single block holds all rows.
+// Returns the number of rows in the block that begins at `from`. With a tape, a single block holds
+// all rows.
 int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
 // Applies a sublayer's RMSNorm with this gain [D]; returns x itself if the layer lacks that norm.
 struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,

@@ -17,7 +17,7 @@ static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t hea
     return op_columns_of(g, heads, parts, rest ? 3 : 2);
 }
 
-// The inverse: each first number before its second one.
+// The inverse: puts the two elements of each pair side by side.
 static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t heads,
                                  struct head_order o)
 {
@@ -75,7 +75,7 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
     return forward(g, x, w, op_matmul_unread);
 }
 
-// NULL: the device has no such form, or it failed (recorded in the graph).
+// Returns NULL if the device has no such form, or if it failed (recorded in the graph).
 static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                                  enum gelu_form form)
 {

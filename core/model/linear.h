@@ -35,9 +35,9 @@ struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linea
 // Computes x W^T + bias and splits its columns into `parts` equal matrices.
 void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int parts,
                   struct tensor **part);
-// Part `part` of the columns of y[N, parts*M]: [N, M].
+// Returns part `part` of the columns of y[N, parts*M]: [N, M].
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
-// x[N,D] normalised; x itself if there is no norm.
+// Normalises x[N,D]; returns x itself without a norm.
 struct tensor *norm_forward(struct graph *g, struct tensor *x, const struct norm *w, double eps);
 
 #endif

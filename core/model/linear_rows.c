@@ -4,7 +4,8 @@
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
-// Can these layers read packed rows? Not with a tape, LoRA, reordered rows or weights in blocks.
+// True if these layers can read packed rows: not with a tape, LoRA, reordered rows or
+// block-quantised weights.
 static bool packs(const struct graph *g, int64_t rows, const struct linear *const *read_by)
 {
     const struct packed_ops *d = g->backend->products;
@@ -17,7 +18,7 @@ static bool packs(const struct graph *g, int64_t rows, const struct linear *cons
     return true;
 }
 
-// Memory for rows [n,k]; data NULL after a failure.
+// Allocates packed rows [n,k]; data NULL after a failure.
 static struct packed_rows packed_new(struct graph *g, int64_t n, int64_t k)
 {
     const size_t bytes = g->backend->products->bytes(n, k);

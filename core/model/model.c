@@ -157,7 +157,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (partition && partition->choose(partition, m, err) < 0))
         goto named;
-    // The hash of the original weights identifies the smaller ones, so the originals need not be
+    // The hash of the original weights identifies the converted ones, so the originals need not be
     // read. A process that holds only some layers reads their weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
     if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
@@ -199,7 +199,7 @@ bool model_has_vision(const struct model *m)
     return m->family->pictures != NULL;
 }
 
-// Does the encoder read pictures of any size, so that smaller ones have fewer tokens?
+// True if the encoder reads pictures of any size, so that smaller ones have fewer tokens.
 static bool any_size(const struct model *m)
 {
     return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES;
@@ -233,7 +233,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 {
     const struct picture_shape s = p->shape;
     int64_t width, height;
-    if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // or not placed
+    if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // or not sized yet
     const struct picture_config c =
         preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
     if (any_size(m) && preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0)

@@ -47,14 +47,14 @@ struct model {
     const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
     struct ids eos;               // ids that end an answer
     const char *ends_from;        // file that names them; NULL: none does
-    bool ignore;                  // ignore weights and keys that the family does not know
-    bool ignored; // some were ignored, now or in making the GGUF file: answers may be wrong
+    bool ignore;                  // skip weights and keys that the family does not support
+    bool ignored; // some were skipped, now or when the GGUF file was made: answers may be wrong
     char *unread; // lists these and others that nothing reads; NULL: none
     struct model_listener listener;
 };
 
 // Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/converted.h); a trailing
-// "::ignore-weights" skips tensors that the family does not know (core/model/unread.h). NULL with a
+// "::ignore-weights" skips tensors that the family does not read (core/model/unread.h). NULL with a
 // message that names the folder.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
@@ -75,8 +75,8 @@ void model_free(struct model *m);
 int model_bind(struct model *m, struct err *err);
 
 bool model_has_vision(const struct model *m);         // has a vision encoder
-bool model_quantised(const struct model *m);          // has weights in blocks
-bool model_is_eos(const struct model *m, int32_t id); // ends the token an answer?
+bool model_quantised(const struct model *m);          // has block-quantised weights
+bool model_is_eos(const struct model *m, int32_t id); // does the token end an answer?
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
 // shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
 // cannot be that small gets more tokens, and no prompt can hold it. limit.share never causes this:
@@ -88,29 +88,30 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
 // has no visual tokens. 0 or -1.
 int model_check_picture(const struct model *m, const struct picture *p, struct err *err);
 
-// Call after giving a weight's tensor new data or a gradient: updates what depends on it (a tied
-// head).
+// Updates a tied head; call it after giving a weight's tensor new data or a gradient.
 void model_weights_changed(struct model *m);
 
 // True if an adapter has replaced a head that the file ties to the embedding.
 bool model_head_untied(const struct model *m);
 
-// Call before reading weights, in a pass or elsewhere. pictures: the conversation has a picture.
+// Tells the listener that a pass, or other code, is about to read weights. pictures: the
+// conversation has a picture.
 void model_pass(const struct model *m, bool pictures);
 
-// Prompt options for this model and these settings (chat.template, chat.date, data.special_tokens).
+// Sets the prompt options for this model and these settings (chat.template, chat.date,
+// data.special_tokens).
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
 
 // Copies the settings for work that may resume on another day: the date "today" becomes "any day".
 struct settings *prompt_undated(const struct settings *s);
 
-// Precision of its matrix products under these settings: "f32", "bf16".
+// Returns the precision of its matrix products under these settings: "f32", "bf16".
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
-// The arithmetic that a value of compute.matmul selected where `auto` meant `arithmetic`
-// (EVENT_MODEL's key).
+// Resolves a recorded value of compute.matmul; `arithmetic` is what auto meant then (EVENT_MODEL's
+// key).
 const char *model_arithmetic_then(const char *matmul, const char *arithmetic);
 
 // Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts

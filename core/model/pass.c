@@ -31,8 +31,8 @@ static void rows_in_segments(const struct segments *s, int32_t *cache_row, int32
     }
 }
 
-// The pass for layers with `past` cached keys: the cache rows of the new keys, and the keys that
-// each row sees.
+// Returns the pass for layers with `past` cached keys: the cache rows of the new keys, and the keys
+// that each row sees.
 static const struct pass *pass_with_past(struct graph *g, const struct pass *former, int64_t past)
 {
     if (former->past == past) return former;

@@ -39,14 +39,14 @@ struct layer {
 int layer_begin(struct graph *g, struct layer *layer);
 // Fails if a sliding window would cut the sequence: masks per layer are not implemented.
 void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
-// The pass for the rows of the sequence that a method has kept, in ascending order (copied). NULL
-// after a failure.
+// Returns the pass for the rows of the sequence that a method has kept, in ascending order
+// (copied). NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
                                 int64_t n);
 
 // --- sites ---------------------------------------------------------------------------------------
 
-// Arguments of a site; layer -1: outside the layers.
+// Return the arguments of a site; layer -1: outside the layers.
 struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.

@@ -51,7 +51,7 @@ static int check_template(struct setting_env *env, struct err *err)
     return -1;
 }
 
-// The date, if the template writes one.
+// Resolves the date, if the template writes one.
 static char *effective_date(const struct model *m, const struct backend *b,
                             const struct settings *s)
 {

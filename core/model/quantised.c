@@ -1,8 +1,8 @@
 // core/model/quantised.c -- refuses folders whose weights another program has quantised, and names
 // the form.
 //
-// They store integers and scales as separate tensors, and config.json says how to combine them.
-// vlmsh reads none of these forms; without the scales the numbers would be wrong.
+// Such folders store integers and scales as separate tensors, and config.json says how to combine
+// them. vlmsh reads none of these forms; without the scales the numbers would be wrong.
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-// The number format that the object states: "FP8", "INT4".
+// Returns the number format that the object states: "FP8", "INT4".
 static char *form_of(const cJSON *q)
 {
     const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");

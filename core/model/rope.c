@@ -29,7 +29,7 @@ int64_t rope_rotated(const struct rope_config *r)
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
 }
 
-// A positive number; `otherwise` NAN: it is required.
+// Reads a positive number; `otherwise` NAN: it is required.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
                          struct err *err)
 {
@@ -91,13 +91,13 @@ static double divided_frequency(const struct rope_config *r, int64_t pair, doubl
     return f / r->divisors[pair];
 }
 
-// Factor for queries and keys in a context `factor` times as long.
+// Returns the factor for queries and keys in a context `factor` times as long.
 static double yarn_gain(double factor, double share)
 {
     return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
 }
 
-// Index of the pair that makes `turns` turns in the original context.
+// Returns the index of the pair that makes `turns` turns in the original context.
 static double yarn_pair(const struct rope_config *r, double turns)
 {
     return (double)rope_rotated(r) * log(r->original_positions / (turns * 2 * M_PI)) /

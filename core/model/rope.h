@@ -41,7 +41,7 @@ struct rope_config {
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
     int64_t first;                      // index of the first one in a head
-    double share; // of dim that is rotated; less than 1 only if pairs are interleaved
+    double share; // rotated share of dim; below 1 only if pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn
@@ -60,26 +60,26 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_rotated(const struct rope_config *r);          // rotated elements of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// The factor of cos and sin of rotated elements.
+// Returns the factor of cos and sin of rotated elements.
 double rope_amplitude(const struct rope_config *r);
-// The factor of the scores of DeepSeek's attention: 1 without yarn.
+// Returns the factor of the scores of DeepSeek's attention: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);
-// Is the scaling supported only up to the config's max_position_embeddings ("dynamic")?
+// True if the scaling is supported only up to the config's max_position_embeddings ("dynamic").
 bool rope_bounded(const struct rope_config *r);
-// x[n,H,d] with interleaved pairs reordered to i and i+d/2; unrotated elements come last. Applied
-// to queries and keys alike, the order changes no score.
+// Reorders interleaved pairs of x[n,H,d] to i and i+d/2; unrotated elements come last. Applied to
+// queries and keys alike, the order changes no score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
-// Number of interleaved pairs in x, for the fused forms (struct fused_qkv).
+// Returns the number of interleaved pairs in a head, for the fused forms (struct fused_qkv).
 int64_t rope_adjacent(const struct rope_config *r);
 // Radians per position of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
-// cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
+// Computes cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
 // Rotates elements first .. first+dim-1 of each head of x[N,H,d]. May return x itself.
 struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
                          struct tensor *cos, struct tensor *sin);
-// The same as rope_angles_host, uploaded to the step arena. 0 or -1.
+// Does the same and uploads both to the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

@@ -85,9 +85,9 @@ struct candidate {
     double probability;
 };
 
-// Index of the maximum, the first one on ties. Skips blocks without a larger logit: a GPU computes
-// a token in one or two milliseconds, to which a plain loop over a large vocabulary would add a
-// tenth.
+// Returns the index of the maximum, the first one on ties. Skips blocks without a larger logit: a
+// GPU computes a token in one or two milliseconds, and a plain loop over a large vocabulary would
+// add a tenth to that.
 static int32_t argmax(const float *logits, int64_t vocab)
 {
     enum { BLOCK = 64 };

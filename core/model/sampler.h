@@ -17,8 +17,8 @@ struct settings;
     "its weights, or those of an applied adapter, are damaged, or its config.json belongs to " \
     "another model"
 
-// "NaN" or "Inf" if the logits contain it; NULL if a token can be picked from them. -Inf excludes a
-// token, but one logit must be finite.
+// Returns "NaN" or "Inf" if the logits contain it; NULL if a token can be picked from them. -Inf
+// excludes a token, but one logit must be finite.
 const char *logits_damage(const float *logits, int64_t n);
 
 // Modifies logits [vocab]. history: ids so far, for the penalty. position: index of the new token.

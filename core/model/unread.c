@@ -66,7 +66,7 @@ static void report_add(struct report *r, char *pattern)
     free(pattern);
 }
 
-// "3 tensors ('layers.*.a.weight', 2 times; 'b')"
+// Returns "3 tensors ('layers.*.a.weight' x 2, 'b')".
 static char *report_text(const struct report *r)
 {
     struct buf b = { 0 };
@@ -93,7 +93,7 @@ static bool is_number(const char *level)
     return n && n == level_length(level);
 }
 
-// The first level that is a number; NULL: none.
+// Returns the first level that is a number; NULL: none.
 static const char *find_number(const char *name)
 {
     while (!is_number(name)) {
@@ -112,7 +112,7 @@ static bool has_level(const char *name, const char *level)
     }
 }
 
-// The name with "*" for numbers; cut after the layer number if the layer is not computed.
+// Returns the name with "*" for numbers, cut after the layer number if the layer is not computed.
 static char *pattern_of(const char *name, bool layer)
 {
     struct buf b = { 0 };
@@ -133,7 +133,7 @@ static char *pattern_of(const char *name, bool layer)
     return buf_take(&b);
 }
 
-// Length of the leading levels that two plain names share.
+// Returns the length of the leading levels that two plain names share.
 static size_t shared_levels(const struct checkpoint *c, const char *plain, int64_t other)
 {
     if (other < 0 || other >= c->tensor_count) return 0;
@@ -147,7 +147,7 @@ static size_t shared_levels(const struct checkpoint *c, const char *plain, int64
 
 // --- classes of tensors --------------------------------------------------------------------------
 
-// A bias of zeros changes nothing.
+// True for a bias of zeros, which changes nothing.
 static bool is_zero_bias(const struct safetensor *t)
 {
     const int64_t n = safetensor_count(t);
@@ -163,7 +163,7 @@ static bool is_zero_bias(const struct safetensor *t)
     return true;
 }
 
-// Does it belong to a layer that only predicts further tokens (DeepSeek-V3, GLM-4.5)?
+// True for tensors of a layer that only predicts further tokens (DeepSeek-V3, GLM-4.5).
 static bool predicts_further(const struct checkpoint *c, const char *name)
 {
     const char *number = find_number(name);
@@ -175,15 +175,15 @@ static bool predicts_further(const struct checkpoint *c, const char *name)
     return is;
 }
 
-// Is it known to have no effect on answers?
+// True if the tensor is known to have no effect on answers.
 static bool is_harmless(const struct model *m, const struct safetensor *t, const char *plain)
 {
-    // Tables that are computed from the config; layers for speculation.
+    // Tables that the config determines; layers for speculative decoding.
     static const char *const levels[] = { "inv_freq",       "rotary_emb",  "position_ids",
                                           "rotary_pos_emb", "rope_2d",     "freqs_cis",
                                           "time_weight",    "masked_bias", "mtp",
                                           "mtp_layers",     "mtp_block",   "mtp_emb_norm" };
-    // What CLIP and SigLIP compute after the layers whose features are used.
+    // Steps of CLIP and SigLIP after the feature layer.
     static const char *const behind[] = { "vision_tower.head.", "vision_tower.post_layernorm." };
     const struct vision_kind *encoder = model_has_vision(m) ? m->vision.config.kind : NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)

@@ -127,7 +127,7 @@ static const char *const harmless_keys[] = { "image_processor_type",
                                              "transformers_version",
                                              NULL };
 
-// Does a key of picture_config_read_shared agree with the configuration in use?
+// True if a key of picture_config_read_shared agrees with the configuration in use.
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
     struct picture_config read = *p;
@@ -142,7 +142,7 @@ static bool shared_agrees(const struct picture_config *p, const cJSON *item)
            read.resample == p->resample && read.rescale_factor == p->rescale_factor;
 }
 
-// Is the value the side, or an object with the sides, of the encoder's square?
+// True if the value is the side, or an object with the sides, of the encoder's square.
 static bool is_square_of(const cJSON *value, int64_t side)
 {
     const cJSON *one;
@@ -154,7 +154,7 @@ static bool is_square_of(const cJSON *value, int64_t side)
     return true;
 }
 
-// Would reading the key leave pictures unchanged?
+// True if reading the key would leave pictures unchanged.
 static bool changes_nothing(const struct model *m, const cJSON *item)
 {
     static const char *const shared[] = { PICTURE_SHARED_KEYS, NULL };

@@ -130,8 +130,8 @@ extern const struct vision_kind vision_intern_transformers, vision_intern_author
 
 // --- config --------------------------------------------------------------------------------------
 
-// The usual defaults of a picture processor: all switches but `crop`, bicubic, mean and deviation
-// 0.5, white border; squares of the encoder, if it has a fixed size.
+// Returns the usual defaults of a picture processor: all switches but `crop`, bicubic, mean and
+// deviation 0.5, white background; squares of the encoder, if it has a fixed size.
 struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit);
 
 // Selects the kind by the object's model_type; json NULL or without a model_type: CLIP.
@@ -140,10 +140,10 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
 // and drop_class.
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err);
-// "vision_feature_layer" or another key: the hidden state that the projector reads.
+// Reads the hidden state that the projector reads: "vision_feature_layer" or another key.
 int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const char *key,
                               int64_t otherwise, struct err *err);
-// The GELU variant of an activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
+// Reads the GELU variant by its activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err);
 // Class defaults of the sizes that all encoders have.
@@ -160,7 +160,7 @@ int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct 
 // Reads the epsilon of the norms.
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err);
-// Number of blocks to compute for config.feature_layer.
+// Returns the number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 
 // --- weights -------------------------------------------------------------------------------------
@@ -169,20 +169,20 @@ int vision_depth(const struct vision_config *c);
 int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
 
-// Queries, keys and values of a block ("blocks.3"): one matrix NAME, or three, whose names have
-// "q", "k" or "v" in place of "qkv".
+// Binds queries, keys and values of a block ("blocks.3"): one matrix NAME, or three, whose names
+// have "q", "k" or "v" in place of "qkv".
 void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
                      const char *block, const char *name);
-// Block l of Qwen2.5-VL's kind: RMS norms and a gated FFN.
+// Binds block l of Qwen2.5-VL's kind: RMS norms and a gated FFN.
 void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vision_config *c,
                        int l, bool bias);
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// One tile of a fixed-size encoder: whole patches only; the rest at the right and bottom edges is
-// ignored.
+// Returns one tile of a fixed-size encoder: whole patches only; the rest at the right and bottom
+// edges is ignored.
 struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels);
-// Features [S, Dv'] of several pictures, concatenated.
+// Computes the features [S, Dv'] of several pictures, concatenated.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count);
 // Reorders the projector's rows x of these pictures to sequence order.
@@ -193,7 +193,7 @@ struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
 // sequence order. A class token that becomes a visual token gets the largest value
 // (vision_focus.c).
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token);
-// Number of features of a picture for the projector.
+// Returns the number of a picture's features for the projector.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_feature_width(const struct vision_config *c);
 
@@ -216,7 +216,7 @@ struct projector_kind {
     const char *norm; // its name in the file; NULL: none
     bool norm_bias;   // LayerNorm; else RMSNorm
     double eps;       // of the norm
-    // Set if the norm is the encoder's last one: its name in encoder-only files; else NULL.
+    // If the norm is the encoder's last one, its name in encoder-only files; else NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
     bool wide; // inner width as wide as the input; else as the visual tokens
@@ -238,16 +238,16 @@ struct projector {
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };
 
-// The family sets kind, act, bias and merge (0: 1) first. `in` is Dv, `out` D.
+// Binds the projector; the family sets kind, act, bias and merge (0: 1) first. `in` is Dv, `out` D.
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
 // --- steps that only some kinds have: vision_rows.c ----------------------------------------------
 
-// Rows of a tile in the encoder: its patches and the class token.
+// Returns the rows of a tile in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
-// Patches in pixel order [patches, elements]. Cuts tiles; native-resolution pixels are patches
-// already.
+// Returns the patches in pixel order [patches, elements]: cuts tiles; native-resolution pixels are
+// patches already.
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);
 // Reorders the patches x to the kind's order.
 struct tensor *vision_in_order(struct graph *g, const struct vision_batch *b, struct tensor *x);
@@ -256,8 +256,9 @@ struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, s
 // Adds the learned positions to h: one per row of a tile, or a grid that is resampled.
 struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b,
                                     struct tensor *h);
-// The learned positions, a grid of table_rows x table_cols, resampled to each picture's grid of
-// patches (bicubic, a = -0.75, at pixel centres, the border repeated) [S', Dv] (vision_resample.c).
+// Resamples the learned positions, a grid of table_rows x table_cols, to each picture's grid of
+// patches (bicubic, a = -0.75, at pixel centres, the border repeated): [S', Dv]
+// (vision_resample.c).
 struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
 
 // The rows that each row attends to: i32 [S'], row i to rows first[i] .. end[i]-1; NULL: all.
@@ -273,11 +274,11 @@ void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor 
 
 // --- for kinds -----------------------------------------------------------------------------------
 
-// Row and column of patch i of a picture in its grid, as kind->row_by_row says.
+// Sets the row and column of patch i of a picture in its grid, ordered as kind->row_by_row says.
 void vision_grid_position(const struct vision_config *c, const struct vision_picture *p, int64_t i,
                           int64_t *row, int64_t *col);
-// cos and sin [S', d/2] of 2-D rotary positions: half of the pairs rotate by the row, half by the
-// column (theta 10000).
+// Computes cos and sin [S', d/2] of 2-D rotary positions: half of the pairs rotate by the row, half
+// by the column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
 
 // Drops the first `from` rows of every tile: [T * (rows of a tile - from), Dv].
@@ -286,8 +287,8 @@ struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, s
 // For kinds whose patches go row by row: drops class tokens and orders the patches by cells of
 // merge x merge [S*merge*merge, Dv].
 struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
-// The same with each cell as one row [S, merge*merge*Dv]; the number S of a picture's cells, and a
-// row's width.
+// Joins each cell to one row [S, merge*merge*Dv]; the number S of a picture's cells, and a row's
+// width.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
 int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_cell_width(const struct vision_config *c);

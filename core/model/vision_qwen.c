@@ -5,10 +5,10 @@
 //   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some
 //      blocks), gated FFN
 //
-// Easy to get wrong: the merge x merge patches of a visual token (a cell) stay together. Windows go
-// row by row over the picture's grid of cells, with partial ones at the right and bottom, and cells
-// go row by row in each window. The projector works in that order; vision_in_sequence restores the
-// sequence order of its rows.
+// Easy to get wrong: the merge x merge patches of a visual token (a cell) stay together. Windows
+// tile the picture's grid of cells row by row, with partial ones at the right and bottom; cells
+// follow row by row in each window. The projector works in that order; vision_in_sequence restores
+// the sequence order of its rows.
 #include "core/model/vision.h"
 
 #include <stdlib.h>

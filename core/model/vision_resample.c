@@ -13,7 +13,7 @@
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
 
-// Weight of a neighbour at distance t.
+// Returns the weight of a neighbour at distance t.
 static double cubic(double t)
 {
     const double a = -0.75;
@@ -22,7 +22,7 @@ static double cubic(double t)
     return t < 2 ? (((t - 5) * t + 8) * t - 4) * a : 0;
 }
 
-// Neighbour k of 4 along an axis: its index and weight.
+// Returns the index of neighbour k of 4 along an axis, and sets its weight.
 static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weight)
 {
     const double x = ((double)i + 0.5) * (double)side / (double)n - 0.5;
@@ -31,7 +31,7 @@ static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weig
     return at < 0 ? 0 : at < side ? at : side - 1;
 }
 
-// The neighbours (k, l) of all patches: rows of the table and weights.
+// Lists the neighbours (k, l) of all patches: rows of the table and weights.
 static void neighbours(const struct vision_batch *b, int k, int l, int32_t *row, float *weight)
 {
     const struct vision_config *c = &b->vision->config;

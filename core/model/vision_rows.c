@@ -95,7 +95,7 @@ static struct tensor *scatter(struct graph *g, struct tensor *into, struct tenso
 
 // --- the stream that enters the first block ------------------------------------------------------
 
-// Tile t of a picture's pixels, [3,H,W] or [T,3,H,W], as [3,H,W].
+// Returns tile t of a picture's pixels, [3,H,W] or [T,3,H,W], as [3,H,W].
 static struct tensor *tile_pixels(struct graph *g, struct tensor *pixels, int64_t t)
 {
     if (!pixels || pixels->rank == 3) return pixels;

@@ -24,7 +24,7 @@ static struct tensor *picture_site(struct graph *g, const struct site *where, in
     return args.x;
 }
 
-// Number of rows that the projector returns for a picture.
+// Returns the number of rows that the projector returns for a picture.
 static int64_t projected_rows(const struct model *m, const struct vision_picture *p)
 {
     return vision_features(&m->vision.config, p) / m->projector.merge;
@@ -38,8 +38,8 @@ static struct tensor *pack(struct graph *g, const struct model *m, const struct 
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// The encoder's attention to each visual token of a picture, [S]. It passes through the same
-// packing as the projector's rows, as the first column of such rows.
+// Returns the encoder's attention to each visual token of a picture, [S]. Packs it like the
+// projector's rows, as the first column of such rows.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {
@@ -146,7 +146,7 @@ void visual_free(const struct backend *b, struct tensor *kept)
     free(kept);
 }
 
-// The tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
+// Returns the tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {

@@ -30,7 +30,8 @@ void weights_release(struct weights *w)
     *w = (struct weights){ 0 };
 }
 
-// Length of the first level of `name`, with its dot, if names are compared without it; else 0.
+// Returns the length of the first level of `name`, with its dot, if comparisons ignore that level;
+// else 0.
 static size_t idle_level(const char *name)
 {
     static const char *const idle[] = { "model.", "language_model.", "vision_model." };
@@ -39,7 +40,7 @@ static size_t idle_level(const char *name)
     return 0;
 }
 
-// The next character of a plain name; *level: whether a level begins here.
+// Returns the next character of a plain name; *level: whether a level begins here.
 static char plain_next(const char **name, bool *level)
 {
     size_t skip;

@@ -32,16 +32,16 @@ struct weights {
     size_t count, capacity;
 };
 
-// A new entry with a copy of the name; the caller fills the rest.
+// Adds an entry with a copy of the name; the caller fills the rest.
 struct weight *weights_add(struct weights *w, const char *name);
 void weights_release(struct weights *w);
 
 // Finds a weight by the file's name, ignoring the levels "model", "language_model" and
 // "vision_model", which differ between library versions. NULL: none.
 const struct weight *weights_find(const struct weights *w, const char *name);
-// The first weight of a part; NULL: none.
+// Returns the first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
-// The name without those levels: "layers.3.mlp.up_proj.weight". The caller frees it.
+// Returns the name without those levels: "layers.3.mlp.up_proj.weight". The caller frees it.
 char *weight_plain_name(const char *name);
 
 #endif

@@ -1,15 +1,15 @@
 // core/model/families/anyres.c -- pictures of several tiles.
 //
-//   picture -> the whole of it as one square tile                        -> [side, side] features
-//           -> on the grid that fits it best, black around it -> tiles   -> one map of features
-//   map -> without the rows or columns that show only black -> smaller, where it is too large
-//   tokens: those of the square, then the map row by row, a newline after each row
+//   picture -> resized to one square tile                              -> [side, side] features
+//           -> on the best-fitting grid, with a black border -> tiles  -> one map of features
+//   map -> cropped to the rows and columns that show the picture -> downsampled if too large
+//   tokens: the square's, then the map's row by row, each row followed by a newline
 //
 // If a prompt has several pictures and the family treats these differently, each is only the square
 // (padded, not squeezed) and one newline.
 //
-// Easy to get wrong: each side loses as many features as fit into half the black border, so that
-// features which show a little black stay.
+// Easy to get wrong: each side loses only the features that fit into its half of the black border,
+// so features that show some black stay.
 #include "core/model/families/anyres.h"
 
 #include <math.h>
@@ -107,23 +107,23 @@ struct packing {
     int64_t tokens;
 };
 
-// Features that half the border covers, on a side of `whole` features of which the picture fills
-// `seen`.
-static int64_t border(int64_t whole, double seen)
+// Returns how many features to crop at each end of a side of `whole` features, of which the picture
+// fills `seen`.
+static int64_t border_features(int64_t whole, double seen)
 {
     // Python's int(round(seen, 7)).
     return (whole - (int64_t)floor(seen + 0.5e-7)) / 2;
 }
 
-static void take_border_off(struct packing *p, struct picture_shape s)
+static void crop_border(struct packing *p, struct picture_shape s)
 {
     const double w = (double)s.width, h = (double)s.height;
     const double rows = (double)p->rows, cols = (double)p->cols;
     if (w / h > cols / rows) {
-        p->top = border(p->rows, h * (cols / w));
+        p->top = border_features(p->rows, h * (cols / w));
         p->rows -= 2 * p->top;
     } else {
-        p->left = border(p->cols, w * (rows / h));
+        p->left = border_features(p->cols, w * (rows / h));
         p->cols -= 2 * p->left;
     }
 }
@@ -153,14 +153,14 @@ static struct packing packing_on(const struct model *m, const struct tile_grids 
     p.tiles += p.canvas.rows * p.canvas.cols;
     p.rows = p.side * p.canvas.rows;
     p.cols = p.side * p.canvas.cols;
-    take_border_off(&p, s);
+    crop_border(&p, s);
     shrink(&p, m->map_tiles);
     p.tokens = p.side * p.side + p.out_rows * (p.out_cols + 1);
     return p;
 }
 
-// The grids on which the picture costs at most s.most_tokens; if none, those on which it costs
-// least.
+// Returns the grids on which the picture costs at most s.most_tokens; if none, those on which it
+// costs least.
 static struct tile_grids affordable(const struct model *m, struct picture_shape s)
 {
     struct tile_grids some = { .tile = m->grids.tile }, one = { .tile = m->grids.tile, .count = 1 };
@@ -200,8 +200,8 @@ static void picture_newlines(const struct model *m, struct picture *p)
     p->newline_step = k.out_cols + 1;
 }
 
-// The part of the picture that the map shows. Patches leave out pixels at a tile's right and lower
-// edges that fill no patch.
+// Sets the area of the picture that the map shows. Pixels at a tile's right and lower edges that
+// fill no patch are left out.
 static void map_area(const struct packing *p, struct picture_shape s, int64_t tile,
                      struct picture_tile *t)
 {
@@ -255,7 +255,7 @@ static int map_pixels(float *to, const struct model *m, const struct picture *p,
     return status;
 }
 
-// [T,3,tile,tile]: the square, then the tiles of the grid row by row.
+// Returns [T,3,tile,tile]: the square, then the tiles of the grid row by row.
 static struct tensor *picture_pixels(struct graph *g, const struct model *m,
                                      const struct picture *picture, const struct packing *p)
 {
@@ -285,8 +285,8 @@ static struct tensor *picture_pixels(struct graph *g, const struct model *m,
 
 // --- features to tokens --------------------------------------------------------------------------
 
-// Index of the map's feature (row, col), counted inside its border, among the features of all
-// tiles.
+// Returns the index of the map's feature (row, col), counted inside its border, among the features
+// of all tiles.
 static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
 {
     const int64_t r = row + p->top, c = col + p->left, side = p->side;
@@ -294,8 +294,8 @@ static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
     return (int32_t)((tile * side + r % side) * side + c % side);
 }
 
-// The two of `in` features in a line that surround feature `i` of `out`, and the second one's
-// weight. In f32, as torch's interpolate (bilinear, align_corners false).
+// Finds the two of `in` features on an axis that surround feature `i` of `out`; returns the weight
+// of the second. In f32, as in torch's interpolate (bilinear, align_corners false).
 static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
 {
     const float scale = (float)in / (float)out, x = scale * ((float)i + 0.5f) - 0.5f;
@@ -305,7 +305,7 @@ static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
     return from - (float)at[0];
 }
 
-// The map resampled: [out_rows * out_cols, D].
+// Resamples the map: [out_rows * out_cols, D].
 static struct tensor *resampled(struct graph *g, struct tensor *x, const struct packing *p)
 {
     const int64_t n = p->out_rows * p->out_cols;

@@ -14,7 +14,7 @@ struct picture_shape;
 // models only.
 struct phase_layers {
     int layers;          // the checkpoint's L
-    int64_t hidden, ffn; // its D and FFN width, which tell Llamas apart
+    int64_t hidden, ffn; // its D and FFN width, to distinguish Llamas of equal depth
     int early, transition, late;
     const char *ffn_layers; // whose FFN CAPA approximates; NULL: unknown
 };
@@ -61,7 +61,7 @@ struct family {
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
     // The projector type of its encoder in GGUF files (core/adapter/model_mmproj.c); NULL: none.
     const char *gguf;
-    // The part of the model that a tensor of the file belongs to.
+    // Returns the part of the model that a tensor of the file belongs to.
     enum model_part_kind (*part)(const struct model *m, const char *tensor);
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
@@ -98,21 +98,21 @@ int family_bind(struct model *m, const struct checkpoint *c, const struct family
         [PART_HEAD] = ""                                                                      \
     }
 
-// The phases of this checkpoint; NULL: unknown.
+// Returns the phases of this checkpoint; NULL: unknown.
 const struct phase_layers *family_phases(const struct model *m);
-// Phase 0, 1, 2 (early, transition, late) of a model whose phases are unknown: at 1/8, 3/8, 5/8 of
-// its depth, half to even.
+// Returns the layer of phase 0, 1 or 2 (early, transition, late) of a model whose phases are
+// unknown: at 1/8, 3/8, 5/8 of its depth, half to even.
 int family_phase_by_depth(int phase, int layers);
 
-// Module name of a weight in current transformers classes (for adapters):
+// Returns a weight's module name in current transformers classes (for adapters):
 // "model.language_model.layers.0.mlp.up_proj". The caller frees it.
 char *family_module_name(const struct family *f, const struct weight *w);
 
-// All families, ended by NULL; they must last as long as the program.
+// Registers all families, ended by NULL; they must last as long as the program.
 void families_register(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
-// The decoder that a config selects by its model_type, else by its architecture; else the first
-// family's, as in transformers. NULL with a message that lists them.
+// Returns the decoder that a config selects by its model_type, else by its architecture; else the
+// first family's, as in transformers. NULL with a message that lists them.
 const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
 // Reads "text_config" as the config of that kind of decoder (NULL: of the kind that it names), and
 // "tie_word_embeddings" of either level, as transformers does.

@@ -119,7 +119,7 @@ static int internvl_configure(struct model *m, const struct checkpoint *c, struc
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The encoder's input of a picture of `tiles` tiles.
+// Returns the encoder's input for a picture of `tiles` tiles.
 static struct vision_picture tiles_of(const struct model *m, struct tensor *pixels, int64_t tiles)
 {
     struct vision_picture p = vision_square(&m->vision.config, pixels);
@@ -143,7 +143,7 @@ static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
     return vision_features(&m->vision.config, &p);
 }
 
-// 4 x 3 tiles, if the limit allows as many.
+// Sets the size of 4 x 3 tiles, if the limit allows that many.
 static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = 4 * m->vision.config.image_size;
@@ -174,7 +174,7 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
     return (int)count;
 }
 
-// The tiles as the encoder reads them: [T, 3, image_size, image_size].
+// Returns the tiles as the encoder reads them: [T, 3, image_size, image_size].
 static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
 {

@@ -161,7 +161,7 @@ static void picture_usual(const struct model *m, int64_t *width, int64_t *height
     if (native(m)) native_pictures.usual(m, width, height);
 }
 
-// The part of a picture that the encoder sees.
+// Sets the area of a picture that the encoder sees.
 static void shown_part(const struct picture_config *c, struct picture_shape shape,
                        struct picture_tile *t)
 {

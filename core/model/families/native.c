@@ -69,7 +69,7 @@ int native_check_width(const struct model *m, int64_t out, struct err *err)
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// The preprocessing config of a picture of that shape.
+// Returns the preprocessing config of a picture of that shape.
 static struct picture_config config_of(const struct model *m, struct picture_shape shape)
 {
     return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
@@ -152,7 +152,7 @@ void native_positions(const struct model *m, const struct picture *pictures, str
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// The picture as patches [S', 3*times*p*p].
+// Returns the picture as patches [S', 3*times*p*p].
 static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
 {

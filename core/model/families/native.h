@@ -6,14 +6,14 @@
 #include "core/model/families/family.h"
 
 // Reads preprocessor_config.json: area limits, mean and std. Call after reading m->vision.config.
-// `defaults` gives the class's limits and how it counts.
+// `defaults` has the class's min_pixels, max_pixels, frames and enlarge.
 extern const char *const native_picture_keys[];
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
 // Checks that the encoder's output is as wide as the decoder.
 int native_check_width(const struct model *m, int64_t out, struct err *err);
 extern const struct picture_kind native_pictures;
-// family->positions.
+// Implements family->positions.
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);
 
 #endif

@@ -25,7 +25,7 @@ static void pooled_size(const struct picture_tile *t, double share, int64_t *row
     if (*cols < 1) *cols = t->cols > 0;
 }
 
-// Number of tokens of a tile, including those that end its rows.
+// Returns the number of tokens of a tile, including those that end its rows.
 static int64_t tile_tokens(const struct picture_tile *t)
 {
     return t->rows * t->pitch;
@@ -94,7 +94,7 @@ struct blend {
     float *weight;
 };
 
-// Length of the part of cell `i` of a line inside [from, to).
+// Returns the length of the part of cell `i` of a line inside [from, to).
 static double inside(int64_t i, double from, double to)
 {
     const double low = (double)i > from ? (double)i : from;
@@ -110,7 +110,7 @@ static void blend_one(const struct blend *b, int64_t to, int64_t from)
     }
 }
 
-// Token (r, c) of the smaller grid.
+// Sets the sources of token (r, c) of the smaller grid.
 static void blend_area(const struct blend *b, const struct pooled *p, int64_t r, int64_t c)
 {
     const double down = (double)p->was.rows / (double)p->now.rows;
@@ -131,7 +131,7 @@ static void blend_area(const struct blend *b, const struct pooled *p, int64_t r,
     }
 }
 
-// The largest number of tokens that one area of any tile touches.
+// Returns the largest number of tokens that one area of any tile touches.
 static int64_t largest_area(const struct pooled *list, int count)
 {
     int64_t most = 1;
