@@ -327,6 +327,7 @@ static int open_model(struct run *r, struct err *err)
     const struct load_progress progress = { report_loading, r };
     const double start = clock_seconds();
     *c = (struct checkup){ .work = w,
+                           .folder = r->folder,
                            .name = w->options.models.list[r->at],
                            .settings = plain_settings(w->settings),
                            .backend = w->backend,

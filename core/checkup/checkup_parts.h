@@ -23,10 +23,12 @@
 #include "core/talk/conversation.h"
 
 struct adapter;
+struct event_heatmap;
+struct result_table;
 struct checkup;
 
 // The checks, in their order. The first one opens the model.
-#define CHECKS(X) X(opens) X(identities) X(intact) X(sees)
+#define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside)
 
 // Passes that a check needs at full length; the time of a run is forecast from them.
 struct checkup_cost {
@@ -56,6 +58,7 @@ struct checkup_picture {
 
 struct checkup {
     struct checkup_work *work;
+    const char *folder;  // of the output
     const char *name;    // of the model, as given
     struct model *model; // NULL: it could not be opened
     struct err closed;   // why not
@@ -98,6 +101,13 @@ void finding_measured(struct finding *f, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 void checkup_figure(struct checkup *c, const char *title, const char *text, const char *svg);
 // Samples that fit into the time, of `full` ones: at least `least`.
+// The columns of a table as curves over its keys (names separated by "|"; NULL: all but
+// deviations).
+int checkup_curves(struct checkup *c, const char *title, const char *text,
+                   const struct result_table *t, const char *columns, struct err *err);
+// Maps side by side.
+int checkup_maps(struct checkup *c, const char *title, const char *text,
+                 const struct event_heatmap *maps, size_t count, struct err *err);
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
 
@@ -123,6 +133,8 @@ struct checkup_answer {
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
 void checkup_answer_release(struct checkup_answer *a);
+// Adds the answer to the conversation.
+void checkup_answered(struct checkup *c, const struct checkup_answer *a);
 
 // Logits of the rows that choose the tokens of a given answer, and of the next one: [count + 1, V].
 struct checkup_logits {

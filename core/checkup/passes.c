@@ -118,6 +118,14 @@ void checkup_answer_release(struct checkup_answer *a)
     *a = (struct checkup_answer){ 0 };
 }
 
+void checkup_answered(struct checkup *c, const struct checkup_answer *a)
+{
+    struct message *m = conversation_add(&c->talk, ROLE_ASSISTANT);
+    m->generated = true;
+    message_add_text(m, a->text);
+    ids_append(&m->ids, a->ids.data, a->ids.count);
+}
+
 // --- logits --------------------------------------------------------------------------------------
 
 // Computes the sequence's rows up to `end`.

@@ -164,10 +164,7 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
     checkup_ask(c, b->pictures, b->count, "What is in the picture?");
     int status = checkup_answer(c, s, TOKENS, false, &first, err);
     if (status == 0) {
-        struct message *m = conversation_add(&c->talk, ROLE_ASSISTANT);
-        m->generated = true;
-        message_add_text(m, first.text);
-        ids_append(&m->ids, first.ids.data, first.ids.count);
+        checkup_answered(c, &first);
         message_add_text(conversation_add(&c->talk, ROLE_USER), "What else?");
         status = checkup_answer(c, s, TOKENS, false, &live, err);
     }
