@@ -106,7 +106,7 @@ struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
     enum dtype dtype; // f32, bf16 or f16
-    bool turned;      // transposed: stored as [k][row] instead of [row][k]
+    bool transposed;  // stored as [k][row] instead of [row][k]
 };
 
 // Converts the 2 VEC numbers of two vectors to bf16, in order.
@@ -148,18 +148,18 @@ VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int6
 }
 
 VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, const int64_t rows,
-                            int64_t k, const int64_t n, const bool turned, const bool pairs,
+                            int64_t k, const int64_t n, const bool transposed, const bool pairs,
                             const enum dtype dtype)
 {
     vf v[AMX_SIDE];
     for (int i = 0; i < AMX_SIDE; i++) {
         v[i] = vf_set(0);
-        if (turned && 2 * i < n)
+        if (transposed && 2 * i < n)
             v[i] = amx_pairs(s, row, rows, k + 2 * (int64_t)i, 2 * i + 1 < n, dtype);
-        else if (!turned && i < rows)
+        else if (!transposed && i < rows)
             v[i] = amx_row((const char *)s->data + (size_t)(row + i) * s->row_bytes, k, n, dtype);
     }
-    if (turned != pairs) vec_turn(v);
+    if (transposed != pairs) vec_transpose(v);
     for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
 }
 
@@ -167,7 +167,7 @@ VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, c
 VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row, int64_t k,
                                const bool pairs, const enum dtype dtype)
 {
-    if (s->turned)
+    if (s->transposed)
         amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, true, pairs, dtype);
     else
         amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, false, pairs, dtype);
@@ -184,11 +184,11 @@ VEC_INLINE void amx_pack(void *to, const struct amx_source *s, int64_t row, int6
     else if (whole && s->dtype == DTYPE_F32)
         amx_pack_whole(to, s, row, k, pairs, DTYPE_F32);
     else if (s->dtype == DTYPE_BF16)
-        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_BF16);
+        amx_pack_as(to, s, row, rows, k, n, s->transposed, pairs, DTYPE_BF16);
     else if (s->dtype == DTYPE_F16)
-        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_F16);
+        amx_pack_as(to, s, row, rows, k, n, s->transposed, pairs, DTYPE_F16);
     else
-        amx_pack_as(to, s, row, rows, k, n, s->turned, pairs, DTYPE_F32);
+        amx_pack_as(to, s, row, rows, k, n, s->transposed, pairs, DTYPE_F32);
 }
 
 static inline __attribute__((unused)) void amx_pack_rows(void *to, const struct amx_source *s,

@@ -16,7 +16,7 @@
 // of the sums covers keys i, i + 16, ..., and keys that the row does not see add p = 0.
 #include "kernels/attention_amx.h"
 
-#include "kernels/turn.h"
+#include "kernels/rotate.h"
 
 #if defined(__AMX_BF16__)
 
@@ -139,9 +139,9 @@ static const float *rotated_head(const struct call *c, const struct packed *p, c
     if (!p->by || !p->by->cos) return x;
     const float *cos = p->by->cos + token * half, *sin = p->by->sin + token * half;
     if (p->by->adjacent)
-        turn_adjacent(room, x, cos, sin, half);
+        rotate_adjacent(room, x, cos, sin, half);
     else
-        turn_halves(room, x, cos, sin, half);
+        rotate_halves(room, x, cos, sin, half);
     return room;
 }
 
@@ -203,7 +203,7 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
 {
     const int64_t left = c->keys - j, n = left < BLOCK ? left : BLOCK;
     const size_t size = dtype_size(c->dtype), value_size = dtype_size(p->values);
-    const bool turns = p->by && p->by->cos;
+    const bool rotates = p->by && p->by->cos;
     const struct amx_source k = { .data =
                                       numbers_at(c->k, j * key_step(c) + head * c->width, c->dtype),
                                   .row_bytes = (size_t)key_step(c) * size,
@@ -212,15 +212,15 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
                                       c->v, j * value_step(c) + head * c->value_width, p->values),
                                   .row_bytes = (size_t)value_step(c) * value_size,
                                   .dtype = p->values,
-                                  .turned = true };
+                                  .transposed = true };
     const struct block block = block_at(p, head, j);
     float *to = block.k;
     for (int64_t i = 0; i < BLOCK; i += AMX_SIDE) {
         prefetch_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
         prefetch_rows(&v, i, n, (size_t)c->value_width * value_size);
-        const struct amx_source rows = turns ? rotated_keys(c, p, head, j + i, room) : k;
+        const struct amx_source rows = rotates ? rotated_keys(c, p, head, j + i, room) : k;
         for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
-            amx_pack_pairs(to, &rows, turns ? 0 : i, within(n - i, AMX_SIDE), e,
+            amx_pack_pairs(to, &rows, rotates ? 0 : i, within(n - i, AMX_SIDE), e,
                            within(c->width - e, AMX_STEP));
     }
     to = block.v;

@@ -145,7 +145,7 @@ template <int WIDE>
 static __device__ inline void read_along(unsigned b[4], const uint16_t *tile, int n, int k)
 {
     const int lane = lane_of();
-    read_four_turned(b, tile + (k + lane % 16) * row<WIDE>::STEP + n + lane / 16 * 8);
+    read_four_transposed(b, tile + (k + lane % 16) * row<WIDE>::STEP + n + lane / 16 * 8);
 }
 
 // s[16 MANY, N] = the rows of `left` times the N rows of `right`; both are tiles.

@@ -95,9 +95,9 @@ template <typename T> static __device__ void prefetch(const T *const row[ROWS], 
 static __device__ void put_pair(const struct few_rows_place &p, const struct few_rows_part *part,
                                 int64_t row, int64_t n, const float value[ROWS])
 {
-    const bool queries = part->what == FEW_ROWS_QUERIES, turned = part->what != FEW_ROWS_VALUES;
+    const bool queries = part->what == FEW_ROWS_QUERIES, rotates = part->what != FEW_ROWS_VALUES;
     const int64_t angle = n * p.half + row % p.half;
-    const float c = turned ? p.cos[angle] : 1, s = turned ? p.sin[angle] : 0;
+    const float c = rotates ? p.cos[angle] : 1, s = rotates ? p.sin[angle] : 0;
     const float a = add_product(times(value[0], c), -value[1], s);
     const float b = add_product(times(value[1], c), value[0], s);
     const int64_t to = (queries ? n : p.row[n]) * part->rows + row;

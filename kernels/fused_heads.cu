@@ -80,8 +80,8 @@ static __device__ inline void put_pairs(uint16_t *to, const struct pairs<COUNT> 
 
 // Rotates by the angles times `way`, 1 or -1.
 template <int COUNT>
-static __device__ inline struct pairs<COUNT> turned(const struct pairs<COUNT> &p, const float *cos,
-                                                    const float *sin, float way) {
+static __device__ inline struct pairs<COUNT> rotated(const struct pairs<COUNT> &p, const float *cos,
+                                                     const float *sin, float way) {
     const struct several<COUNT> c = several_at<COUNT>(cos), s = several_at<COUNT>(sin);
     struct pairs<COUNT> to;
     for (int n = 0; n < COUNT; n++) {
@@ -151,7 +151,7 @@ static __global__ void place_kernel(const __grid_constant__ struct placing p)
             pairs_at<COUNT>(x + (BACK ? at : from), i, half, BACK ? 0 : adjacent);
         if (part.gain)
             pair = scaled(pair, scale[head], pairs_at<COUNT>(part.gain, i, half, adjacent));
-        if (which != 2 && p.cos) pair = turned(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
+        if (which != 2 && p.cos) pair = rotated(pair, p.cos + angle, p.sin + angle, BACK ? -1 : 1);
         if (BACK) {
             put_pairs(static_cast<uint16_t *>(part.product) + from, pair, i, half, adjacent);
         } else {

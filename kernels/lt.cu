@@ -19,7 +19,7 @@ static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 // The key of an algorithm's choice.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
-    int32_t dtype, y_dtype, a_turned, b_turned, add, gelu;
+    int32_t dtype, y_dtype, a_transposed, b_transposed, add, gelu;
     uint32_t align_a, align_b, align_y, align_bias; // of y and addend; align_bias 0: none
     int32_t gpu;                                    // its GPU
 };
@@ -77,10 +77,10 @@ static void plan_release(struct plan *p)
     memset(p, 0, sizeof *p);
 }
 
-static cublasStatus_t side_layout(cublasLtMatrixLayout_t *layout, enum dtype dtype, bool turned,
+static cublasStatus_t side_layout(cublasLtMatrixLayout_t *layout, enum dtype dtype, bool transposed,
                                   int64_t rows, int64_t k, int64_t line)
 {
-    const int64_t inner = turned ? rows : k, outer = turned ? k : rows;
+    const int64_t inner = transposed ? rows : k, outer = transposed ? k : rows;
     return cublasLtMatrixLayoutCreate(layout, type_of(dtype), (uint64_t)inner, (uint64_t)outer,
                                       line ? line : inner);
 }
@@ -97,8 +97,8 @@ static cublasStatus_t plan_describe(struct plan *p, const float *bias)
     const enum dtype dtype = (enum dtype)k->dtype;
     // K is the row dimension of an untransposed operand. cuBLASLt expects it as the column
     // dimension of its first operand and as the row dimension of its second.
-    const cublasOperation_t first = k->b_turned ? CUBLAS_OP_N : CUBLAS_OP_T;
-    const cublasOperation_t second = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t first = k->b_transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
+    const cublasOperation_t second = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
                                         : bias  ? CUBLASLT_EPILOGUE_BIAS
                                                 : CUBLASLT_EPILOGUE_DEFAULT;
@@ -108,9 +108,9 @@ static cublasStatus_t plan_describe(struct plan *p, const float *bias)
     set(p, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (bias) set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    if ((s = side_layout(&p->first, dtype, k->b_turned, k->m, k->k, k->b_line)) !=
+    if ((s = side_layout(&p->first, dtype, k->b_transposed, k->m, k->k, k->b_line)) !=
             CUBLAS_STATUS_SUCCESS ||
-        (s = side_layout(&p->second, dtype, k->a_turned, k->n, k->k, k->a_line)) !=
+        (s = side_layout(&p->second, dtype, k->a_transposed, k->n, k->k, k->a_line)) !=
             CUBLAS_STATUS_SUCCESS)
         return s;
     return cublasLtMatrixLayoutCreate(&p->result, type_of((enum dtype)k->y_dtype), (uint64_t)k->m,
@@ -181,7 +181,7 @@ static struct shape_key key_of(const struct lt_product *p)
     key.n = p->n, key.m = p->m, key.k = p->k, key.row = p->row;
     key.a_line = p->a.line, key.b_line = p->b.line;
     key.dtype = p->a.dtype, key.y_dtype = p->y_dtype;
-    key.a_turned = p->a.turned, key.b_turned = p->b.turned;
+    key.a_transposed = p->a.transposed, key.b_transposed = p->b.transposed;
     key.add = p->addend != nullptr, key.gelu = p->gelu;
     key.align_a = alignment(p->a.data), key.align_b = alignment(p->b.data);
     key.align_y = p->addend ? std::min(alignment(p->y), alignment(p->addend)) : alignment(p->y);

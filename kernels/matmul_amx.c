@@ -61,7 +61,7 @@ static struct amx_source widened(float *to, const struct amx_source *w, int64_t 
     const char *row = (const char *)w->data + (size_t)from * w->row_bytes;
     for (int64_t r = 0; r < rows; r++, row += w->row_bytes)
         vec_widen(to + r * n, row, k, n, w->dtype);
-    return (struct amx_source){ to, (size_t)n * sizeof *to, DTYPE_F32, w->turned };
+    return (struct amx_source){ to, (size_t)n * sizeof *to, DTYPE_F32, w->transposed };
 }
 
 // Columns m..m+cols, elements k..k+n.
@@ -219,7 +219,7 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
     for (int64_t k = 0; k < p->k; k += plan->x.piece) {
         const int64_t n = at_most(p->k - k, plan->x.piece);
         char *weights = b->weights + (plan->keep ? k / AMX_STEP * part.cols * AMX_TILE : 0);
-        if (!packed && p->w.turned)
+        if (!packed && p->w.transposed)
             pack_transposed_weights(b, plan, weights, m, cols, k, n);
         else if (!packed)
             pack_weights(b, plan, weights, m, cols, k, n);

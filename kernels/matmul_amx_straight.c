@@ -46,8 +46,8 @@ struct worker {
 
 bool KERNEL(matmul_is_straight)(const struct amx_product *p)
 {
-    return p->w.dtype == DTYPE_BF16 && !p->w.turned && !p->x.turned && p->m % AMX_SIDE == 0 &&
-           p->m >= LEAST_M;
+    return p->w.dtype == DTYPE_BF16 && !p->w.transposed && !p->x.transposed &&
+           p->m % AMX_SIDE == 0 && p->m >= LEAST_M;
 }
 
 // Writes a tile of sums, transposed, to rows from `row` on and columns m..m+16 of y.
@@ -59,7 +59,7 @@ static void put_sums(const struct straight *s, const float *sums, int64_t row, i
     float *y = p->y + row * s->y_row + m;
     vf v[AMX_SIDE];
     for (int i = 0; i < AMX_SIDE; i++) v[i] = vf_load(sums + i * AMX_SIDE);
-    vec_turn(v);
+    vec_transpose(v);
     for (int64_t r = 0; r < AMX_SIDE && row + r < p->rows; r++, y += s->y_row)
         if (past_caches)
             _mm512_stream_ps(y, (__m512)(v[r] + bias));
@@ -159,7 +159,7 @@ static void pack_narrow(const struct straight_x *x, const struct straight_rows *
         vf v[AMX_SIDE];
         for (int64_t i = 0; i < AMX_SIDE; i++)
             v[i] = i < n ? vf_load(line[i] + s * 2 * AMX_STEP) : vf_set(0);
-        vec_turn(v);
+        vec_transpose(v);
         for (int64_t i = 0; i < AMX_SIDE; i++) vf_store(to + i * 64, v[i]);
     }
 }

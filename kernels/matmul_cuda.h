@@ -87,13 +87,13 @@ int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
-// One operand: `rows` vectors of K numbers, [rows,K], or [K,rows] if `turned`; the numbers of a
+// One operand: `rows` vectors of K numbers, [rows,K], or [K,rows] if `transposed`; the numbers of a
 // vector, or of a line of K, are contiguous.
 struct lt_side {
     const void *data;
     enum dtype dtype; // the same for both operands
-    bool turned;
-    int64_t line; // stride from one vector (turned: line of K) to the next; 0: contiguous
+    bool transposed;
+    int64_t line; // stride from one vector (transposed: line of K) to the next; 0: contiguous
 };
 
 // y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or without bias also the

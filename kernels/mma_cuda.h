@@ -13,10 +13,10 @@
 //
 //   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
-//   read_four_turned(r, row) the same, each tile turned: r[i] = (2t..2t+1, g)
+//   read_four_transposed(r, row) the same, each tile transposed: r[i] = (2t..2t+1, g)
 //
 // a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
-// b), or by read_four_turned from [K,columns].
+// b), or by read_four_transposed from [K,columns].
 //
 //   fetch(to, from)          copies 16 bytes from memory to shared memory asynchronously
 //   fetch_wait()             waits for the calling thread's copies; others' need a barrier
@@ -54,7 +54,7 @@ static __device__ inline void read_four(unsigned r[4], const uint16_t *row)
                  : "memory");
 }
 
-static __device__ inline void read_four_turned(unsigned r[4], const uint16_t *row)
+static __device__ inline void read_four_transposed(unsigned r[4], const uint16_t *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

@@ -15,9 +15,10 @@ static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, i
                             int64_t rows, int64_t from, int64_t k)
 {
     for (int i = (int)threadIdx.x; i < TILE * DEEP; i += THREADS) {
-        const int row = side.turned ? i % TILE : i / DEEP, deep = side.turned ? i / TILE : i % DEEP;
+        const int row = side.transposed ? i % TILE : i / DEEP,
+                  deep = side.transposed ? i / TILE : i % DEEP;
         const int64_t r = first + row, c = from + deep;
-        const int64_t at = side.turned ? c * side.line + r : r * side.line + c;
+        const int64_t at = side.transposed ? c * side.line + r : r * side.line + c;
         to[deep][row] = r < rows && c < k ? number_at(side.data, at, side.dtype) : 0;
     }
 }
@@ -63,7 +64,7 @@ static __global__ void __launch_bounds__(THREADS) product_kernel(const struct lt
 
 static struct lt_side with_line(struct lt_side side, int64_t rows, int64_t k)
 {
-    if (!side.line) side.line = side.turned ? rows : k;
+    if (!side.line) side.line = side.transposed ? rows : k;
     return side;
 }
 

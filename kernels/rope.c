@@ -1,7 +1,7 @@
 // kernels/rope.c -- rotary positions (Su et al. 2021), element i of a head paired with i + d/2 as
 // Hugging Face's Llama does: x' = x cos - y sin, y' = y cos + x sin.
 #include "kernels/fused.h"
-#include "kernels/turn.h"
+#include "kernels/rotate.h"
 
 int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor *sin)
 {
@@ -10,8 +10,8 @@ int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++) {
             float *head = (float *)x->data + (i * heads + h) * width;
-            turn_halves(head, head, (const float *)cos->data + i * half,
-                        (const float *)sin->data + i * half, half);
+            rotate_halves(head, head, (const float *)cos->data + i * half,
+                          (const float *)sin->data + i * half, half);
         }
     return 0;
 }
@@ -29,8 +29,8 @@ int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
     for (int64_t i = 0; i < rows * heads; i++) {
         float *tail = (float *)x->data + i * width + first, pairs[2 * MOST];
         memcpy(pairs, tail, (size_t)(2 * half) * sizeof *tail);
-        turn_adjacent(tail, pairs, (const float *)cos->data + i / heads * half,
-                      (const float *)sin->data + i / heads * half, half);
+        rotate_adjacent(tail, pairs, (const float *)cos->data + i / heads * half,
+                        (const float *)sin->data + i / heads * half, half);
     }
     return 0;
 }

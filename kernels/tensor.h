@@ -37,11 +37,11 @@ enum { TENSOR_MAX_RANK = 4 };
 struct grad; // core/graph/tape.h
 
 // Row order of a query or key weight in a GGUF file that differs from Hugging Face's, in heads of
-// `head` rows (0: the same order). Rotary positions rotate a head's first `turn` rows, in pairs
-// that are adjacent in the file and turn/2 apart elsewhere; with a negative `turn` the other way
-// round.
+// `head` rows (0: the same order). Rotary positions rotate a head's first `rotary` rows, in pairs
+// that are adjacent in the file and rotary/2 apart elsewhere; with a negative `rotary` the other
+// way round.
 struct head_order {
-    int16_t head, turn;
+    int16_t head, rotary;
 };
 
 struct tensor {

@@ -123,7 +123,7 @@ VEC_INLINE void tile_zero(vf s[TILE_ROWS][2], const int rows)
 
 #if defined(__AVX512F__)
 // Rows 0..15 of 16 become columns.
-VEC_INLINE void vec_turn(vf *v)
+VEC_INLINE void vec_transpose(vf *v)
 {
     __m512 a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
@@ -149,7 +149,7 @@ VEC_INLINE void vec_turn(vf *v)
 }
 #elif defined(__AVX2__)
 // Rows 0..7 of 8 become columns.
-VEC_INLINE void vec_turn(vf *v)
+VEC_INLINE void vec_transpose(vf *v)
 {
     __m256 a[8], b[8];
     for (int i = 0; i < 8; i += 2) {
@@ -167,7 +167,7 @@ VEC_INLINE void vec_turn(vf *v)
     }
 }
 #else
-VEC_INLINE void vec_turn(vf *v)
+VEC_INLINE void vec_transpose(vf *v)
 {
     vf t[VEC];
     for (int i = 0; i < VEC; i++)
@@ -189,7 +189,7 @@ static inline __attribute__((unused)) void tile_pack(float *to, const float *x, 
                 v[i] = i >= some      ? vf_set(0)
                        : count == VEC ? vf_load(x + (from + i) * ld + k)
                                       : vf_load_part(x + (from + i) * ld + k, count);
-            vec_turn(v);
+            vec_transpose(v);
             for (int64_t i = 0; i < count; i++)
                 vf_store_part(to + (k + i) * rows + from, v[i], some);
         }
@@ -225,7 +225,7 @@ VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int
                 else
                     v[i] = vf_load_part_as(row, from + k, n, dtype);
             }
-            vec_turn(v);
+            vec_transpose(v);
             float *to = panel + k * TILE_COLS + half;
             for (int i = 0; i * pair < n; i++, to += pair * TILE_COLS) {
                 if (pair == 1) {

@@ -125,7 +125,7 @@ static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct
 {
     const int64_t width = row_width(r->weight), now = r->weight->tensor->order.head;
     const int64_t head = now ? now : t->order.head ? t->order.head : 1;
-    const struct head_order order = { t->order.head, (int16_t)-t->order.turn };
+    const struct head_order order = { t->order.head, (int16_t)-t->order.rotary };
     int64_t step = BLOCK_NUMBERS / width / head * head;
     if (t->rank == 1) step = r->count; // rows of the file are not divided
     if (step < head) step = head;

@@ -63,17 +63,17 @@ static int add_lora(const struct model *m, const struct lora *lora, int64_t firs
     struct arena arena = { .backend = m->arena.backend };
     struct graph g = { .backend = arena.backend, .arena = &arena };
     float *a = xreallocarray(NULL, (size_t)(r * in), sizeof *a);
-    float *turned = xreallocarray(NULL, (size_t)(r * in), sizeof *turned);
+    float *transposed = xreallocarray(NULL, (size_t)(r * in), sizeof *transposed);
     arena.backend->download(a, lora->a.data, (size_t)(r * in) * sizeof *a);
     for (int64_t i = 0; i < r; i++)
-        for (int64_t k = 0; k < in; k++) turned[k * r + i] = a[i * in + k];
+        for (int64_t k = 0; k < in; k++) transposed[k * r + i] = a[i * in + k];
     struct tensor b = lora->b; // op_matmul multiplies rows with rows
-    struct tensor *w = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ in, r }, turned);
+    struct tensor *w = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ in, r }, transposed);
     struct tensor *y = op_matmul(&g, graph_rows(&g, &b, first, rows), w, NULL); // [rows,in]
     y = op_scale(&g, y, lora->scale);
     if (y) arena.backend->download(a = xrealloc(a, tensor_bytes(y)), y->data, tensor_bytes(y));
     for (int64_t i = 0; y && i < rows * in; i++) to[i] += a[i];
-    free(turned);
+    free(transposed);
     free(a);
     arena_release(&arena);
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);

@@ -51,9 +51,9 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
 // Hugging Face's position of row i of a head.
 static int64_t usual_position(struct head_order order, int64_t i)
 {
-    const int64_t turn = order.turn < 0 ? -order.turn : order.turn, half = turn / 2;
-    if (i >= turn) return i;
-    return order.turn > 0 ? i % 2 * half + i / 2 : i % half * 2 + i / half;
+    const int64_t rotary = order.rotary < 0 ? -order.rotary : order.rotary, half = rotary / 2;
+    if (i >= rotary) return i;
+    return order.rotary > 0 ? i % 2 * half + i / 2 : i % half * 2 + i / half;
 }
 
 void rows_reorder(float *rows, int64_t n, int64_t width, struct head_order order)

@@ -98,9 +98,9 @@ int gguf_type_id(enum dtype dtype);
 // gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" is all experts together. NULL:
 // no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *ours);
-// The row order of queries and keys in such files: heads of `head` numbers with `turn` rotary ones,
-// for one position or several (multimodal).
-struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,
+// The row order of queries and keys in such files: heads of `head` numbers with `rotary` rotary
+// ones, for one position or several (multimodal).
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,
                                   bool multimodal);
 
 #endif

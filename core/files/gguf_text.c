@@ -351,12 +351,12 @@ char *gguf_text_name(const char *architecture, const char *ours)
     return name;
 }
 
-struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t turn,
+struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,
                                   bool multimodal)
 {
     const int order = named(architecture)->order;
     if (!order || head > INT16_MAX || (order < 0 && !multimodal)) return (struct head_order){ 0 };
-    return (struct head_order){ (int16_t)head, (int16_t)(order < 0 ? -turn : head) };
+    return (struct head_order){ (int16_t)head, (int16_t)(order < 0 ? -rotary : head) };
 }
 
 // --- tensors -------------------------------------------------------------------------------------
@@ -388,11 +388,11 @@ static struct head_order order_of(const struct gguf *f, const cJSON *config,
     struct gguf_config c = { .file = f, .arch = a->name, .err = &err };
     const cJSON *width = json_get(config, "head_dim");
     const int64_t head = width ? (int64_t)width->valuedouble : 0;
-    const int64_t turn =
+    const int64_t rotary =
         a->order < 0 ? config_value(&c, "rope.dimension_count", 2, GGUF_NEEDED) : head;
-    if (c.failed || turn > head || turn % 2) return (struct head_order){ 0 };
+    if (c.failed || rotary > head || rotary % 2) return (struct head_order){ 0 };
     const struct gguf_entry *sections = config_list(&c, "rope.dimension_sections", 4);
-    return gguf_text_order(a->name, head, turn,
+    return gguf_text_order(a->name, head, rotary,
                            sections && sections->count && gguf_number(sections, 0) > 0);
 }
 

@@ -88,7 +88,7 @@ static bool take_order(struct fused_qkv *p)
     const struct head_order q = p->wq.w->order, k = p->wk.w->order;
     const int64_t dim = 2 * p->cos->shape[1];
     if (!q.head && !k.head) return true;
-    if (q.turn != dim || k.turn != dim || q.head != dim || k.head != dim) return false;
+    if (q.rotary != dim || k.rotary != dim || q.head != dim || k.head != dim) return false;
     if (p->adjacent || p->q_gain || p->wq.bias || p->wk.bias) return false;
     p->adjacent = dim / 2;
     return true;

@@ -10,10 +10,10 @@ typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tens
 static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t heads,
                                   struct head_order o)
 {
-    const int64_t half = o.turn / 2, rest = o.head - o.turn;
+    const int64_t half = o.rotary / 2, rest = o.head - o.rotary;
     const struct column_part parts[] = { { y, { 0, 2, half } },
                                          { y, { 1, 2, half } },
-                                         { y, { o.turn, 1, rest } } };
+                                         { y, { o.rotary, 1, rest } } };
     return op_columns_of(g, heads, parts, rest ? 3 : 2);
 }
 
@@ -21,7 +21,7 @@ static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t hea
 static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t heads,
                                  struct head_order o)
 {
-    const int64_t half = -o.turn / 2, rest = o.head - 2 * half;
+    const int64_t half = -o.rotary / 2, rest = o.head - 2 * half;
     struct tensor *part[2];
     for (int i = 0; i < 2; i++) {
         part[i] = op_columns_of(g, heads, &(struct column_part){ y, { i * half, 1, half } }, 1);
@@ -57,7 +57,7 @@ static struct tensor *forward(struct graph *g, struct tensor *x, const struct li
     if (o.head && y) { // the weight's rows are reordered; the bias never is
         const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
         y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
-        if (y) y = o.turn > 0 ? split_pairs(g, y, heads, o) : join_pairs(g, y, heads, o);
+        if (y) y = o.rotary > 0 ? split_pairs(g, y, heads, o) : join_pairs(g, y, heads, o);
         y = y ? add_bias(g, graph_view(g, y, 2, (int64_t[]){ n, out }), &w->bias) : NULL;
     }
     if (!w->lora) return y;

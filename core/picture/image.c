@@ -38,9 +38,9 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
 {
     struct image_header h;
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    const bool turned = h.orientation >= 5; // rotated by 90 degrees, so the sides are swapped
-    *width = turned ? h.height : h.width;
-    *height = turned ? h.width : h.height;
+    const bool rotated = h.orientation >= 5; // rotated by 90 degrees, so the sides are swapped
+    *width = rotated ? h.height : h.width;
+    *height = rotated ? h.width : h.height;
     return 0;
 }
 

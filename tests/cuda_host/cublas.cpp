@@ -132,11 +132,11 @@ bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host
 bool fits(const cuda_host_operation *operation, const cuda_host_layout *a,
           const cuda_host_layout *b, const cuda_host_layout *c, const cuda_host_layout *d)
 {
-    const bool across = operation->a != CUBLAS_OP_N, turned = operation->b != CUBLAS_OP_N;
+    const bool across = operation->a != CUBLAS_OP_N, transposed = operation->b != CUBLAS_OP_N;
     return stands(a) && stands(b) && stands(d) && c->type == d->type && c->line == d->line &&
            (across ? a->columns : a->rows) == d->rows &&
-           (turned ? b->rows : b->columns) == d->columns &&
-           (across ? a->rows : a->columns) == (turned ? b->columns : b->rows);
+           (transposed ? b->rows : b->columns) == d->columns &&
+           (across ? a->rows : a->columns) == (transposed ? b->columns : b->rows);
 }
 
 bool on_this_gpu(cublasLtHandle_t handle)

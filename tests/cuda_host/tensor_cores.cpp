@@ -115,7 +115,7 @@ void read_four(unsigned r[4], const uint16_t *row)
     }
 }
 
-void read_four_turned(unsigned r[4], const uint16_t *row)
+void read_four_transposed(unsigned r[4], const uint16_t *row)
 {
     const eight *rows = rows_of_all(row);
     const unsigned lane = cuda_host_lane(), at = lane % 4 * 2;

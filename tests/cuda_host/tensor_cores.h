@@ -10,7 +10,7 @@
 
 void multiply(float c[4], const unsigned a[4], const unsigned b[2]);
 void read_four(unsigned r[4], const uint16_t *row);
-void read_four_turned(unsigned r[4], const uint16_t *row);
+void read_four_transposed(unsigned r[4], const uint16_t *row);
 void fetch(void *to, const void *from);
 void fetch_wait(void);
 

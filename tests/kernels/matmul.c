@@ -416,15 +416,15 @@ static void test_same_bits(void **state)
             }
 }
 
-// Rows from..from+n of y = x w^T, or with `turned` of y = x w.
+// Rows from..from+n of y = x w^T, or with `transposed` of y = x w.
 static void rows_of(const struct backend *b, struct tensor *y, const struct tensor *x,
-                    const struct tensor *w, bool turned, int64_t from, int64_t n)
+                    const struct tensor *w, bool transposed, int64_t from, int64_t n)
 {
     struct tensor to = *y, rows = *x;
     to.data = (float *)y->data + from * tensor_row(y);
     rows.data = (float *)x->data + from * tensor_row(x);
     to.shape[0] = rows.shape[0] = n;
-    if (turned)
+    if (transposed)
         assert_int_equal(b->matmul_dx(&to, &rows, w, false, MATMUL_BF16), 0);
     else
         assert_int_equal(b->matmul(&to, &rows, w, NULL, MATMUL_BF16), 0);
@@ -437,19 +437,20 @@ static void test_tall(void **state)
     (void)state;
     enum { ROWS = 1700, SOME = 100, COLUMNS = 1408, INNER = 768 };
     const struct backend *b = backend_cpu();
-    for (int turned = 0; turned < 2; turned++)
+    for (int transposed = 0; transposed < 2; transposed++)
         for (int dtype = DTYPE_BF16; dtype <= DTYPE_Q8_0; dtype++) {
             if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
-            struct weights w = weights_new((enum dtype)dtype, turned ? INNER : COLUMNS,
-                                           turned ? COLUMNS : INNER, 1);
+            struct weights w = weights_new((enum dtype)dtype, transposed ? INNER : COLUMNS,
+                                           transposed ? COLUMNS : INNER, 1);
             struct tensor x = noise_tensor(2, ROWS, INNER, 0, 2);
             struct tensor want = tensor_of(DTYPE_F32, 2, ROWS, COLUMNS, 0), y = want;
             y.data = b->alloc(tensor_bytes(&y)); // of whole lines
-            for (int64_t i = 0; i < ROWS; i += SOME) rows_of(b, &want, &x, &w.t, turned, i, SOME);
+            for (int64_t i = 0; i < ROWS; i += SOME)
+                rows_of(b, &want, &x, &w.t, transposed, i, SOME);
             for (int threads = 1; threads <= 2; threads++) {
                 b->set_threads(threads);
                 memset(y.data, 0x7f, tensor_bytes(&y));
-                rows_of(b, &y, &x, &w.t, turned, 0, ROWS);
+                rows_of(b, &y, &x, &w.t, transposed, 0, ROWS);
                 b->set_threads(0);
                 assert_memory_equal(y.data, want.data, tensor_bytes(&y));
             }

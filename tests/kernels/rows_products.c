@@ -128,7 +128,8 @@ static void test_refusals(void **state)
 
 // --- turns ---------------------------------------------------------------------------------------
 
-// Pairs brought apart by put_columns, turned by rope, and put behind what does not turn.
+// Pairs brought apart by put_columns, rotated by rope, and put behind the numbers that are not
+// rotated.
 static struct tensor turned_by_ops(const struct backend *b, const struct tensor *x, int64_t first,
                                    const struct tensor *cos, const struct tensor *sin)
 {

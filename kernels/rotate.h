@@ -1,13 +1,13 @@
-// kernels/turn.h -- rotary positions (Su et al. 2021) of one head: pairs a, b become
+// kernels/rotate.h -- rotary positions (Su et al. 2021) of one head: pairs a, b become
 // a cos - b sin and b cos + a sin.
-#ifndef KERNELS_TURN_H
-#define KERNELS_TURN_H
+#ifndef KERNELS_ROTATE_H
+#define KERNELS_ROTATE_H
 
 #include "kernels/vec.h"
 
 // Numbers x[i], x[i + half] of a head [2 half] to the same places of `to`, which may be x.
-VEC_INLINE void turn_halves(float *to, const float *x, const float *cos, const float *sin,
-                            int64_t half)
+VEC_INLINE void rotate_halves(float *to, const float *x, const float *cos, const float *sin,
+                              int64_t half)
 {
     for (int64_t i = 0; i < half; i += VEC) {
         const int64_t n = half - i < VEC ? half - i : VEC;
@@ -21,8 +21,8 @@ VEC_INLINE void turn_halves(float *to, const float *x, const float *cos, const f
 #if defined(__AVX512F__)
 
 // Numbers x[2i], x[2i + 1] to places i and i + half of `to`, which is not x.
-VEC_INLINE void turn_adjacent(float *to, const float *x, const float *cos, const float *sin,
-                              int64_t half)
+VEC_INLINE void rotate_adjacent(float *to, const float *x, const float *cos, const float *sin,
+                                int64_t half)
 {
     const __m512i even =
         _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
