@@ -55,7 +55,8 @@ VEC_INLINE void amx_close(void)
 }
 
 // Tiles 0 to 3 hold sums: 0 and 1 side by side (`wide` 2; else 0 alone), 2 and 3 below them (`high`
-// 2). In memory the tile at the right is `beside` numbers further, the one below `below`.
+// 2). In memory, the right tile begins `beside` floats after the left one, and the lower tile
+// `below` floats after the upper one.
 VEC_INLINE void amx_sums_zero(const int high, const int wide)
 {
     _tile_zero(0);
@@ -91,8 +92,9 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-// The number of groups for `count` items, at most `most` in each: a multiple of the threads and
-// about equal, or one thread would compute the last group while others wait.
+// Returns the number of about equal groups for `count` items, at most `most` in each: a multiple of
+// the number of threads, because otherwise one thread would compute the last group while others
+// wait.
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {
@@ -101,7 +103,7 @@ static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t 
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
 
-// A matrix to pack: row r (of x, or of the weights, each a column of c), number k.
+// A matrix to pack, by row and number along K: rows of x, or rows of weights, each a column of c.
 struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
@@ -126,7 +128,7 @@ VEC_INLINE vf amx_power_of_two(vf x)
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
 
-// n <= 32 numbers from k on as bf16, padded with 0.
+// Loads n <= 32 numbers, from k on, as bf16 and pads them with 0.
 VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16)
@@ -137,7 +139,7 @@ VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dt
                       n > VEC ? vf_load_part_n_as(row, k + VEC, n - VEC, dtype) : vf_set(0));
 }
 
-// Pairs of number k and the next one (0 past the end) of n <= 16 rows from `row` on.
+// Loads pairs of number k and the next one (0 unless `two`) of n <= 16 rows, from `row` on.
 VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int64_t k, bool two,
                         const enum dtype dtype)
 {

@@ -3,8 +3,8 @@
 // A running maximum and sum per query row (Milakov and Gimelshein 2018) allow a pass over the keys
 // block by block, without a matrix of queries by keys:
 //   high' = max(high, scores of the block),  fade = e^(high - high')
-//   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v;  y =
-//   out / sum
+//   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v
+//   y = out / sum
 //
 // A task is one key/value head with some query rows: all heads of its group read the same keys. Few
 // tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens use
@@ -25,8 +25,8 @@
 #include "kernels/attention_amx.h"
 #include "kernels/attention_few.h"
 
-// Scratch of a task of many rows. `steps`: BLOCK / 2 with pairs, else BLOCK.
-struct room {
+// Buffers of a task of many rows. `steps`: BLOCK / 2 with pairs, else BLOCK.
+struct buffers {
     float *q;              // [tile][inner][rows of the tile], scaled
     float *keys;           // a block: [BLOCK / TILE_COLS][inner][TILE_COLS]
     float *values;         // a block: [padded / TILE_COLS][steps][TILE_COLS]
@@ -36,91 +36,92 @@ struct room {
     bool finite;           // all values of the block are finite
 };
 
-// Size of a task's scratch in floats.
-static int64_t room_size(const struct call *c)
+// Floats in a task's buffers.
+static int64_t buffers_floats(const struct call *c)
 {
     return (c->task_rows + 2 * BLOCK) * c->inner + VEC + BLOCK * c->padded + TILE_ROWS * BLOCK +
            2 * c->task_rows;
 }
 
-static struct room room_at(const struct call *c, float *memory)
+static struct buffers buffers_at(const struct call *c, float *memory)
 {
-    struct room room = { .q = memory };
-    room.keys = room.q + c->task_rows * c->inner;
-    room.values = room.keys + BLOCK * c->inner;
-    room.scores = room.values + BLOCK * c->padded;
-    room.rows = room.scores + TILE_ROWS * BLOCK;
-    room.first = (void *)(room.rows + BLOCK * c->inner + VEC);
-    room.last = room.first + c->task_rows;
-    return room;
+    struct buffers buffers = { .q = memory };
+    buffers.keys = buffers.q + c->task_rows * c->inner;
+    buffers.values = buffers.keys + BLOCK * c->inner;
+    buffers.scores = buffers.values + BLOCK * c->padded;
+    buffers.rows = buffers.scores + TILE_ROWS * BLOCK;
+    buffers.first = (void *)(buffers.rows + BLOCK * c->inner + VEC);
+    buffers.last = buffers.first + c->task_rows;
+    return buffers;
 }
 
 // Packs queries r.. of the task, one tile, scaled; rows past the end are 0.
-VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct room *room,
+VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct buffers *buffers,
                           int64_t r, const bool pairs)
 {
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        float *to = room->rows + i * c->inner;
+        float *to = buffers->rows + i * c->inner;
         if (r + i < t->rows)
             put_row(to, query_at(c, t, r + i), c->width, c->scale, DTYPE_F32, pairs);
         else
             memset(to, 0, (size_t)c->inner * sizeof *to);
     }
-    tile_pack(room->q + r * c->inner, room->rows, c->inner, TILE_ROWS, c->inner);
+    tile_pack(buffers->q + r * c->inner, buffers->rows, c->inner, TILE_ROWS, c->inner);
 }
 
 // Packs keys j.. of the task's head; 0 past the end.
-VEC_INLINE void pack_keys(const struct call *c, const struct room *room, const void *k, int64_t n,
-                          const enum dtype dtype, const bool pairs)
+VEC_INLINE void pack_keys(const struct call *c, const struct buffers *buffers, const void *k,
+                          int64_t n, const enum dtype dtype, const bool pairs)
 {
     const char *from = k;
     size_t row_bytes = (size_t)key_step(c) * dtype_size(dtype);
     for (int64_t i = 0; i < n && pairs; i++)
-        put_row(room->rows + i * c->inner, from + (size_t)i * row_bytes, c->width, 1, dtype, true);
+        put_row(buffers->rows + i * c->inner, from + (size_t)i * row_bytes, c->width, 1, dtype,
+                true);
     if (pairs) {
-        from = (const char *)room->rows;
+        from = (const char *)buffers->rows;
         row_bytes = (size_t)c->inner * sizeof(float);
     }
     for (int64_t i = 0; i < BLOCK; i += TILE_COLS)
-        panel_pack_as(room->keys + i * c->inner, from + (size_t)i * row_bytes, row_bytes,
+        panel_pack_as(buffers->keys + i * c->inner, from + (size_t)i * row_bytes, row_bytes,
                       i < n ? n - i : 0, 0, c->inner, pairs ? DTYPE_F32 : dtype);
 }
 
-VEC_INLINE void pack_values(const struct call *c, struct room *room, const void *v, int64_t n,
+VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const void *v, int64_t n,
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
     const vf above = vf_set(0x1.02p0f); // rounding to bf16 grows a number by less than this
-    vf strange = { 0 };
+    vf nonfinite = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {
             int64_t some = c->value_width - e < VEC ? c->value_width - e : VEC;
             float *to =
-                room->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
+                buffers->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
-            strange += (x * above + next * above) * vf_set(0); // NaN for infinities and NaN
+            nonfinite += (x * above + next * above) * vf_set(0); // NaN for infinities and NaN
             vf_store(to, pairs ? vf_pair(x, next) : x);
         }
-    room->finite = vf_sum(strange) == 0;
+    buffers->finite = vf_sum(nonfinite) == 0;
     const int64_t filled = (n + each - 1) / each;
     for (int64_t e = 0; e < c->padded; e += TILE_COLS)
-        memset(room->values + e * steps + filled * TILE_COLS, 0,
+        memset(buffers->values + e * steps + filled * TILE_COLS, 0,
                (size_t)((steps - filled) * TILE_COLS) * sizeof(float));
 }
 
-// Keys and values j.. of the task's head.
-VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct room *room, int64_t j,
-                           const bool pairs, const enum dtype dtype)
+// Packs keys and values j.. of the task's head.
+VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct buffers *buffers,
+                           int64_t j, const bool pairs, const enum dtype dtype)
 {
     const int64_t key = j * key_step(c) + t->head * c->width;
     const int64_t value = j * value_step(c) + t->head * c->value_width;
     const int64_t n = c->keys - j < BLOCK ? c->keys - j : BLOCK;
-    pack_keys(c, room, numbers_at(c->k, key, dtype), n, dtype, pairs);
-    pack_values(c, room, numbers_at(c->v, value, dtype), n, dtype, pairs);
+    pack_keys(c, buffers, numbers_at(c->k, key, dtype), n, dtype, pairs);
+    pack_values(c, buffers, numbers_at(c->v, value, dtype), n, dtype, pairs);
 }
 
-// A copy of a panel of values with 0 outside from..to.
+// Copies a panel of values, with 0 outside from..to.
 VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t end,
                           const bool pairs)
 {
@@ -134,7 +135,7 @@ VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t 
 
 // Unseen values have weight 0, and 0 times infinity is NaN. If the block holds infinities or NaNs,
 // multiplies each row with its visible values only.
-VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct room *room,
+VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct buffers *buffers,
                          int64_t r, const int64_t *from, const int64_t *to, int64_t lowest,
                          const float *fade, const bool pairs)
 {
@@ -142,24 +143,24 @@ VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struc
     float seen[BLOCK * TILE_COLS];
     for (int64_t i = 0; i < TILE_ROWS; i++)
         for (int64_t e = 0; e < c->padded && from[i] < to[i]; e += TILE_COLS) {
-            copy_seen(seen, room->values + e * steps, from[i], to[i], pairs);
+            copy_seen(seen, buffers->values + e * steps, from[i], to[i], pairs);
             put_tile_of(t->out + (r + i) * c->padded + e, c->padded, &fade[i],
-                        room->scores + i * BLOCK + lowest, BLOCK, 1, seen + first * TILE_COLS,
+                        buffers->scores + i * BLOCK + lowest, BLOCK, 1, seen + first * TILE_COLS,
                         (pairs ? (to[i] + 1) / 2 : to[i]) - first, 1, 2, pairs);
         }
 }
 
 // Adds the weighted values of keys lowest..end of the block to a tile's rows.
-VEC_INLINE void add_values(const struct call *c, const struct task *t, const struct room *room,
-                           int64_t r, int64_t lowest, int64_t end, const float *fade,
-                           const bool pairs)
+VEC_INLINE void add_values(const struct call *c, const struct task *t,
+                           const struct buffers *buffers, int64_t r, int64_t lowest, int64_t end,
+                           const float *fade, const bool pairs)
 {
     const int64_t steps = pairs ? BLOCK / 2 : BLOCK, first = pairs ? lowest / 2 : lowest;
     const int64_t inner = (pairs ? (end + 1) / 2 : end) - first;
-    const float *weights = room->scores + lowest;
+    const float *weights = buffers->scores + lowest;
     for (int64_t e = 0; e < c->value_width; e += TILE_COLS) {
         float *out = t->out + r * c->padded + e;
-        const float *values = room->values + e * steps + first * TILE_COLS;
+        const float *values = buffers->values + e * steps + first * TILE_COLS;
         if (c->value_width - e > VEC)
             put_tile_of(out, c->padded, fade, weights, BLOCK, 1, values, inner, TILE_ROWS, 2,
                         pairs);
@@ -170,13 +171,13 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t, const str
 }
 
 // Processes rows r.. of the task, one tile, with the packed block of keys from j.
-VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const struct room *room,
-                            int64_t r, int64_t j, const bool pairs)
+VEC_INLINE void attend_tile(const struct call *c, const struct task *t,
+                            const struct buffers *buffers, int64_t r, int64_t j, const bool pairs)
 {
     int64_t lowest = BLOCK, end = 0, from[TILE_ROWS], to[TILE_ROWS];
     float fade[TILE_ROWS], highest[TILE_ROWS];
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        const int64_t a = room->first[r + i] - j, b = room->last[r + i] - j;
+        const int64_t a = buffers->first[r + i] - j, b = buffers->last[r + i] - j;
         from[i] = a > 0 ? a : 0;
         to[i] = b < BLOCK ? b : BLOCK;
         fade[i] = 1;
@@ -188,53 +189,37 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t, const st
     lowest = lowest / TILE_COLS * TILE_COLS;
     const int64_t size = (end - lowest + VEC - 1) / VEC * VEC;
     for (int64_t i = lowest; i < end; i += TILE_COLS)
-        put_tile_of(room->scores + i, BLOCK, NULL, room->q + r * c->inner, 1, TILE_ROWS,
-                    room->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
+        put_tile_of(buffers->scores + i, BLOCK, NULL, buffers->q + r * c->inner, 1, TILE_ROWS,
+                    buffers->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
     // Updates all maxima first, so that rows stay independent.
     for (int64_t i = 0; i < TILE_ROWS; i++)
         if (from[i] < to[i])
-            highest[i] = highest_score(room->scores + i * BLOCK + lowest, size, from[i] - lowest,
+            highest[i] = highest_score(buffers->scores + i * BLOCK + lowest, size, from[i] - lowest,
                                        to[i] - lowest, t->high[r + i]);
     for (int64_t i = 0; i < TILE_ROWS; i++) {
-        float *scores = room->scores + i * BLOCK + lowest;
+        float *scores = buffers->scores + i * BLOCK + lowest;
         if (from[i] < to[i])
             fade[i] = exp_scores(scores, size, highest[i], &t->high[r + i], &t->sum[r + i], pairs);
         else
             memset(scores, 0, (size_t)size * sizeof *scores);
     }
-    if (room->finite)
-        add_values(c, t, room, r, lowest, end, fade, pairs);
+    if (buffers->finite)
+        add_values(c, t, buffers, r, lowest, end, fade, pairs);
     else
-        add_seen(c, t, room, r, from, to, lowest, fade, pairs);
-}
-
-// Keys that the task's rows see (none for padding rows); *first.. *last covers all of them.
-static void find_seen(const struct call *c, const struct task *t, const struct room *room,
-                      int64_t *first, int64_t *last)
-{
-    *first = c->keys, *last = 0;
-    for (int64_t r = 0; r < c->task_rows; r++) {
-        const bool there = r < t->rows;
-        const int64_t a = there ? row_first(c, t, r) : 0, b = there ? row_last(c, t, r) : 0;
-        room->first[r] = (int32_t)a;
-        room->last[r] = (int32_t)b;
-        if (a >= b) continue;
-        *first = a < *first ? a : *first;
-        *last = b > *last ? b : *last;
-    }
+        add_seen(c, t, buffers, r, from, to, lowest, fade, pairs);
 }
 
 VEC_INLINE void attend_many(const struct call *c, const struct task *t, float *scratch,
                             const bool pairs)
 {
-    struct room room = room_at(c, scratch);
+    struct buffers buffers = buffers_at(c, scratch);
     int64_t first, last;
-    find_seen(c, t, &room, &first, &last);
-    memset(room.values, 0, (size_t)(BLOCK * c->padded) * sizeof(float));
-    for (int64_t r = 0; r < t->rows; r += TILE_ROWS) pack_tile(c, t, &room, r, pairs);
+    find_seen(c, t, buffers.first, buffers.last, &first, &last);
+    memset(buffers.values, 0, (size_t)(BLOCK * c->padded) * sizeof(float));
+    for (int64_t r = 0; r < t->rows; r += TILE_ROWS) pack_tile(c, t, &buffers, r, pairs);
     for (int64_t j = first / BLOCK * BLOCK; j < last; j += BLOCK) {
-        VEC_AS(c->dtype, pack_block, c, t, &room, j, pairs);
-        for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &room, r, j, pairs);
+        VEC_AS(c->dtype, pack_block, c, t, &buffers, j, pairs);
+        for (int64_t r = 0; r < t->rows; r += TILE_ROWS) attend_tile(c, t, &buffers, r, j, pairs);
     }
 }
 
@@ -269,7 +254,7 @@ static void run_task(const struct call *c, int64_t number, float *scratch)
 // Scratch per task in floats, laid out in run_task and attend_many.
 static size_t task_scratch(const struct call *c)
 {
-    return (size_t)((c->task_rows * (2 + c->padded) + room_size(c) + 15) / 16 * 16);
+    return (size_t)((c->task_rows * (2 + c->padded) + buffers_floats(c) + 15) / 16 * 16);
 }
 
 int KERNEL(attention)(struct tensor *y, const struct tensor *q, const struct tensor *k,

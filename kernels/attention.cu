@@ -5,8 +5,8 @@
 // -infinity, its sum 0, and its result is 0.
 #include "kernels/attention_cuda.h"
 
-// The position of a key in the tile that begins at key `from`, clamped to the tile.
-static __device__ inline int place_in_tile(int64_t key, int64_t from)
+// Position of a key in the tile that begins at key `from`, clamped to 0..TILE.
+static __device__ inline int clamp_to_tile(int64_t key, int64_t from)
 {
     return key < from ? 0 : key - from < TILE ? (int)(key - from) : TILE;
 }
@@ -56,8 +56,8 @@ template <int WIDE> static __global__ void tiles_kernel(const struct attention_c
         if (mine.from <= from && from + TILE <= mine.to)
             tile_add<WIDE>(out, weights, v, part);
         else
-            tile_add<WIDE>(out, weights, v, part, place_in_tile(mine.from, from),
-                           place_in_tile(mine.to, from));
+            tile_add<WIDE>(out, weights, v, part, clamp_to_tile(mine.from, from),
+                           clamp_to_tile(mine.to, from));
     }
     if (i + row >= c.tokens) return;
     if (c.stats && part == 0) {
@@ -127,9 +127,9 @@ int attention_cuda(struct tensor *y, const struct tensor *q, const struct tensor
     const bool few = c.tokens <= FEW_QUERIES || c.width > WIDEST;
     if (mode == MATMUL_BF16 && !few && c.width <= WIDEST_MMA)
         return attention_mma(&c, floats(probs));
-    const size_t room = few ? attention_few_room(&c) : 0;
+    const size_t parts = few ? attention_few_floats(&c) : 0;
     const size_t stats = probs ? (size_t)(c.heads * c.tokens) * 2 : 0;
-    float *scratch = static_cast<float *>(cuda_scratch((stats + room) * sizeof(float)));
+    float *scratch = static_cast<float *>(cuda_scratch((stats + parts) * sizeof(float)));
     if (!scratch) return -1;
     if (probs) c.stats = scratch;
     if ((few ? attention_few(&c, scratch + stats) : attention_tiles(&c)) < 0) return -1;

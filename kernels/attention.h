@@ -8,7 +8,7 @@
 
 enum {
     BLOCK = 128,      // keys per step; a multiple of TILE_COLS
-    ATTENTION_FEW = 8 // tokens that attention_few takes; at least FEW_ROWS (kernels/matmul_few.h)
+    ATTENTION_FEW = 8 // most tokens for attention_few; at least FEW_ROWS (kernels/matmul_few.h)
 };
 
 // A call and one of its tasks: heads of one group, tokens from..to.
@@ -110,6 +110,24 @@ VEC_INLINE int64_t row_last(const struct call *c, const struct task *t, int64_t 
     return last < c->keys ? last : c->keys;
 }
 
+// Sets the keys that each of the task's rows sees (none for padding rows), from[task_rows] and
+// to[task_rows]; *first.. *last covers all of them.
+static inline __attribute__((unused)) void find_seen(const struct call *c, const struct task *t,
+                                                     int32_t *from, int32_t *to, int64_t *first,
+                                                     int64_t *last)
+{
+    *first = c->keys, *last = 0;
+    for (int64_t r = 0; r < c->task_rows; r++) {
+        const bool row = r < t->rows;
+        const int64_t a = row ? row_first(c, t, r) : 0, b = row ? row_last(c, t, r) : 0;
+        from[r] = (int32_t)a;
+        to[r] = (int32_t)b;
+        if (a >= b) continue;
+        *first = a < *first ? a : *first;
+        *last = b > *last ? b : *last;
+    }
+}
+
 // Index of row r among the rows of q and y.
 VEC_INLINE int64_t row_at(const struct call *c, const struct task *t, int64_t r)
 {
@@ -121,7 +139,7 @@ VEC_INLINE const float *query_at(const struct call *c, const struct task *t, int
     return c->q + row_at(c, t, r) * c->width;
 }
 
-// Distance of consecutive keys and of consecutive values.
+// Numbers from a key, or value, of a head to its next one.
 VEC_INLINE int64_t key_step(const struct call *c)
 {
     return c->kv_heads * c->width;
@@ -158,8 +176,8 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, .. + halves * VEC] = a b, rows <= TILE_ROWS, of numbers or pairs; with `fade` c is first
-// multiplied by the row's factor and added.
+// c[rows, halves * VEC] = a b, of numbers or pairs, rows <= TILE_ROWS; with `fade`, adds c times
+// the row's factor.
 VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
                             int64_t row_step, int64_t step, const float *b, int64_t inner,
                             const int rows, const int halves, const bool pairs)

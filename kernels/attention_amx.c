@@ -6,7 +6,7 @@
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so
 //   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
-//   out += p v                p rounded to bf16 in the place of s
+//   out += p v                p, rounded to bf16, overwrites s
 //
 // `high` is not the highest score: it rises only when a score exceeds it by LEEWAY, because sums
 // and bf16 represent large numbers as well as small ones. So `out` rarely needs rescaling, and a
@@ -83,7 +83,7 @@ static struct block block_at(const struct packed *p, int64_t head, int64_t j)
     return (struct block){ k, k + key_floats(p), p->finite + number };
 }
 
-// 0..most.
+// Clamps n to 0..most.
 static int64_t within(int64_t n, int64_t most)
 {
     return n < 0 ? 0 : n < most ? n : most;
@@ -131,18 +131,18 @@ VEC_INLINE void prefetch(const void *row, size_t size)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
-// Returns a token's head; with requested rotation, a rotated copy in `room`.
+// Returns a token's head; with requested rotation, a rotated copy in `buffer`.
 static const float *rotated_head(const struct call *c, const struct packed *p, const float *x,
-                                 int64_t token, float *room)
+                                 int64_t token, float *buffer)
 {
     const int64_t half = c->width / 2;
     if (!p->by || !p->by->cos) return x;
     const float *cos = p->by->cos + token * half, *sin = p->by->sin + token * half;
     if (p->by->adjacent)
-        rotate_adjacent(room, x, cos, sin, half);
+        rotate_adjacent(buffer, x, cos, sin, half);
     else
-        rotate_halves(room, x, cos, sin, half);
-    return room;
+        rotate_halves(buffer, x, cos, sin, half);
+    return buffer;
 }
 
 // Packs the task's queries, scaled. Heads of a group are adjacent in memory, groups are not.
@@ -167,8 +167,8 @@ static void pack_queries(const struct call *c, const struct task *t, const struc
     }
 }
 
-// True if a tile holds an infinity or NaN.
-static bool strange(const float *tile, int64_t floats)
+// True if a tile contains an infinity or NaN.
+static bool has_nonfinite(const float *tile, int64_t floats)
 {
     const __m512i most = _mm512_set1_epi16(0x7f80);
     __mmask32 found = 0;
@@ -186,20 +186,20 @@ static void prefetch_rows(const struct amx_source *s, int64_t i, int64_t n, size
         prefetch((const char *)s->data + (size_t)i * s->row_bytes, size);
 }
 
-// Packs up to 16 keys from key `token` on, rotated.
+// Rotates up to 16 keys, from key `token` on, into `buffer`, from which they are packed.
 static struct amx_source rotated_keys(const struct call *c, const struct packed *p, int64_t head,
-                                      int64_t token, float *room)
+                                      int64_t token, float *buffer)
 {
     const int64_t end = token + within(c->keys - token, AMX_SIDE);
     const float *k = (const float *)c->k + head * c->width;
     for (int64_t i = token; i < end; i++)
-        rotated_head(c, p, k + i * key_step(c), i, room + (i - token) * c->width);
-    return (struct amx_source){ room, (size_t)c->width * sizeof *room, DTYPE_F32, false };
+        rotated_head(c, p, k + i * key_step(c), i, buffer + (i - token) * c->width);
+    return (struct amx_source){ buffer, (size_t)c->width * sizeof *buffer, DTYPE_F32, false };
 }
 
 // Packs keys and values j.. of a head; 0 past the end.
 static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j,
-                       float *room)
+                       float *buffer)
 {
     const int64_t left = c->keys - j, n = left < BLOCK ? left : BLOCK;
     const size_t size = dtype_size(c->dtype), value_size = dtype_size(p->values);
@@ -218,7 +218,7 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
     for (int64_t i = 0; i < BLOCK; i += AMX_SIDE) {
         prefetch_rows(&k, i + AMX_SIDE, n, (size_t)c->width * size);
         prefetch_rows(&v, i, n, (size_t)c->value_width * value_size);
-        const struct amx_source rows = rotates ? rotated_keys(c, p, head, j + i, room) : k;
+        const struct amx_source rows = rotates ? rotated_keys(c, p, head, j + i, buffer) : k;
         for (int64_t e = 0; e < p->steps * AMX_STEP; e += AMX_STEP, to += TILE_FLOATS)
             amx_pack_pairs(to, &rows, rotates ? 0 : i, within(n - i, AMX_SIDE), e,
                            within(c->width - e, AMX_STEP));
@@ -228,7 +228,7 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
         for (int64_t i = 0; i < BLOCK; i += AMX_STEP, to += TILE_FLOATS)
             amx_pack_pairs(to, &v, e, within(c->value_width - e, AMX_SIDE), i,
                            within(n - i, AMX_STEP));
-    *block.finite = !strange(block.v, to - block.v);
+    *block.finite = !has_nonfinite(block.v, to - block.v);
 }
 
 // --- a block of keys -----------------------------------------------------------------------------
@@ -255,7 +255,8 @@ static bool sees(const struct tiles *m, int64_t r, int64_t j, struct sight *s)
     return s->lowest < s->end;
 }
 
-// c[2][2 tiles] of two rows of tiles: 0 and 1 above, 2 and 3 below.
+// Computes the scores of ROWS rows for the visible keys of the block, four tiles at a time: 0 and 1
+// of the upper rows, 2 and 3 of the lower ones.
 static void put_scores(const struct tiles *m, const float *keys, int64_t r, const struct sight *s)
 {
     const int64_t line = m->p->steps * TILE_FLOATS, below = BLOCK / AMX_SIDE * TILE_FLOATS;
@@ -364,7 +365,7 @@ static void add_values(const struct tiles *m, const float *v, float *out, const 
             add_columns(m, v, out, s, false);
 }
 
-// A copy of the block's values with 0 outside from..to.
+// Copies the block's values, with 0 outside from..to.
 static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64_t to)
 {
     float *seen = m->seen;
@@ -394,23 +395,7 @@ static void add_seen(const struct tiles *m, const float *v, float *out, const st
 
 // --- a task --------------------------------------------------------------------------------------
 
-// Keys that the task's rows see (none for padding rows); *first.. *last covers all of them.
-static void find_seen(const struct call *c, const struct task *t, const struct tiles *m,
-                      int64_t *first, int64_t *last)
-{
-    *first = c->keys, *last = 0;
-    for (int64_t r = 0; r < c->task_rows; r++) {
-        const int64_t a = r < t->rows ? row_first(c, t, r) : 0;
-        const int64_t b = r < t->rows ? row_last(c, t, r) : 0;
-        m->first[r] = (int32_t)a;
-        m->last[r] = (int32_t)b;
-        if (a >= b) continue;
-        *first = a < *first ? a : *first;
-        *last = b > *last ? b : *last;
-    }
-}
-
-// Stores row r's head as bf16 at its place in the packed rows.
+// Stores row r's head, as bf16, in the packed rows.
 static void pack_row(const struct call *c, const struct task *t, const struct tiles *m, int64_t r,
                      const float *out, vf share)
 {
@@ -456,7 +441,7 @@ static void run_task(const struct call *c, const struct packed *p, int64_t numbe
     struct sight sight;
     int64_t first, last;
     tiles_at(&m, c, p, scratch);
-    find_seen(c, &t, &m, &first, &last);
+    find_seen(c, &t, m.first, m.last, &first, &last);
     pack_queries(c, &t, &m);
     memset(m.out, 0, (size_t)(c->task_rows * m.columns * AMX_SIDE) * sizeof *m.out);
     memset(m.sum, 0, (size_t)(c->task_rows * VEC) * sizeof *m.sum);

@@ -45,7 +45,7 @@ static struct side value_side(const struct call *c)
 // Scratch of a task. "transposed": [tile][d][rows of the tile]; "panels": [padded /
 // TILE_COLS][rows] [TILE_COLS]. Keys, q and dq use d and padded of keys, the others those of
 // values.
-struct head_room {
+struct head_buffers {
     float *keys_transposed, *values_transposed; // the run's keys, tiles of TILE_COLS
     float *keys;                                // the run's keys, panels for each block
     float *dk, *dv;                             // [keys in blocks + TILE_ROWS, padded]
@@ -58,7 +58,8 @@ struct head_room {
 };
 
 // Lays out a task's scratch; returns its size if `memory` is NULL.
-static size_t head_room(struct head_room *room, const struct call *c, int64_t keys, float *memory)
+static size_t lay_out(struct head_buffers *buffers, const struct call *c, int64_t keys,
+                      float *memory)
 {
     const int64_t blocks = (keys + BLOCK - 1) / BLOCK * BLOCK;
     const struct side k = key_side(c), v = value_side(c);
@@ -66,19 +67,19 @@ static size_t head_room(struct head_room *room, const struct call *c, int64_t ke
         float **part;
         int64_t size;
     } parts[] = {
-        { &room->keys_transposed, blocks * k.width },
-        { &room->values_transposed, blocks * v.width },
-        { &room->keys, blocks * k.padded },
-        { &room->dk, (blocks + TILE_ROWS) * k.padded },
-        { &room->dv, (blocks + TILE_ROWS) * v.padded },
-        { &room->q_transposed, PIECE * k.width },
-        { &room->dy_transposed, PIECE * v.width },
-        { &room->q, PIECE * k.padded },
-        { &room->dy, PIECE * v.padded },
-        { &room->p, blocks / BLOCK * PIECE * KEYS },
-        { &room->ds, PIECE * KEYS },
-        { &room->dq, PIECE * k.padded },
-        { &room->delta, PIECE },
+        { &buffers->keys_transposed, blocks * k.width },
+        { &buffers->values_transposed, blocks * v.width },
+        { &buffers->keys, blocks * k.padded },
+        { &buffers->dk, (blocks + TILE_ROWS) * k.padded },
+        { &buffers->dv, (blocks + TILE_ROWS) * v.padded },
+        { &buffers->q_transposed, PIECE * k.width },
+        { &buffers->dy_transposed, PIECE * v.width },
+        { &buffers->q, PIECE * k.padded },
+        { &buffers->dy, PIECE * v.padded },
+        { &buffers->p, blocks / BLOCK * PIECE * KEYS },
+        { &buffers->ds, PIECE * KEYS },
+        { &buffers->dq, PIECE * k.padded },
+        { &buffers->delta, PIECE },
     };
     size_t size = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -109,20 +110,20 @@ static void put_in_panels(float *panels, int64_t rows, int64_t i, const float *x
 
 // Packs the run's keys and values in the orders that the products read; 0 past the end.
 static void head_pack(const struct call *c, const struct run *run, int64_t head,
-                      const struct head_room *room)
+                      const struct head_buffers *buffers)
 {
     const int64_t step = key_step(c), blocks = (run->keys + BLOCK - 1) / BLOCK * BLOCK;
     const struct side key = key_side(c), value = value_side(c);
     const float *k = (const float *)c->k + run->first * step + head * key.width;
     const float *v = (const float *)c->v + run->first * value_step(c) + head * value.width;
-    transpose_rows(room->keys_transposed, k, step, run->keys, key.width);
-    transpose_rows(room->values_transposed, v, value_step(c), run->keys, value.width);
-    memset(room->keys, 0, (size_t)(blocks * key.padded) * sizeof(float));
+    transpose_rows(buffers->keys_transposed, k, step, run->keys, key.width);
+    transpose_rows(buffers->values_transposed, v, value_step(c), run->keys, value.width);
+    memset(buffers->keys, 0, (size_t)(blocks * key.padded) * sizeof(float));
     for (int64_t j = 0; j < run->keys; j++)
-        put_in_panels(room->keys + j / BLOCK * BLOCK * key.padded, BLOCK, j % BLOCK, k + j * step,
-                      1, key.width);
-    memset(room->dk, 0, (size_t)((blocks + TILE_ROWS) * key.padded) * sizeof(float));
-    memset(room->dv, 0, (size_t)((blocks + TILE_ROWS) * value.padded) * sizeof(float));
+        put_in_panels(buffers->keys + j / BLOCK * BLOCK * key.padded, BLOCK, j % BLOCK,
+                      k + j * step, 1, key.width);
+    memset(buffers->dk, 0, (size_t)((blocks + TILE_ROWS) * key.padded) * sizeof(float));
+    memset(buffers->dv, 0, (size_t)((blocks + TILE_ROWS) * value.padded) * sizeof(float));
 }
 
 // Writes scale times x[width] to row i of tiles of transposed rows.
@@ -134,25 +135,25 @@ static void put_transposed(float *to, int64_t i, const float *x, float scale, in
 
 // Packs queries and dy of rows r.. of the task in both orders; computes delta.
 static void piece_pack(const struct call *c, const struct gradients *g, const struct task *t,
-                       int64_t r, const struct head_room *room)
+                       int64_t r, const struct head_buffers *buffers)
 {
     int64_t rows = t->rows - r < PIECE ? t->rows - r : PIECE;
     const struct side key = key_side(c), value = value_side(c);
     if (rows < PIECE || key.padded > key.width || value.padded > value.width) {
-        memset(room->q_transposed, 0, (size_t)(PIECE * key.width) * sizeof(float));
-        memset(room->dy_transposed, 0, (size_t)(PIECE * value.width) * sizeof(float));
-        memset(room->q, 0, (size_t)(PIECE * key.padded) * sizeof(float));
-        memset(room->dy, 0, (size_t)(PIECE * value.padded) * sizeof(float));
+        memset(buffers->q_transposed, 0, (size_t)(PIECE * key.width) * sizeof(float));
+        memset(buffers->dy_transposed, 0, (size_t)(PIECE * value.width) * sizeof(float));
+        memset(buffers->q, 0, (size_t)(PIECE * key.padded) * sizeof(float));
+        memset(buffers->dy, 0, (size_t)(PIECE * value.padded) * sizeof(float));
     }
-    memset(room->dq, 0, (size_t)(PIECE * key.padded) * sizeof(float));
+    memset(buffers->dq, 0, (size_t)(PIECE * key.padded) * sizeof(float));
     for (int64_t i = 0; i < rows; i++) {
         const float *q = query_at(c, t, r + i);
         const float *dy = g->dy + row_at(c, t, r + i) * value.width;
-        room->delta[i] = dot(dy, c->y + row_at(c, t, r + i) * value.width, value.width);
-        put_transposed(room->q_transposed, i, q, c->scale, key.width);
-        put_transposed(room->dy_transposed, i, dy, 1, value.width);
-        put_in_panels(room->q, PIECE, i, q, c->scale, key.width);
-        put_in_panels(room->dy, PIECE, i, dy, 1, value.width);
+        buffers->delta[i] = dot(dy, c->y + row_at(c, t, r + i) * value.width, value.width);
+        put_transposed(buffers->q_transposed, i, q, c->scale, key.width);
+        put_transposed(buffers->dy_transposed, i, dy, 1, value.width);
+        put_in_panels(buffers->q, PIECE, i, q, c->scale, key.width);
+        put_in_panels(buffers->dy, PIECE, i, dy, 1, value.width);
     }
 }
 
@@ -193,15 +194,15 @@ static void tile_scores(float *scores, const float *rows, const float *keys, int
         put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + i * width, width, TILE_ROWS);
 }
 
-// Probabilities of a tile of rows r.. over all blocks, in room->p; 0 for unseen keys.
+// Probabilities of a tile of rows r.. over all blocks, in buffers->p; 0 for unseen keys.
 static void tile_probs(const struct call *c, const struct task *t, const struct run *run, int64_t r,
-                       int64_t tile, const struct head_room *room)
+                       int64_t tile, const struct head_buffers *buffers)
 {
     struct view view;
     float high[TILE_ROWS];
     vf sum[TILE_ROWS];
     int64_t block = PIECE * KEYS;
-    float *p = room->p + tile * KEYS;
+    float *p = buffers->p + tile * KEYS;
     for (int i = 0; i < TILE_ROWS; i++) {
         high[i] = -INFINITY;
         sum[i] = vf_set(0);
@@ -209,8 +210,8 @@ static void tile_probs(const struct call *c, const struct task *t, const struct 
     for (int64_t j = 0; j < run->keys; j += BLOCK) {
         float *scores = p + j / BLOCK * block;
         if (!tile_view(c, t, r + tile, run->first + j, &view)) continue;
-        tile_scores(scores, room->q_transposed + tile * c->width,
-                    room->keys_transposed + j * c->width, c->width, &view);
+        tile_scores(scores, buffers->q_transposed + tile * c->width,
+                    buffers->keys_transposed + j * c->width, c->width, &view);
         for (int64_t i = 0; i < TILE_ROWS; i++) {
             float *row = scores + i * KEYS;
             vf top = vf_set(high[i]);
@@ -247,16 +248,16 @@ static void tile_probs(const struct call *c, const struct task *t, const struct 
     }
 }
 
-// ds of a tile of rows, in room->ds, from its probabilities and dp = dy v^T.
-static void tile_slopes(const struct call *c, const struct head_room *room, int64_t tile, int64_t j,
-                        const struct view *view)
+// ds of a tile of rows, in buffers->ds, from its probabilities and dp = dy v^T.
+static void tile_slopes(const struct call *c, const struct head_buffers *buffers, int64_t tile,
+                        int64_t j, const struct view *view)
 {
-    const float *p = room->p + j / BLOCK * PIECE * KEYS + tile * KEYS;
-    float *ds = room->ds + tile * KEYS;
-    tile_scores(ds, room->dy_transposed + tile * c->value_width,
-                room->values_transposed + j * c->value_width, c->value_width, view);
+    const float *p = buffers->p + j / BLOCK * PIECE * KEYS + tile * KEYS;
+    float *ds = buffers->ds + tile * KEYS;
+    tile_scores(ds, buffers->dy_transposed + tile * c->value_width,
+                buffers->values_transposed + j * c->value_width, c->value_width, view);
     for (int64_t i = 0; i < TILE_ROWS; i++, p += KEYS, ds += KEYS) {
-        vf delta = vf_set(room->delta[tile + i]);
+        vf delta = vf_set(buffers->delta[tile + i]);
         int64_t from = view->from[i] / VEC * VEC, to = (view->to[i] + VEC - 1) / VEC * VEC;
         memset(ds, 0, (size_t)from * sizeof *ds);
         for (int64_t k = from; k < to; k += VEC)
@@ -267,26 +268,26 @@ static void tile_slopes(const struct call *c, const struct head_room *room, int6
 
 // Processes block j for rows r.. of a piece: adds to the piece's dq and the block's dk and dv.
 static void piece_backward(const struct call *c, const struct task *t, const struct run *run,
-                           int64_t r, int64_t j, const struct head_room *room)
+                           int64_t r, int64_t j, const struct head_buffers *buffers)
 {
     static const float keep[TILE_ROWS] = { [0 ... TILE_ROWS - 1] = 1 };
-    const float *p = room->p + j / BLOCK * PIECE * KEYS;
+    const float *p = buffers->p + j / BLOCK * PIECE * KEYS;
     const int64_t wide = key_side(c).padded;
     int64_t low[PIECE / TILE_ROWS], high[PIECE / TILE_ROWS]; // keys that each tile sees
     for (int64_t i = 0; i < PIECE; i += TILE_ROWS) {
         struct view view;
         low[i / TILE_ROWS] = high[i / TILE_ROWS] = 0;
         if (!tile_view(c, t, r + i, run->first + j, &view)) {
-            memset(room->ds + i * KEYS, 0, TILE_ROWS * KEYS * sizeof(float));
+            memset(buffers->ds + i * KEYS, 0, TILE_ROWS * KEYS * sizeof(float));
             continue;
         }
         low[i / TILE_ROWS] = view.low;
         high[i / TILE_ROWS] = view.high;
-        tile_slopes(c, room, i, j, &view);
+        tile_slopes(c, buffers, i, j, &view);
         for (int64_t e = 0; e < wide; e += TILE_COLS)
-            put_tile(room->dq + i * wide + e, wide, keep, room->ds + i * KEYS + view.low, KEYS, 1,
-                     room->keys + j * wide + e * BLOCK + view.low * TILE_COLS, view.high - view.low,
-                     TILE_ROWS);
+            put_tile(buffers->dq + i * wide + e, wide, keep, buffers->ds + i * KEYS + view.low,
+                     KEYS, 1, buffers->keys + j * wide + e * BLOCK + view.low * TILE_COLS,
+                     view.high - view.low, TILE_ROWS);
     }
     for (int64_t k = 0; k < BLOCK; k += TILE_ROWS) {
         int64_t from = PIECE, to = 0; // rows that see a key of the tile
@@ -297,11 +298,11 @@ static void piece_backward(const struct call *c, const struct task *t, const str
         }
         if (from >= to) continue;
         for (int64_t e = 0; e < c->padded; e += TILE_COLS)
-            put_tile(room->dv + (j + k) * c->padded + e, c->padded, keep, p + from * KEYS + k, 1,
-                     KEYS, room->dy + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
+            put_tile(buffers->dv + (j + k) * c->padded + e, c->padded, keep, p + from * KEYS + k, 1,
+                     KEYS, buffers->dy + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
         for (int64_t e = 0; e < wide; e += TILE_COLS)
-            put_tile(room->dk + (j + k) * wide + e, wide, keep, room->ds + from * KEYS + k, 1, KEYS,
-                     room->q + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
+            put_tile(buffers->dk + (j + k) * wide + e, wide, keep, buffers->ds + from * KEYS + k, 1,
+                     KEYS, buffers->q + e * PIECE + from * TILE_COLS, to - from, TILE_ROWS);
     }
 }
 
@@ -309,23 +310,24 @@ static void head_backward(const struct call *c, const struct gradients *g, const
                           int64_t head, float *scratch)
 {
     const struct side key = key_side(c), value = value_side(c);
-    struct head_room room = { 0 };
+    struct head_buffers buffers = { 0 };
     struct task t = { .head = head, .from = run->from, .rows = (run->to - run->from) * c->group };
-    head_room(&room, c, run->keys, scratch);
-    head_pack(c, run, head, &room);
+    lay_out(&buffers, c, run->keys, scratch);
+    head_pack(c, run, head, &buffers);
     for (int64_t r = 0; r < t.rows; r += PIECE) {
-        piece_pack(c, g, &t, r, &room);
-        for (int64_t i = 0; i < PIECE; i += TILE_ROWS) tile_probs(c, &t, run, r, i, &room);
-        for (int64_t j = 0; j < run->keys; j += BLOCK) piece_backward(c, &t, run, r, j, &room);
+        piece_pack(c, g, &t, r, &buffers);
+        for (int64_t i = 0; i < PIECE; i += TILE_ROWS) tile_probs(c, &t, run, r, i, &buffers);
+        for (int64_t j = 0; j < run->keys; j += BLOCK) piece_backward(c, &t, run, r, j, &buffers);
         for (int64_t i = 0; g->dq && i < PIECE && r + i < t.rows; i++) {
             float *dq = g->dq + row_at(c, &t, r + i) * key.width;
-            for (int64_t e = 0; e < key.width; e++) dq[e] += room.dq[i * key.padded + e] * c->scale;
+            for (int64_t e = 0; e < key.width; e++)
+                dq[e] += buffers.dq[i * key.padded + e] * c->scale;
         }
     }
     for (int64_t j = 0; j < run->keys; j++) {
         const int64_t at = (run->first + j) * c->kv_heads + head;
-        if (g->dk) vec_add(g->dk + at * key.width, room.dk + j * key.padded, key.width);
-        if (g->dv) vec_add(g->dv + at * value.width, room.dv + j * value.padded, value.width);
+        if (g->dk) vec_add(g->dk + at * key.width, buffers.dk + j * key.padded, key.width);
+        if (g->dv) vec_add(g->dv + at * value.width, buffers.dv + j * value.padded, value.width);
     }
 }
 
@@ -363,8 +365,8 @@ static int runs_backward(const struct call *c, const struct gradients *g, const 
 {
     int64_t longest = 0, tasks = count * c->kv_heads;
     for (int64_t i = 0; i < count; i++) longest = runs[i].keys > longest ? runs[i].keys : longest;
-    struct head_room room = { 0 };
-    size_t size = head_room(&room, c, longest, NULL);
+    struct head_buffers buffers = { 0 };
+    size_t size = lay_out(&buffers, c, longest, NULL);
     int64_t threads = omp_get_max_threads() < tasks ? omp_get_max_threads() : tasks;
     float *scratch = cpu_scratch(size * (size_t)threads * sizeof(float));
     if (!scratch) return -1;

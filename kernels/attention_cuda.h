@@ -59,16 +59,17 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
 // y, and stats if requested: in tiles (attention.cu); for few rows, or heads of any width, split
 // over the keys (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
-int attention_few(const struct attention_call *c, float *room);
+int attention_few(const struct attention_call *c, float *parts);
 // On tensor cores (attention_mma.cu), y and probabilities if requested; allocates its scratch.
 int attention_mma(const struct attention_call *c, float *probs);
-// Does it read keys and values in place? Without probabilities it then needs no scratch.
+// True if attention_mma reads keys and values in place; without probabilities it then needs no
+// scratch.
 bool attention_mma_ready(const struct attention_call *c);
-// Its gradients, each added where it is not NULL (attention_mma_backward.cu).
+// Adds the gradients of attention_mma; each may be NULL (attention_mma_backward.cu).
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y);
 // Elements of scratch for attention_few.
-size_t attention_few_room(const struct attention_call *c);
+size_t attention_few_floats(const struct attention_call *c);
 
 // Keys from..to-1 that token i sees.
 struct span {
@@ -104,7 +105,7 @@ template <int WIDE> struct pitch {
     static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);
 };
 
-// Two numbers in each, the lower half first.
+// Four bf16 numbers, two per word, the lower half first.
 struct alignas(8) four_bf16 {
     unsigned low, high;
 };

@@ -64,7 +64,7 @@ VEC_INLINE void score_rows(const struct call *c, const float *q, const void *key
         scores[r * PIECE] = dot_as(q + r * c->width, key, c->width, dtype) * c->scale;
 }
 
-// Scores of key `key` for all rows that see it.
+// Computes the scores of key `key` for all rows that see it.
 VEC_INLINE void score_key(const struct few *f, float *scores, int64_t key, const enum dtype dtype)
 {
     const struct call *c = f->c;
@@ -243,11 +243,13 @@ static void finish_head(const struct few *f, int64_t head)
     for (int64_t r = 0; r < rows; r++) task_row_done(f->c, &t, r);
 }
 
-// Allocates the results of all rows from *room.
-static struct results results_at(const struct few *f, float **room)
+// Allocates the results of all rows from *scratch.
+static struct results results_at(const struct few *f, float **scratch)
 {
-    const struct results y = { .high = *room, .sum = *room + f->all, .out = *room + 2 * f->all };
-    *room += f->all * (2 + f->c->padded);
+    const struct results y = { .high = *scratch,
+                               .sum = *scratch + f->all,
+                               .out = *scratch + 2 * f->all };
+    *scratch += f->all * (2 + f->c->padded);
     return y;
 }
 
@@ -279,15 +281,15 @@ int KERNEL(attention_few)(const struct call *c)
     f.rows = rows;
     f.rows_count = list_rows(c, rows);
     f.pieces = (void *)(rows + f.all);
-    float *room = (void *)(f.pieces + ROUND);
-    f.total = results_at(&f, &room);
-    for (int64_t i = 0; i < ROUND; i++) f.pieces[i] = results_at(&f, &room);
+    float *scratch = (void *)(f.pieces + ROUND);
+    f.total = results_at(&f, &scratch);
+    for (int64_t i = 0; i < ROUND; i++) f.pieces[i] = results_at(&f, &scratch);
     for (int64_t r = 0; r < f.all; r++) {
         f.total.high[r] = -INFINITY;
         f.total.sum[r] = 0;
     }
     memset(f.total.out, 0, (size_t)(f.all * c->padded) * sizeof(float));
 #pragma omp parallel if (vec_worth_threads(call_steps(c, c->keys)))
-    attend(&f, room + omp_get_thread_num() * scores_floats);
+    attend(&f, scratch + omp_get_thread_num() * scores_floats);
     return 0;
 }

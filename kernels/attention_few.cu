@@ -278,10 +278,10 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
               warp = (int)threadIdx.x / WARP;
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
-    cuda_next_may_begin();
+    cuda_let_next_start();
     few_prefetch<K>(c,
                     few_block_of(c, s)); // the host copied the visible keys; no kernel writes them
-    cuda_former();
+    cuda_wait_previous();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);
     const int64_t head_step = s.parts * (width + 2);
@@ -315,8 +315,9 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
-// Suffices up to the end of the STRETCH, for a recording.
-size_t attention_few_room(const struct attention_call *c)
+// Rounds the number of keys up to a STRETCH, so that the size suffices for all replays of a
+// recording.
+size_t attention_few_floats(const struct attention_call *c)
 {
     struct attention_call whole = *c;
     whole.keys = (c->keys + STRETCH - 1) / STRETCH * STRETCH;

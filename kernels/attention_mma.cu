@@ -143,10 +143,10 @@ static __device__ inline void sum_seen(struct rows<WIDE, MANY> *r, const float s
                                        const uint16_t *v, const struct keys_seen *seen, int from)
 {
     const int lane = lane_of();
-    int strange = tile_sums<WIDE, MANY, KEYS, true>(r->out, s, v);
+    int nonfinite = tile_sums<WIDE, MANY, KEYS, true>(r->out, s, v);
     for (int lanes = WARP / 2; lanes; lanes /= 2)
-        strange |= __shfl_xor_sync(ALL_LANES, strange, lanes);
-    if (!strange) return;
+        nonfinite |= __shfl_xor_sync(ALL_LANES, nonfinite, lanes);
+    if (!nonfinite) return;
     ROLLED
     for (int key = 0; key < KEYS; key++) UNROLL
     for (int n = 0; n < WIDE / 8; n++) UNROLL

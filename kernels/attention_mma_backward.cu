@@ -20,37 +20,37 @@ static constexpr int OWN_ROWS = 16 * WARPS; // of a block
 static constexpr int QUERIES = 32;          // queries per tile of the second kernel
 
 // Data of a query for the second kernel: 16 bytes, fetched at once.
-struct alignas(16) query_note {
+struct alignas(16) query_stats {
     float lse, delta;
     struct keys_seen seen;
 };
 
 struct backward_call {
     struct attention_call a;
-    const uint16_t *q, *dy;         // [H, mma_rows(N), WIDE]
-    const uint16_t *k, *v;          // [Hkv, mma_rows(P), WIDE]
-    const float *lse;               // [H,N]
-    const struct query_note *notes; // [H, mma_rows(N)]
-    const struct keys_seen *tiles;  // [mma_rows(N) / QUERIES] keys that any query of a tile sees
-    float *dq, *dk, *dv;            // each may be NULL
+    const uint16_t *q, *dy;          // [H, mma_rows(N), WIDE]
+    const uint16_t *k, *v;           // [Hkv, mma_rows(P), WIDE]
+    const float *lse;                // [H,N]
+    const struct query_stats *stats; // [H, mma_rows(N)]
+    const struct keys_seen *tiles;   // [mma_rows(N) / QUERIES] keys that any query of a tile sees
+    float *dq, *dk, *dv;             // each may be NULL
 };
 
-// --- notes ---------------------------------------------------------------------------------------
+// --- statistics of queries ----------------------------------------------------------------------
 
 // One warp per row and head. Padding rows see no key.
-static __global__ void notes_kernel(struct query_note *notes, const float *dy, const float *y,
+static __global__ void stats_kernel(struct query_stats *stats, const float *dy, const float *y,
                                     const struct backward_call c)
 {
     const int64_t rows = mma_rows(c.a.tokens), n = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const int64_t i = n / c.a.heads, h = n % c.a.heads;
-    struct query_note note = { INFINITY, 0, { 0, 0 } };
+    struct query_stats one = { INFINITY, 0, { 0, 0 } };
     float sum = 0;
     if (i < c.a.tokens)
         for (int64_t e = lane_of(); e < c.a.value_width; e += WARP)
             sum += dy[n * c.a.value_width + e] * y[n * c.a.value_width + e];
     sum = warp_sum(sum);
-    if (i < c.a.tokens) note = { c.lse[h * c.a.tokens + i], sum, keys_of(c.a, i) };
-    if (i < rows && lane_of() == 0) notes[h * rows + i] = note;
+    if (i < c.a.tokens) one = { c.lse[h * c.a.tokens + i], sum, keys_of(c.a, i) };
+    if (i < rows && lane_of() == 0) stats[h * rows + i] = one;
 }
 
 // One warp per tile of queries.
@@ -122,9 +122,9 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
     load_rows<WIDE>(dy, c.dy + first);
     UNROLL
     for (int half = 0; half < 2; half++) {
-        const struct query_note note = c.notes[h * rows + i + own + half * 8 + lane / 4];
-        lse[half] = note.lse;
-        delta[half] = note.delta;
+        const struct query_stats one = c.stats[h * rows + i + own + half * 8 + lane / 4];
+        lse[half] = one.lse;
+        delta[half] = one.delta;
     }
     UNROLL
     for (int n = 0; n < WIDE / 8; n++) dq[0][n][0] = dq[0][n][1] = dq[0][n][2] = dq[0][n][3] = 0;
@@ -168,13 +168,13 @@ static __device__ inline int next_tile(const struct keys_seen *tiles, int tile, 
 }
 
 template <int WIDE>
-static __device__ inline void fetch_queries(uint16_t *q, struct query_note *notes,
+static __device__ inline void fetch_queries(uint16_t *q, struct query_stats *stats,
                                             const struct backward_call &c, int tile, int64_t h)
 {
     const int64_t first = h * mma_rows(c.a.tokens) + (int64_t)tile * QUERIES;
     fetch_tile<WIDE, QUERIES>(q, c.q + first * WIDE);
     fetch_tile<WIDE, QUERIES>(q + QUERIES * row<WIDE>::STEP, c.dy + first * WIDE);
-    if (threadIdx.x < QUERIES) fetch(notes + threadIdx.x, c.notes + first + threadIdx.x);
+    if (threadIdx.x < QUERIES) fetch(stats + threadIdx.x, c.stats + first + threadIdx.x);
 }
 
 template <int WIDE>
@@ -182,7 +182,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
 {
     constexpr int STEP = row<WIDE>::STEP, STAGE = 2 * QUERIES * STEP;
     SHARED_MEMORY(uint16_t, shared); // the block's keys and values; two tiles of queries and dy
-    __shared__ struct query_note notes[2][QUERIES];
+    __shared__ struct query_stats stats[2][QUERIES];
     uint16_t *const tiles = shared + 2 * OWN_ROWS * STEP;
     const int own = (int)threadIdx.x / WARP * 16, lane = lane_of();
     const int from = (int)blockIdx.x * OWN_ROWS, kv = (int)blockIdx.y;
@@ -198,7 +198,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
     fetch_tile<WIDE, OWN_ROWS>(shared, c.k + side);
     fetch_tile<WIDE, OWN_ROWS>(shared + OWN_ROWS * STEP, c.v + side);
     int tile = next_tile(c.tiles, 0, count, from), head = 0, stage = 0;
-    if (tile < count) fetch_queries<WIDE>(tiles, notes[0], c, tile, h0);
+    if (tile < count) fetch_queries<WIDE>(tiles, stats[0], c, tile, h0);
     for (; tile < count; stage ^= 1) {
         const struct keys_seen seen = c.tiles[tile];
         const uint16_t *const q = tiles + stage * STAGE, *const dy = q + QUERIES * STEP;
@@ -209,7 +209,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
         fetch_wait();
         __syncthreads(); // these queries have arrived, the previous ones have been used
         if (tile < count)
-            fetch_queries<WIDE>(tiles + (stage ^ 1) * STAGE, notes[stage ^ 1], c, tile, h0 + head);
+            fetch_queries<WIDE>(tiles + (stage ^ 1) * STAGE, stats[stage ^ 1], c, tile, h0 + head);
         if (!sees_one_of(seen, from + own, 16)) continue;
 
         float s[1][QUERIES / 8][4], dp[1][QUERIES / 8][4]; // [keys, queries]
@@ -217,9 +217,9 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
         UNROLL
         for (int n = 0; n < QUERIES / 8; n++) UNROLL
         for (int e = 0; e < 4; e++) {
-            const struct query_note note = notes[stage][n * 8 + lane % 4 * 2 + e % 2];
-            s[0][n][e] = sees(note.seen, from + own + lane / 4 + e / 2 * 8)
-                             ? power_of_two(s[0][n][e] - note.lse)
+            const struct query_stats one = stats[stage][n * 8 + lane % 4 * 2 + e % 2];
+            s[0][n][e] = sees(one.seen, from + own + lane / 4 + e / 2 * 8)
+                             ? power_of_two(s[0][n][e] - one.lse)
                              : 0;
         }
         if (c.dv) tile_sums<WIDE, 1, QUERIES>(dv, s, dy);
@@ -229,7 +229,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
         for (int n = 0; n < QUERIES / 8; n++) UNROLL
         for (int e = 0; e < 4; e++)
             s[0][n][e] =
-                slope(s[0][n][e], dp[0][n][e], notes[stage][n * 8 + lane % 4 * 2 + e % 2].delta);
+                slope(s[0][n][e], dp[0][n][e], stats[stage][n * 8 + lane % 4 * 2 + e % 2].delta);
         tile_sums<WIDE, 1, QUERIES>(dk, s, q);
     }
     fetch_wait();                                              // no copy outlives its block
@@ -269,15 +269,15 @@ static char *take(char *scratch, size_t *used, size_t bytes)
     return taken;
 }
 
-// Lays out the scratch of the call: its size and the address of each part.
-struct workplace {
+// The parts of the call's scratch.
+struct buffers {
     uint16_t *q, *k, *v, *dy;
     float *lse;
-    struct query_note *notes;
+    struct query_stats *stats;
     struct keys_seen *tiles;
 };
 
-static size_t lay_out(struct workplace *w, const struct attention_call *c, char *scratch)
+static size_t lay_out(struct buffers *w, const struct attention_call *c, char *scratch)
 {
     const size_t queries = mma_side_size(c->tokens, c->heads, c->width);
     const size_t keys = mma_side_size(c->keys, c->kv_heads, c->width);
@@ -288,27 +288,28 @@ static size_t lay_out(struct workplace *w, const struct attention_call *c, char 
     w->k = reinterpret_cast<uint16_t *>(take(scratch, &used, keys));
     w->v = reinterpret_cast<uint16_t *>(take(scratch, &used, keys));
     w->lse = reinterpret_cast<float *>(take(scratch, &used, rows * sizeof *w->lse));
-    w->notes = reinterpret_cast<struct query_note *>(take(scratch, &used, rows * sizeof *w->notes));
+    w->stats =
+        reinterpret_cast<struct query_stats *>(take(scratch, &used, rows * sizeof *w->stats));
     w->tiles = reinterpret_cast<struct keys_seen *>(
         take(scratch, &used, (size_t)(mma_rows(c->tokens) / QUERIES) * sizeof *w->tiles));
     return used;
 }
 
-static int note(const struct workplace *w, const struct backward_call *call, const float *dy,
-                const float *y)
+static int compute_stats(const struct buffers *w, const struct backward_call *call, const float *dy,
+                         const float *y)
 {
     const struct backward_call c = *call;
     const int64_t rows = mma_rows(c.a.tokens) * c.a.heads, tiles = mma_rows(c.a.tokens) / QUERIES;
     const dim3 row_blocks((size_t)((rows + WARPS - 1) / WARPS));
     const dim3 tile_blocks((size_t)((tiles + WARPS - 1) / WARPS));
-    if (LAUNCH(notes_kernel, row_blocks, MMA_THREADS, 0, w->notes, dy, y, c) < 0) return -1;
+    if (LAUNCH(stats_kernel, row_blocks, MMA_THREADS, 0, w->stats, dy, y, c) < 0) return -1;
     return LAUNCH(tiles_seen_kernel, tile_blocks, MMA_THREADS, 0, w->tiles, c);
 }
 
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y)
 {
-    struct workplace w;
+    struct buffers w;
     char *scratch = static_cast<char *>(cuda_scratch(lay_out(&w, c, nullptr)));
     if (!scratch) return -1;
     lay_out(&w, c, scratch);
@@ -327,12 +328,13 @@ int attention_mma_backward(const struct attention_call *c, float *dq, float *dk,
                                      .k = w.k,
                                      .v = w.v,
                                      .lse = w.lse,
-                                     .notes = w.notes,
+                                     .stats = w.stats,
                                      .tiles = w.tiles,
                                      .dq = dq,
                                      .dk = dk,
                                      .dv = dv };
-    if (mma_sides_round(&sides) < 0 || mma_attend(c, &keys, w.lse) < 0 || note(&w, &b, dy, y) < 0)
+    if (mma_sides_round(&sides) < 0 || mma_attend(c, &keys, w.lse) < 0 ||
+        compute_stats(&w, &b, dy, y) < 0)
         return -1;
     return FOR_MMA_WIDTH(c->width, run, &b);
 }

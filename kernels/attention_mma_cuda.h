@@ -12,7 +12,8 @@
 // values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
 // cross rows (d a multiple of 8): bounds are checked then.
 //
-// Heads of models have 64, 72, 80, 96 or 128 numbers: WIDE is the next of 64, 80, 96, 128.
+// Heads of models have 64, 72, 80, 96 or 128 numbers: WIDE is the smallest of 64, 80, 96 and 128
+// that fits.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
 #define KERNELS_ATTENTION_MMA_CUDA_H
 
@@ -79,8 +80,8 @@ static __device__ inline int lane_of(void)
     return (int)threadIdx.x % WARP;
 }
 
-// Numbers from one row of a tile in shared memory to the next. 16 bytes more than the row, so that
-// 8 rows' 16 bytes use all 32 banks: WIDE / 8 + 1 is odd.
+// Row stride of a tile in shared memory, in numbers: a row and 16 bytes, so that 16 bytes of each
+// of 8 rows use all 32 banks (WIDE / 8 + 1 is odd).
 template <int WIDE> struct row {
     static constexpr int STEP = WIDE + 8;
 };
@@ -342,7 +343,7 @@ static __device__ inline uint4 round_eight(const T *row, bool there, int e, int 
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
 }
 
-// Two adjacent numbers.
+// Stores two adjacent numbers, or adds them.
 static __device__ inline void put_pair(float *at, float one, float two, bool add)
 {
     float2 *const to = reinterpret_cast<float2 *>(at);

@@ -49,7 +49,7 @@ struct device_memory {
 // Asynchronous downloads: a queue.
 struct copies {
     // Queues a copy of the bytes to host memory that the device owns; it runs after the ops issued
-    // so far. False: no room until some copies are taken, or the copy is too large for the queue.
+    // so far. False: the queue is full until some copies are taken, or is smaller than the copy.
     bool (*download)(const void *device, size_t bytes);
     // Waits for the oldest copy in the queue, removes it and returns it; valid until the next
     // download. NULL: the copy failed (failure() says why).
@@ -92,9 +92,10 @@ struct backend {
     // Sets the number of compute threads (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);
-    // Does MATMUL_BF16 round operands here? NULL: no on the CPU; a GPU always rounds.
+    // True if MATMUL_BF16 rounds operands on this device. NULL: false on a CPU; a GPU always
+    // rounds.
     bool (*multiplies_bf16)(void);
-    // And is it faster than MATMUL_F32? NULL: no on the CPU; on a GPU it always is.
+    // True if MATMUL_BF16 is faster than MATMUL_F32. NULL: false on a CPU; on a GPU it always is.
     bool (*favours_bf16)(void);
     // Most rows of a pass for which each row has the bits of a pass of that row alone. NULL: 1.
     int64_t (*few_rows)(void);
@@ -166,7 +167,7 @@ static inline const struct backend *backend_of(const struct backend *b, const st
     return b->own_memory && t->on_host ? backend_cpu() : b;
 }
 // The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
-// benchmarks. NULL if the processor does not support it (or, of amx, the system does not).
+// benchmarks. NULL if the processor (or, for amx, the system) does not support it.
 const struct backend *backend_cpu_isa(const char *isa);
 // Name i of the instruction sets that this program was built with; NULL past the end.
 const char *backend_isa_name(int i);

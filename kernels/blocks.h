@@ -51,7 +51,7 @@ struct block_q2_k {
 };
 
 struct block_q3_k {
-    uint8_t high[32]; // bit i of a byte: the third bit in group of 32 number i, inverted
+    uint8_t high[32]; // bit i of a byte: the third bit of a number of group i of 32, inverted
     uint8_t q[64];    // as q2_k
     uint8_t scales[12];
     uint16_t d;
@@ -66,7 +66,7 @@ struct block_q4_k {
 struct block_q5_k {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t high[32]; // bit i of a byte: the fifth bit in group i
+    uint8_t high[32]; // bit i of a byte: the fifth bit of a number of group i
     uint8_t q[128];   // as q4_k
 };
 
@@ -102,7 +102,7 @@ static inline float half_to_float(uint16_t half)
 #if defined(__F16C__)
     return _cvtsh_ss(half);
 #else
-    // The exponent is moved; subnormals are multiples of 2^-24.
+    // Rebiases the exponent; subnormals are multiples of 2^-24.
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
     const uint32_t mantissa = half & 1023;
     if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * (float)mantissa;
@@ -113,7 +113,7 @@ static inline float half_to_float(uint16_t half)
 #endif
 }
 
-// The nearest, ties to even; infinite beyond the range.
+// Rounds to nearest, ties to even; infinite beyond the range.
 static inline uint16_t half_of_float(float x)
 {
     float sum;

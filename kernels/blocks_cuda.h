@@ -26,7 +26,7 @@ template <int BYTES> static __device__ inline uint2 eight_bytes(const uint8_t *f
     }
 }
 
-// The `bits` lowest of each byte, after a shift.
+// The lowest `bits` bits of each byte after a shift to the right.
 static __device__ inline uint2 some_bits(uint2 v, int shift, unsigned bits)
 {
     const unsigned mask = ((1u << bits) - 1) * 0x01010101u;
@@ -65,8 +65,8 @@ struct eight {
     int from;
 };
 
-// The lower or upper halves of the bytes of numbers i..: `half` numbers in the lower ones, then as
-// many in the upper ones.
+// Numbers i.. of 4 bits: HALF numbers are stored in the lower halves of bytes, the next HALF in the
+// upper halves of the same bytes.
 template <int BYTES, int HALF> static __device__ inline uint2 halves(const uint8_t *q, int i)
 {
     return some_bits(eight_bytes<BYTES>(q + i / (2 * HALF) * HALF + i % HALF), i / HALF % 2 * 4, 4);

@@ -6,11 +6,11 @@
 // f32.
 //
 // Bytes q up to 63: an integer is two signed bytes, which VPMADDUBSW multiplies with q, two
-// products to a sum of 16 bits. It would saturate at 32767, but of q up to 31 eight products fit
-// (31 * 128 each), of q up to 63 four. VPMADDWD then multiplies these sums by 256 or 1 and makes
-// them 32 bits wide. Only numbers of one group may be added, so 128 of them, four per lane, are
-// transposed into a quad of vectors in which each lane belongs to one group. If byte c encodes 0, c
-// times the sum of x is subtracted from the integers.
+// products to a sum of 16 bits. A sum saturates at 32767: eight products fit for q up to 31 (31 *
+// 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1 and makes them 32
+// bits wide. Only numbers of one group may be added, so 128 of them, four per lane, are transposed
+// into a quad of vectors in which each lane belongs to one group. If byte c encodes 0, c times the
+// sum of x is subtracted from the integers.
 //
 // Signed bytes (Q8_0, levels) are widened to 16 bits and need VPMADDWD only.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
@@ -43,7 +43,7 @@ VEC_INLINE struct quad quad_transposed(__m256i a, __m256i b, __m256i c, __m256i 
                             _mm256_unpackhi_epi64(high, high2) } };
 }
 
-// 4 times 32 bytes, `apart` bytes from one to the next.
+// Loads four vectors of 32 bytes, `apart` bytes apart.
 VEC_INLINE struct quad quad_at(const void *bytes, int apart)
 {
     const char *at = bytes;
@@ -51,7 +51,8 @@ VEC_INLINE struct quad quad_at(const void *bytes, int apart)
                            load_bytes(at + 3 * apart));
 }
 
-// Does a quad hold every other 32 numbers of a run, as the halves of Q4_K's bytes do?
+// True if a quad contains every other group of 32 numbers of a run, as one half of each byte of
+// Q4_K does.
 VEC_INLINE bool quad_crossed(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
@@ -211,7 +212,8 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // Reads all before the first store: for the compiler, a store could change the run.
+    // Reads everything before the first store: the compiler must assume that a store changes the
+    // run.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8
     for (int i = 0; i < RUN / 32; i++) {
@@ -294,7 +296,7 @@ VEC_INLINE void dot_quads(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// The same in signed bytes.
+// The same for signed bytes.
 VEC_INLINE void dot_wide(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int t,
                          const enum dtype dtype)

@@ -17,30 +17,30 @@ struct x_run {
 };
 
 // The layout of a unit's numbers in its bytes.
-enum place { PLACE_BYTE, PLACE_LOW, PLACE_HIGH };
+enum layout { LAYOUT_BYTE, LAYOUT_LOW, LAYOUT_HIGH };
 
-// Do bytes keep two numbers each, of parts 2 i and 2 i + 1 of 32 numbers?
+// True if each byte contains two numbers, one of part 2i and one of part 2i + 1 of 32 numbers.
 VEC_INLINE bool in_halves(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
 }
 
-VEC_INLINE enum place unit_place(int u, const bool halves)
+VEC_INLINE enum layout unit_layout(int u, const bool halves)
 {
-    return !halves ? PLACE_BYTE : u * UNIT / 32 % 2 ? PLACE_HIGH : PLACE_LOW;
+    return !halves ? LAYOUT_BYTE : u * UNIT / 32 % 2 ? LAYOUT_HIGH : LAYOUT_LOW;
 }
 
 // n <= RUN numbers.
 static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
 {
     const int size = block_group(dtype);
-    static const float part[][4] = { [PLACE_BYTE] = { 1, 0x1p-8f, 0x1p-16f, 1 },
-                                     [PLACE_LOW] = { 1, 0x1p-8f, 0x1p-16f, 0x1p-24f },
-                                     [PLACE_HIGH] = { 0x1p-4f, 0x1p-12f, 0x1p-20f, 1 } };
+    static const float part[][4] = { [LAYOUT_BYTE] = { 1, 0x1p-8f, 0x1p-16f, 1 },
+                                     [LAYOUT_LOW] = { 1, 0x1p-8f, 0x1p-16f, 0x1p-24f },
+                                     [LAYOUT_HIGH] = { 0x1p-4f, 0x1p-12f, 0x1p-20f, 1 } };
     _Alignas(64) float in[RUN] = { 0 };
     memcpy(in, x, (size_t)n * sizeof *x);
     for (int u = 0; u < RUN / UNIT; u++) {
-        const float *by = part[unit_place(u, in_halves(dtype))], *from = in + u * UNIT;
+        const float *by = part[unit_layout(u, in_halves(dtype))], *from = in + u * UNIT;
         for (int b = 0; b < 4; b++)
             for (int l = 0; l < VEC; l++) to->x[u * UNIT + b * VEC + l] = from[4 * l + b] * by[b];
     }
@@ -52,13 +52,15 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 }
 
 // The number in byte b of each lane, times the divisor of x (x_prepare_run).
-VEC_INLINE vf unit_float(vu unit, int b, const enum place place)
+VEC_INLINE vf unit_float(vu unit, int b, const enum layout layout)
 {
-    static const uint32_t mask[] = { [PLACE_BYTE] = 0xff, [PLACE_LOW] = 15, [PLACE_HIGH] = 0xf0 };
-    if (b < 3 || place == PLACE_LOW)
-        unit = unit & mask[place] << 8 * b;
+    static const uint32_t mask[] = {
+        [LAYOUT_BYTE] = 0xff, [LAYOUT_LOW] = 15, [LAYOUT_HIGH] = 0xf0
+    };
+    if (b < 3 || layout == LAYOUT_LOW)
+        unit = unit & mask[layout] << 8 * b;
     else
-        unit = unit >> (place == PLACE_HIGH ? 28 : 24);
+        unit = unit >> (layout == LAYOUT_HIGH ? 28 : 24);
     return __builtin_convertvector((vi)unit, vf);
 }
 
@@ -119,7 +121,7 @@ VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs
     const vf times = unit_scale(run->scale, u, size);
     vf q[4];
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) q[b] = unit_float(unit, b, unit_place(u, halves));
+    for (int b = 0; b < 4; b++) q[b] = unit_float(unit, b, unit_layout(u, halves));
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
         const float *at = x[r * x_runs].x + u * UNIT;
@@ -130,7 +132,7 @@ VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs
     }
 }
 
-// All units, so that all runs share the loads of x.
+// Multiplies unit by unit, so that all runs share the loads of x.
 VEC_INLINE void dot_units(vf s[][4], const struct x_run *x, int64_t x_runs,
                           const struct open_run *run, const int rows, const int runs,
                           const int size, const enum dtype dtype, const bool halves)

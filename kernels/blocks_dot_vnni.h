@@ -28,18 +28,18 @@ struct x_run {
     float scale[16], sum[16];  // of the groups, in the lanes of their factors; 0 elsewhere
 };
 
-// 16 integers below 2^bits, numbers i.. of the run, as bytes.
+// Splits 16 integers, numbers i.. of the run, into bytes.
 static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
 {
-    const int at = pair_place(i, size, crossed);
+    const int at = pair_offset(i, size, crossed);
     for (int part = 2; part >= 0; part--) {
         const __m128i bytes = _mm512_cvtepi32_epi8(n);
-        int8_t *place = to->part[part] + at;
+        int8_t *to_bytes = to->part[part] + at;
         if (size == 32) {
-            _mm_storeu_si128((void *)place, bytes);
+            _mm_storeu_si128((void *)to_bytes, bytes);
         } else {
-            _mm_storel_epi64((void *)place, bytes);
-            _mm_storeh_pd((void *)(place + 64), _mm_castsi128_pd(bytes));
+            _mm_storel_epi64((void *)to_bytes, bytes);
+            _mm_storeh_pd((void *)(to_bytes + 64), _mm_castsi128_pd(bytes));
         }
         n = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(128)), 8);
     }

@@ -15,7 +15,7 @@ static inline int block_group(enum dtype dtype)
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;
 }
 
-// d times 8 integers, each a byte.
+// to[8] = d times 8 signed bytes.
 static inline void block_times8(float *to, uint64_t integers, float d)
 {
 #if defined(__AVX2__)

@@ -34,7 +34,7 @@ VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
 
 // Position of 16 numbers of a run, i.. (or of the first 8), among the bytes of all pairs; the last
 // 8 of a group of 16 follow 64 bytes after the first.
-VEC_INLINE int pair_place(int i, int size, bool crossed)
+VEC_INLINE int pair_offset(int i, int size, bool crossed)
 {
     const int p = i / 128, in = i % 128;
     if (size == 16) return 128 * p + 16 * (in / 16 % 4) + 8 * (in / 64);

@@ -1,8 +1,7 @@
 // kernels/blocks_vec.h -- unpacks a run of 256 weights in blocks (kernels/blocks.h) of any dtype to
 // bytes with scales and offsets, in registers.
 //
-//   struct block_run run;
-//   run_open(&run.groups, at, DTYPE_Q4_K);
+//   run_groups(scale, offset, at, DTYPE_Q4_K);
 //   for (int part = 0; part < RUN / 32; part++) ... run_part(at, part, DTYPE_Q4_K) ...
 //
 // Number i is scale * byte i + offset of its group; the bytes stay in order.
@@ -43,7 +42,7 @@ VEC_INLINE float block_centre(const enum dtype dtype)
 
 // --- scales -------------------------------------------------------------------------------------
 
-// Four halves, `apart` bytes from one to the next.
+// Loads four halves, `apart` bytes apart.
 VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
 {
     uint64_t all = 0;
@@ -55,7 +54,7 @@ VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
     return all;
 }
 
-// The halves of 8 blocks.
+// Loads the halves of 8 blocks as floats.
 VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
 {
     const uint64_t low = halves_of_4(at, apart), high = halves_of_4(at + 4 * apart, apart);
@@ -113,7 +112,7 @@ VEC_INLINE vb32 bytes32(const uint8_t *p)
     return v;
 }
 
-// Shifts carry bits from byte to byte; the results are masked.
+// These shifts move bits across bytes, so callers mask the results.
 VEC_INLINE vb32 bytes_down(vb32 v, int count)
 {
     return (vb32)((vh32)v >> count);
@@ -142,7 +141,7 @@ VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 #endif
 }
 
-// For each of 32 bits a byte: 16 if it is set, else 0.
+// Expands each of 32 bits to a byte: 16 if it is set, else 0.
 VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 {
     uint32_t bits;
@@ -175,7 +174,7 @@ VEC_INLINE vb32 bytes_levels(vb32 index)
     return index ^ 128;
 }
 
-// The integers, as stored, of 32 numbers: number `part` of 32 of a block of 256, or a block of 32.
+// The stored integers of 32 numbers: part `part` of a block of 256, or a block of 32.
 VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype)
 {
     const struct block_q8_0 *q8_0 = (const void *)block;

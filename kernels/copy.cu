@@ -162,7 +162,7 @@ static struct {
 } later;
 
 // Offset at which `bytes` fit between the newest parcel and the oldest; LATER: they do not fit.
-static size_t later_room(size_t bytes)
+static size_t later_offset(size_t bytes)
 {
     if (later.count == LATER_MOST || bytes > LATER) return LATER;
     if (!later.count) return 0;
@@ -179,7 +179,7 @@ static bool download_later(const void *device, size_t bytes)
     if (!bytes || cuda_unrecordable("a download")) return false;
     if (!later.tried) later.tried = true, later.memory = pinned(LATER);
     const size_t size = (bytes + 63) / 64 * 64; // so that the next is aligned
-    const size_t at = later.memory ? later_room(size) : LATER;
+    const size_t at = later.memory ? later_offset(size) : LATER;
     if (at == LATER) return false;
     struct parcel *p = &later.parcel[(later.first + later.count) % LATER_MOST];
     cudaEvent_t *there = &p->there[cuda_gpu_now()];

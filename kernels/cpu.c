@@ -17,12 +17,14 @@
 #include "kernels/isa.h"
 
 // The kernels of each instruction set the Makefile compiled.
+#define ROW_KERNELS(isa)                                \
+    int64_t few_rows_##isa(void);                       \
+    int expert_rows_##isa(const struct expert_rows *p); \
+    int ffn_rows_##isa(const struct fused_ffn *p);
 #define OP(name, arguments) int name##_base arguments;
 #include "kernels/ops.h"
 #undef OP
-int64_t few_rows_base(void);
-int expert_rows_base(const struct expert_rows *p);
-int ffn_rows_base(const struct fused_ffn *p);
+ROW_KERNELS(base)
 #ifdef HAVE_AVX
 #define OP(name, arguments)      \
     int name##_avx2 arguments;   \
@@ -30,16 +32,10 @@ int ffn_rows_base(const struct fused_ffn *p);
     int name##_amx arguments;
 #include "kernels/ops.h"
 #undef OP
-int64_t few_rows_avx2(void);
-int64_t few_rows_avx512(void);
-int64_t few_rows_amx(void);
-int expert_rows_avx2(const struct expert_rows *p);
-int ffn_rows_avx2(const struct fused_ffn *p);
-int expert_rows_avx512(const struct expert_rows *p);
-int ffn_rows_avx512(const struct fused_ffn *p);
-int expert_rows_amx(const struct expert_rows *p);
+ROW_KERNELS(avx2)
+ROW_KERNELS(avx512)
+ROW_KERNELS(amx)
 extern const struct packed_ops products_amx;
-int ffn_rows_amx(const struct fused_ffn *p);
 int rows_products_amx(const struct rows_products *p);
 int rope_tail_amx(struct tensor *x, int64_t first, const struct tensor *cos,
                   const struct tensor *sin);
@@ -193,17 +189,14 @@ static const char *cpu_describe_as(const char *isa)
         return cpu_describe_as(title);      \
     }                                       \
     static const struct backend cpu_##isa
-#define CPU_COMMON                                                                \
-    .name = "cpu", .alloc = pages_alloc, .release = free, .upload = cpu_copy,     \
-    .download = cpu_copy, .set_threads = cpu_set_threads, .threads = cpu_threads, \
-    .scratch = cpu_scratch_held, .failure = cpu_failure
+#define CPU_COMMON(isa)                                                              \
+    .name = "cpu", .alloc = pages_alloc, .release = free, .upload = cpu_copy,        \
+    .download = cpu_copy, .set_threads = cpu_set_threads, .threads = cpu_threads,    \
+    .scratch = cpu_scratch_held, .failure = cpu_failure, .describe = describe_##isa, \
+    .few_rows = few_rows_##isa, .expert_rows = expert_rows_##isa, .ffn_rows = ffn_rows_##isa
 
 CPU_DEVICE(base, "base") = {
-    CPU_COMMON,
-    .describe = describe_base,
-    .few_rows = few_rows_base,
-    .expert_rows = expert_rows_base,
-    .ffn_rows = ffn_rows_base,
+    CPU_COMMON(base),
 #define OP(name, arguments) .name = name##_base,
 #include "kernels/ops.h"
 #undef OP
@@ -211,22 +204,14 @@ CPU_DEVICE(base, "base") = {
 
 #ifdef HAVE_AVX
 CPU_DEVICE(avx2, "avx2") = {
-    CPU_COMMON,
-    .describe = describe_avx2,
-    .few_rows = few_rows_avx2,
-    .expert_rows = expert_rows_avx2,
-    .ffn_rows = ffn_rows_avx2,
+    CPU_COMMON(avx2),
 #define OP(name, arguments) .name = name##_avx2,
 #include "kernels/ops.h"
 #undef OP
 };
 
 CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
-    CPU_COMMON,
-    .describe = describe_avx512,
-    .few_rows = few_rows_avx512,
-    .expert_rows = expert_rows_avx512,
-    .ffn_rows = ffn_rows_avx512,
+    CPU_COMMON(avx512),
     .multiplies_bf16 = cpu_has_bf16,
     .favours_bf16 = cpu_favours_bf16,
 #define OP(name, arguments) .name = name##_avx512,
@@ -235,12 +220,8 @@ CPU_DEVICE(avx512, cpu_has_bf16() ? "avx512 + bf16" : "avx512") = {
 };
 
 CPU_DEVICE(amx, "avx512 + amx") = {
-    CPU_COMMON,
-    .describe = describe_amx,
-    .few_rows = few_rows_amx,
-    .expert_rows = expert_rows_amx,
+    CPU_COMMON(amx),
     .products = &products_amx,
-    .ffn_rows = ffn_rows_amx,
     .rows_products = rows_products_amx,
     .rope_tail = rope_tail_amx,
     .multiplies_bf16 = yes,

@@ -25,7 +25,7 @@ static struct gpu {
 static struct {
     int count;                // 0: not open
     int at;                   // the GPU that ops run on
-    char name[96], text[256]; // room for CUDA_GPUS_MOST numbers of four digits
+    char name[96], text[256]; // CUDA_GPUS_MOST numbers of four digits fit
     char failure[256];
     bool broken; // a copy failed: the next op reports it
 } device;
@@ -170,7 +170,7 @@ void *cuda_alloc(size_t bytes)
     return nullptr;
 }
 
-// Freeing waits for the memory's GPU only, but other GPUs may still read it.
+// cudaFree waits only for the memory's GPU, but others may still read it, so this waits for all.
 static void device_release(void *memory)
 {
     cuda_stream();
@@ -241,12 +241,12 @@ static const char *describe(void)
 static const struct device_memory memory_cuda = { .sizes = memory_sizes, .held = memory_held };
 static struct gpus joined = { .count = 0, .enter = enter };
 
-// Sets every member in order: nvcc 12.0 drops initialisers after a gap.
 static int64_t few_rows(void)
 {
     return CUDA_FEW_ROWS;
 }
 
+// Sets every member in order: nvcc 12.0 drops initialisers after a gap.
 static struct backend table = {
     .name = device.name,
     .own_memory = true,
@@ -274,37 +274,37 @@ static struct backend table = {
 
 // --- the library ---------------------------------------------------------------------------------
 
-static int count_gpus(char *why, size_t room)
+static int count_gpus(char *why, size_t size)
 {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess) return count;
     cudaGetLastError();
-    snprintf(why, room, "the driver reports: %s", cudaGetErrorString(error));
+    snprintf(why, size, "the driver reports: %s", cudaGetErrorString(error));
     return -1;
 }
 
-static int properties(int number, struct cudaDeviceProp *p, char *why, size_t room)
+static int properties(int number, struct cudaDeviceProp *p, char *why, size_t size)
 {
-    const int count = count_gpus(why, room);
+    const int count = count_gpus(why, size);
     if (count < 0) return -1;
     if (number >= count) {
-        snprintf(why, room, "no cuda:%d: the driver sees %d GPU%s", number, count,
+        snprintf(why, size, "no cuda:%d: the driver sees %d GPU%s", number, count,
                  count == 1 ? "" : "s");
         return -1;
     }
     const cudaError_t error = cudaGetDeviceProperties(p, number);
     if (error == cudaSuccess) return 0;
     cudaGetLastError();
-    snprintf(why, room, "cuda:%d: %s", number, cudaGetErrorString(error));
+    snprintf(why, size, "cuda:%d: %s", number, cudaGetErrorString(error));
     return -1;
 }
 
-static int look(int number, struct cuda_gpu *it, char *why, size_t room)
+static int look(int number, struct cuda_gpu *it, char *why, size_t size)
 {
     struct cudaDeviceProp p;
     int former = 0;
-    if (properties(number, &p, why, room) < 0) return -1;
+    if (properties(number, &p, why, size) < 0) return -1;
     snprintf(it->text, sizeof it->text, "%.120s, sm_%d%d", p.name, p.major, p.minor);
     it->total = p.totalGlobalMem;
     cudaGetDevice(&former);
@@ -321,18 +321,18 @@ static __global__ void any_kernel(void)
 
 // Checks that the library has kernels for this GPU, and whether they can wait for the previous
 // kernel.
-static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t room)
+static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t size)
 {
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        // In older kernels cuda_former() is empty. VLMSH_CUDA_ORDERED disables early starts, to
-        // rule them out as the cause of a fault.
+        // In older kernels cuda_wait_previous() is empty. VLMSH_CUDA_ORDERED disables early starts,
+        // to rule them out as the cause of a fault.
         g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
     cudaGetLastError();
-    snprintf(why, room,
+    snprintf(why, size,
              "cuda:%d is an sm_%d%d, for which this library has no kernels (%s): build them with "
              "`make cuda CUDA_ARCH=%d%d`",
              g->number, p->major, p->minor, cudaGetErrorString(error), p->major, p->minor);
@@ -340,12 +340,12 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
 }
 
 // Makes GPU `number` member `gpu` of the device and the one that ops run on.
-static int open_gpu(int gpu, int number, char *why, size_t room)
+static int open_gpu(int gpu, int number, char *why, size_t size)
 {
     struct cudaDeviceProp p;
     struct gpu *g = &gpus[gpu];
     char *end = device.text + strlen(device.text);
-    if (properties(number, &p, why, room) < 0) return -1;
+    if (properties(number, &p, why, size) < 0) return -1;
     *g = { .number = number, .processors = p.multiProcessorCount };
     cudaError_t error = cudaSetDevice(number);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking);
@@ -355,17 +355,17 @@ static int open_gpu(int gpu, int number, char *why, size_t room)
              "%scuda:%d (%.60s, sm_%d%d, %.1f GB)", gpu ? ", " : "", number, p.name, p.major,
              p.minor, (double)p.totalGlobalMem / 1e9);
     if (error != cudaSuccess) {
-        snprintf(why, room, "cuda:%d: %s", number, cudaGetErrorString(error));
+        snprintf(why, size, "cuda:%d: %s", number, cudaGetErrorString(error));
         return -1;
     }
-    if (look_at_kernels(g, &p, why, room) < 0) return -1;
+    if (look_at_kernels(g, &p, why, size) < 0) return -1;
     if (matmul_open() == 0) return 0;
-    snprintf(why, room, "cuda:%d: %s", number, device.failure);
+    snprintf(why, size, "cuda:%d: %s", number, device.failure);
     return -1;
 }
 
 // Enables each GPU to access the memory of all others.
-static int join_gpus(int count, char *why, size_t room)
+static int join_gpus(int count, char *why, size_t size)
 {
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count; k++) {
@@ -377,7 +377,7 @@ static int join_gpus(int count, char *why, size_t room)
             if (error != cudaSuccess) cudaGetLastError(); // no op failed
             if (error == cudaErrorPeerAccessAlreadyEnabled) error = cudaSuccess;
             if (error == cudaSuccess && can) continue;
-            snprintf(why, room, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
+            snprintf(why, size, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,
                      gpus[k].number, error ? ": " : "", error ? cudaGetErrorString(error) : "");
             return -1;
         }
@@ -399,24 +399,24 @@ static void name_gpus(const int *numbers, int count)
                       numbers[i]);
 }
 
-static int open_all(const int *numbers, int count, char *why, size_t room)
+static int open_all(const int *numbers, int count, char *why, size_t size)
 {
     device.text[0] = '\0';
     name_gpus(numbers, count);
     for (int i = 0; i < count; i++)
-        if (open_gpu(i, numbers[i], why, room) < 0) return -1;
-    return count > 1 ? join_gpus(count, why, room) : 0;
+        if (open_gpu(i, numbers[i], why, size) < 0) return -1;
+    return count > 1 ? join_gpus(count, why, size) : 0;
 }
 
 // Closes nothing after a failure: the program then computes on the CPU.
-static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t room)
+static const struct backend *open_gpus(const int *numbers, int count, char *why, size_t size)
 {
     if (device.count && same_gpus(numbers, count)) return &table;
     if (device.count) {
-        snprintf(why, room, "this process already computes on %s", device.name);
+        snprintf(why, size, "this process already computes on %s", device.name);
         return nullptr;
     }
-    const int status = open_all(numbers, count, why, room);
+    const int status = open_all(numbers, count, why, size);
     device.at = 0, entered = -1;
     if (status < 0) return nullptr;
     if (count > 1) joined.count = count, table.gpus = &joined;
@@ -426,16 +426,8 @@ static const struct backend *open_gpus(const int *numbers, int count, char *why,
 
 static int product(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m)
 {
-    const struct lt_product p = { .y = y,
-                                  .y_dtype = DTYPE_F32,
-                                  .a = { x, DTYPE_BF16, false, 0 },
-                                  .b = { w, DTYPE_BF16, false, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = k,
-                                  .row = m,
-                                  .bias = nullptr,
-                                  .addend = nullptr };
+    const struct lt_product p = lt_product_of(y, DTYPE_F32, { x, DTYPE_BF16, false, 0 },
+                                              { w, DTYPE_BF16, false, 0 }, n, m, k);
     return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 

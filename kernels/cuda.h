@@ -28,8 +28,8 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// The stream of the GPU that ops run on, which becomes the calling thread's GPU; and that GPU's
-// number among several (struct gpus).
+// Makes the current GPU (struct gpus) the calling thread's and returns its stream. cuda_gpu_now
+// returns its index.
 cudaStream_t cuda_stream(void);
 int cuda_gpu_now(void);
 // Allocates GPU memory, counted (struct device_memory); NULL on failure.
@@ -47,7 +47,7 @@ static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
 {
-    cuda_stream(); // its GPU
+    cuda_stream(); // selects the current GPU
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error == cudaSuccess) return 0;
@@ -74,11 +74,12 @@ bool cuda_unrecordable(const char *what);
 // Multiprocessors of the GPU.
 int cuda_processors(void);
 
-// Can a kernel start before the previous one has ended? (LAUNCH_EARLY)
+// True if a kernel can start before the previous one has ended (LAUNCH_EARLY).
 bool cuda_early(void);
 
 // LAUNCH_EARLY: launches a kernel that may start while the previous one in the stream is ending. In
-// every thread, it calls cuda_former() before reading what others write, or writing anything.
+// every thread, it calls cuda_wait_previous() before reading what others write, or writing
+// anything.
 #ifdef __CUDACC__
 template <typename... Wants, typename... Gives>
 static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 block, size_t shared,
@@ -140,16 +141,16 @@ static constexpr int EACH = 256; // threads of a block that works element by ele
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
 
-// Can n numbers at each of these addresses be accessed four at a time?
-template <typename... Places> static inline bool in_fours(int64_t n, const Places *...places)
+// True if n numbers at each of these addresses can be accessed four at a time.
+template <typename... Numbers> static inline bool in_fours(int64_t n, const Numbers *...numbers)
 {
-    return ((n % 4 == 0) && ... && ((uintptr_t)places % 16 == 0));
+    return ((n % 4 == 0) && ... && ((uintptr_t)numbers % 16 == 0));
 }
 
 // --- in kernels ----------------------------------------------------------------------------------
 
 // Waits until the previous kernel has ended and its writes are visible (LAUNCH_EARLY).
-__device__ inline void cuda_former(void)
+__device__ inline void cuda_wait_previous(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -157,7 +158,7 @@ __device__ inline void cuda_former(void)
 }
 
 // Once all blocks have called it, or ended, the next kernel may start if it was launched early.
-__device__ inline void cuda_next_may_begin(void)
+__device__ inline void cuda_let_next_start(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

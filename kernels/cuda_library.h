@@ -19,7 +19,7 @@ static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
     return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
-// Do products, also of fused forms, round n rows of x and read w in place?
+// True if products, also those of fused forms, round n rows of x and read w in place.
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
     return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&
@@ -42,12 +42,12 @@ struct cuda_library {
     const char *version;
     size_t table; // sizeof(struct backend)
     // Number of GPUs; -1 with the driver's reason in `why`.
-    int (*count)(char *why, size_t room);
+    int (*count)(char *why, size_t size);
     // 0, or -1 with the reason.
-    int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t room);
+    int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t size);
     // The device of these GPUs (at most CUDA_GPUS_MOST): the same at each call, one device per
     // process. NULL with the reason.
-    const struct backend *(*open)(const int *numbers, int count, char *why, size_t room);
+    const struct backend *(*open)(const int *numbers, int count, char *why, size_t size);
     // For benchmarks, cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
     // The stream (cudaStream_t) of the current GPU, for libraries that work between GPUs: what they

@@ -22,12 +22,12 @@ static struct tensor matrix(float *data, int64_t rows, int64_t width)
     return (struct tensor){ .data = data, .dtype = DTYPE_F32, .rank = 2, .shape = { rows, width } };
 }
 
-static int run_ops(const struct expert_rows *p, const struct expert_piece *e, float *room)
+static int run_ops(const struct expert_rows *p, const struct expert_piece *e, float *scratch)
 {
     const struct fused_gated *w = &p->expert[e->expert];
     const int64_t n = e->count, D = tensor_row(p->x), m = w->gate->shape[0];
-    struct tensor x = matrix(room, n, D), gate = matrix(room + n * D, n, m);
-    struct tensor up = matrix(room + n * (D + m), n, m);
+    struct tensor x = matrix(scratch, n, D), gate = matrix(scratch + n * D, n, m);
+    struct tensor up = matrix(scratch + n * (D + m), n, m);
     struct tensor y = matrix(p->each + e->first * D, n, D);
     const struct tensor index = {
         .data = (void *)(p->rows + e->first), .dtype = DTYPE_I32, .rank = 1, .shape = { n }
@@ -56,20 +56,20 @@ static struct gated_rows whole_piece(const struct expert_rows *p, const struct e
                                 .mode = p->mode };
 }
 
-static int run_piece(const struct expert_rows *p, const struct expert_piece *e, float *room)
+static int run_piece(const struct expert_rows *p, const struct expert_piece *e, float *scratch)
 {
     const struct gated_rows whole = whole_piece(p, e);
-    return KERNEL(gated_rows_fit)(&whole) ? KERNEL(gated_rows)(&whole) : run_ops(p, e, room);
+    return KERNEL(gated_rows_fit)(&whole) ? KERNEL(gated_rows)(&whole) : run_ops(p, e, scratch);
 }
 
 static void sum_row(const struct expert_rows *p, int64_t row, int64_t per_row)
 {
     const int64_t D = tensor_row(p->x);
-    const int32_t *place = p->places + row * per_row;
+    const int32_t *entry = p->entries + row * per_row;
     float *y = (float *)p->y->data + row * D;
     for (int64_t k = 0; k < per_row; k++) {
-        const float by = ((const float *)p->weights->data)[p->slots[place[k]]];
-        const float *from = p->each + place[k] * D;
+        const float by = ((const float *)p->weights->data)[p->slots[entry[k]]];
+        const float *from = p->each + entry[k] * D;
         for (int64_t j = 0; j < D; j++) y[j] += by * from[j];
     }
 }
@@ -84,11 +84,11 @@ int KERNEL(expert_rows)(const struct expert_rows *p)
     if (KERNEL(gated_rows_fit)(&whole)) KERNEL(gated_rows_narrow)(p->narrow, p->x->data, n * D);
 #pragma omp parallel reduction(|| : failed)
     {
-        float *room = p->own + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
+        float *scratch = p->scratch + omp_get_thread_num() * EXPERT_ROWS * (D + 2 * m);
         omp_set_num_threads(1); // the calls below use only this thread
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < p->pieces; i++)
-            failed = run_piece(p, &p->piece[i], room) < 0 || failed;
+            failed = run_piece(p, &p->piece[i], scratch) < 0 || failed;
     }
     if (failed) return cpu_fail("out of memory: experts need more scratch");
 #pragma omp parallel for schedule(static)

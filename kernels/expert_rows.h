@@ -23,13 +23,13 @@ struct expert_rows {
     const struct tensor *x, *weights; // [N,D] [N*K]
     const struct fused_gated *expert; // [experts]; no biases
     const int32_t *rows, *slots;      // [N*K] rows, expert by expert, and indices of their weights
-    const int32_t *places;            // [N,K] indices of each row's entries in that list, ascending
+    const int32_t *entries;           // [N,K] each row's entries in that list, ascending
     const struct expert_piece *piece; // the pieces cover the list
     int64_t pieces;
-    float *each;  // [N*K,D] scratch
-    void *narrow; // [N,D] of bf16, scratch
-    float *own;   // [threads, EXPERT_ROWS * (D + 2m)] scratch of each thread
-    int mode;     // enum matmul_mode
+    float *each;    // [N*K,D] scratch
+    void *narrow;   // [N,D] of bf16, scratch
+    float *scratch; // [threads, EXPERT_ROWS * (D + 2m)]
+    int mode;       // enum matmul_mode
 };
 
 #endif

@@ -18,7 +18,7 @@
 // The first weights are loaded before the previous kernel has ended (`early`), and the next ones
 // are prefetched into the L2 cache: 16 MB over all warps, 4 us of bandwidth. This keeps memory busy
 // while the previous kernel ends and x is read. The kernel reads results of the previous one only
-// after cuda_former().
+// after cuda_wait_previous().
 #include "kernels/few_rows_cuda.h"
 
 static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch beyond the loaded ones
@@ -32,7 +32,7 @@ struct shape {
 };
 
 // A row of the pair: its index in the part's product and in its weight; row < 0: absent.
-struct place {
+struct unit_row {
     const struct few_rows_part *part;
     int64_t row, from;
 };
@@ -43,16 +43,16 @@ static __device__ int64_t weight_row(const struct few_rows_part &p, int64_t row)
     return p.run ? p.first + (int64_t)(r / p.run) * p.step + r % p.run : row;
 }
 
-static __device__ struct place place_of(const struct few_rows &p, int64_t unit, int r)
+static __device__ struct unit_row unit_row_of(const struct few_rows &p, int64_t unit, int r)
 {
-    if (p.end == FEW_ROWS_SWIGLU) return { &p.part[r], unit, weight_row(p.part[r], unit) };
+    if (p.epilogue == FEW_ROWS_SWIGLU) return { &p.part[r], unit, weight_row(p.part[r], unit) };
     const struct few_rows_part *part = p.part;
     while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
     const int64_t row = unit * ROWS + r;
-    if (p.end == FEW_ROWS_PLACE) {
-        const int half = p.place.half, pair = (int)unit, i = pair % half;
+    if (p.epilogue == FEW_ROWS_HEADS) {
+        const int half = p.heads.half, pair = (int)unit, i = pair % half;
         const int head = pair / half * 2 * half;
-        const int adjacent = part->what == FEW_ROWS_VALUES ? 0 : p.place.adjacent;
+        const int adjacent = part->what == FEW_ROWS_VALUES ? 0 : p.heads.adjacent;
         return { part, head + i + r * half,
                  weight_row(*part, head + pair_number(i, r, half, adjacent)) };
     }
@@ -69,7 +69,7 @@ static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, i
     for (int r = 0; r < ROWS; r++) {
         row[r] = nullptr;
         if (unit >= units) continue;
-        const struct place at = place_of(p, unit, r);
+        const struct unit_row at = unit_row_of(p, unit, r);
         if (at.row >= 0) row[r] = row_of<T>(at.part->w, at.from, p.k);
     }
 }
@@ -92,7 +92,7 @@ template <typename T> static __device__ void prefetch(const T *const row[ROWS], 
 }
 
 // Stores a pair of a head's elements for row n of x: queries in y, keys and values in the cache.
-static __device__ void put_pair(const struct few_rows_place &p, const struct few_rows_part *part,
+static __device__ void put_pair(const struct few_rows_heads &p, const struct few_rows_part *part,
                                 int64_t row, int64_t n, const float value[ROWS])
 {
     const bool queries = part->what == FEW_ROWS_QUERIES, rotates = part->what != FEW_ROWS_VALUES;
@@ -100,7 +100,7 @@ static __device__ void put_pair(const struct few_rows_place &p, const struct few
     const float c = rotates ? p.cos[angle] : 1, s = rotates ? p.sin[angle] : 0;
     const float a = add_product(times(value[0], c), -value[1], s);
     const float b = add_product(times(value[1], c), value[0], s);
-    const int64_t to = (queries ? n : p.row[n]) * part->rows + row;
+    const int64_t to = (queries ? n : p.cache_row[n]) * part->rows + row;
     put_number(part->y, to, a, queries ? DTYPE_F32 : p.dtype);
     put_number(part->y, to + p.half, b, queries ? DTYPE_F32 : p.dtype);
 }
@@ -110,25 +110,25 @@ static __device__ void finish(const struct few_rows &p, int64_t unit, int64_t n,
                               const float sum[ROWS])
 {
     float value[ROWS];
-    struct place at[ROWS];
+    struct unit_row at[ROWS];
     for (int r = 0; r < ROWS; r++) {
-        at[r] = place_of(p, unit, r);
+        at[r] = unit_row_of(p, unit, r);
         const float *bias = at[r].part->bias;
         value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].from] : 0);
     }
-    if (p.end == FEW_ROWS_SWIGLU) {
+    if (p.epilogue == FEW_ROWS_SWIGLU) {
         const float gate = value[0] / (1 + expf(-value[0]));
         static_cast<float *>(p.part[0].y)[n * p.part[0].rows + unit] = times(gate, value[1]);
         return;
     }
-    if (p.end == FEW_ROWS_PLACE) {
-        put_pair(p.place, at[0].part, at[0].row, n, value);
+    if (p.epilogue == FEW_ROWS_HEADS) {
+        put_pair(p.heads, at[0].part, at[0].row, n, value);
         return;
     }
     for (int r = 0; r < ROWS; r++) {
         if (at[r].row < 0) continue;
         float *y = static_cast<float *>(at[r].part->y) + n * at[r].part->rows + at[r].row;
-        *y = p.end == FEW_ROWS_ADD ? *y + value[r] : value[r];
+        *y = p.epilogue == FEW_ROWS_ADD ? *y + value[r] : value[r];
     }
 }
 
@@ -146,13 +146,13 @@ static __global__ void __launch_bounds__(THREADS, blocks_beside<N>())
     typename reader<T>::raw next[AHEAD][ROWS], now[AHEAD][ROWS];
     float scale[N];
 
-    cuda_next_may_begin();
+    cuda_let_next_start();
     find_rows(row, p, first, s.units);
     if (p.early) {
         load_chunks<T>(next, row, 0, p.k, lane);
         prefetch(row, p.k, lane);
     }
-    cuda_former();
+    cuda_wait_previous();
     UNROLL
     for (int n = 0; n < N; n++) {
         const float *from = n < s.count ? p.x + (s.from + n) * p.k : nullptr;
@@ -202,7 +202,7 @@ template <typename T> static int launch(const struct few_rows *p)
 {
     struct shape s = { 0, whole_steps<T>(p->k), 0, 0 };
     for (int i = 0; i < p->parts; i++) s.units += (p->part[i].rows + 1) / ROWS;
-    if (p->end == FEW_ROWS_SWIGLU) s.units = p->part[0].rows;
+    if (p->epilogue == FEW_ROWS_SWIGLU) s.units = p->part[0].rows;
     for (int64_t together = MOST_TOGETHER; s.from < p->n;) {
         s.count = p->n - s.from < together ? p->n - s.from : together;
         const int status = s.count > 2   ? start<T, 4>(p, &s)
@@ -223,7 +223,7 @@ static bool packs(const struct few_rows *p)
     bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;
     for (int i = 0; i < p->parts; i++)
         can = can && weights_readable(p->part[i].w, p->k, p->part[i].dtype);
-    return can && (p->end != FEW_ROWS_SWIGLU || p->part[0].dtype == p->part[1].dtype);
+    return can && (p->epilogue != FEW_ROWS_SWIGLU || p->part[0].dtype == p->part[1].dtype);
 }
 
 // One kernel for each run of parts with the same dtype.

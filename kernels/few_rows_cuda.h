@@ -51,7 +51,7 @@ static __device__ void load_chunks(typename reader<T>::raw to[AHEAD][ROWS],
     }
 }
 
-// Position of number e of x, a multiple of 4.
+// Position in shared memory of number e of x, a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
     constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
@@ -59,8 +59,8 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
 
-// Copies a row x to shared memory: of a chunk first the lanes' first four numbers, then their next
-// four; NULL: zeros. Returns the factor for the sums to all threads.
+// Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four numbers of every
+// lane, then their next four. Returns the factor for the sums to all threads.
 template <typename T, typename Product>
 static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
 {
@@ -105,7 +105,7 @@ static __device__ void multiply(float sum[N][ROWS], const typename reader<T>::ra
     }
 }
 
-// k numbers of x, times `factor`, without a norm.
+// Copies k numbers of x, times `factor`, to shared memory, without a norm.
 template <typename T>
 static __device__ inline void stage_some(float *to, const float *x, int64_t k, float factor)
 {
@@ -148,6 +148,21 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
         done(i, sum[0]);
         mine = after;
     }
+}
+
+// Launches a kernel whose warps compute `units` rows or pairs of rows, with `numbers` floats of
+// shared memory; FUSED_NOT if the GPU has less.
+template <typename Kernel, typename Call>
+static int launch_units(Kernel kernel, const char *name, const Call &call, int64_t units,
+                        int64_t numbers)
+{
+    const size_t shared = (size_t)numbers * sizeof(float);
+    if (shared > SHARED_MOST) return FUSED_NOT;
+    if (shared > SHARED_PLAIN && cuda_allow_shared(name, kernel, shared) < 0) return FUSED_NOT;
+    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
+    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
+    const int64_t blocks = (units + WARPS - 1) / WARPS;
+    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, call);
 }
 
 #endif

@@ -1,14 +1,14 @@
 // kernels/fused.cu -- the parts of a decoder layer except attention, each in one call (fused.h).
 //
-//   few rows:   qkv:  norm, three products, rope and the cache's new rows in one kernel
-//               add:  product added to h in one kernel, as after attention
-//               ffn:  norm, two products, silu in one kernel; product added to h in one
-//   many rows:  the same with products by cuBLASLt: the kernel before a product writes its input as
-//   bf16,
-//               or as f16 for f16 weights; gate and up are never f32 in memory, and the product
-//               itself adds to h.
-//   backward, many rows: the kernel that computes a gradient rounds it to bf16 once; the products
-//               for x are summed in one buffer, from which the norm's kernel adds to dh.
+// Few rows:
+//   qkv    norm, three products, rope and the cache's new rows in one kernel
+//   add    product added to h in one kernel, as after attention
+//   ffn    norm, two products, silu in one kernel; product added to h in one
+// Many rows: the same with products by cuBLASLt. The kernel before a product writes its input as
+// bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and the product itself adds
+// to h.
+// Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. The products for
+// x are summed in one buffer, from which the norm's kernel adds to dh.
 //
 // For many rows, the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no fused
 // backward pass.
@@ -25,8 +25,8 @@ template <bool HALF>
 static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const float *gain, int64_t n,
                                           float eps)
 {
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     const float4 *from = reinterpret_cast<const float4 *>(x + (int64_t)blockIdx.x * n);
     const float4 *by = reinterpret_cast<const float4 *>(gain);
     struct four_shorts *to = reinterpret_cast<struct four_shorts *>(y + (int64_t)blockIdx.x * n);
@@ -81,8 +81,8 @@ template <bool HALF>
 static __global__ void swiglu_narrow_kernel(struct four_shorts *y, const struct gated p,
                                             int64_t fours)
 {
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     FOR_EACH(i, fours)
     {
         const struct four_shorts g = p.gate[i], u = p.up[i];
@@ -105,8 +105,8 @@ static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t d
 static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struct four_shorts *up,
                                                  const struct four_shorts *dy, int64_t fours)
 {
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     FOR_EACH(i, fours)
     {
         struct four_shorts g = gate[i], u = up[i];
@@ -155,36 +155,21 @@ int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const stru
 int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                    const struct fused_linear *w, const void *addend)
 {
-    const int64_t m = w->w->shape[0];
-    const struct lt_product p = { .y = y,
-                                  .y_dtype = dtype,
-                                  .a = { x, w->w->dtype, false, 0 },
-                                  .b = { w->w->data, w->w->dtype, false, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = tensor_row(w->w),
-                                  .row = m,
-                                  .bias = floats(w->bias),
-                                  .addend = addend,
-                                  .gelu = false };
+    struct lt_product p =
+        lt_product_of(y, dtype, { x, w->w->dtype, false, 0 }, { w->w->data, w->w->dtype, false, 0 },
+                      n, w->w->shape[0], tensor_row(w->w));
+    p.bias = floats(w->bias);
+    p.addend = addend;
     return lt_multiply(&p);
 }
 
 int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
                         int64_t n, const void *addend)
 {
-    const int64_t m = tensor_row(w);
-    const struct lt_product p = { .y = y,
-                                  .y_dtype = dtype,
-                                  .a = { dy, DTYPE_BF16, false, 0 },
-                                  .b = { w->data, DTYPE_BF16, true, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = w->shape[0],
-                                  .row = m,
-                                  .bias = nullptr,
-                                  .addend = addend,
-                                  .gelu = false };
+    struct lt_product p =
+        lt_product_of(y, dtype, { dy, DTYPE_BF16, false, 0 }, { w->data, DTYPE_BF16, true, 0 }, n,
+                      tensor_row(w), w->shape[0]);
+    p.addend = addend;
     return lt_multiply(&p);
 }
 
@@ -193,8 +178,8 @@ template <int COUNT>
 static __global__ void add_normed_kernel(float *y, const float *h, const float *x,
                                          const float *gain, int64_t n, float eps)
 {
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     const int64_t row = (int64_t)blockIdx.x * n;
     float squares = 0;
     for (int64_t i = threadIdx.x * COUNT; i < n; i += THREADS * COUNT) {
@@ -223,37 +208,31 @@ static int add_normed(const struct tensor *y, const struct tensor *h, const floa
 }
 
 // Size of the scratch that holds a product until its norm; 0 if a saved tensor holds it.
-static int64_t room_of(const struct fused_after *after, const struct tensor *h)
+static int64_t product_scratch(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
 }
 
 // y = h + after(x w^T), x rounded.
 static int multiply_add(const struct tensor *y, const struct tensor *h, const uint16_t *x,
-                        const struct fused_linear *w, const struct fused_after *after, float *room)
+                        const struct fused_linear *w, const struct fused_after *after,
+                        float *product)
 {
     const int64_t n = h->shape[0];
     if (!after->gain) return fused_multiply(y->data, DTYPE_F32, x, n, w, h->data);
-    float *product = after->saved ? floats(after->saved) : room;
+    if (after->saved) product = floats(after->saved);
     if (fused_multiply(product, DTYPE_F32, x, n, w, nullptr) < 0) return -1;
     return add_normed(y, h, product, after);
 }
 
 int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
-                  const struct fused_after *after, float *room)
+                  const struct fused_after *after, float *product)
 {
-    const struct few_rows few = { .x = x,
-                                  .gain = nullptr,
-                                  .eps = 0,
-                                  .n = y->shape[0],
-                                  .k = tensor_row(w->w),
-                                  .part = { part(w, after->gain ? room : floats(y)) },
-                                  .parts = 1,
-                                  .end = after->gain ? FEW_ROWS_STORE : FEW_ROWS_ADD,
-                                  .place = {},
-                                  .early = true };
+    struct few_rows few = few_rows_of(x, y->shape[0], tensor_row(w->w), 1,
+                                      after->gain ? FEW_ROWS_STORE : FEW_ROWS_ADD);
+    few.part[0] = part(w, after->gain ? product : floats(y));
     const int status = few_rows_product(&few);
-    return status || !after->gain ? status : add_normed(y, y, room, after);
+    return status || !after->gain ? status : add_normed(y, y, product, after);
 }
 
 // --- h + x w^T -----------------------------------------------------------------------------------
@@ -264,11 +243,11 @@ static int fused_add_cuda(const struct fused_add *p)
     const bool few = n <= FEW_ROWS;
     if (few ? p->after.saved != nullptr : !fused_many(n, floats(p->x), p->w.w, p->mode))
         return FUSED_NOT;
-    const int64_t room = room_of(&p->after, p->h);
+    const int64_t numbers = product_scratch(&p->after, p->h);
     char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)room * sizeof(float) + (size_t)(few ? 0 : n * k) * 2 + 512));
+        cuda_scratch((size_t)numbers * sizeof(float) + (size_t)(few ? 0 : n * k) * 2 + 512));
     if (!scratch) return -1;
-    float *product = scratch_take<float>(&scratch, room);
+    float *product = scratch_take<float>(&scratch, numbers);
     if (few) return fused_add_few(p->y, floats(p->x), &p->w, &p->after, product);
     uint16_t *x = reinterpret_cast<uint16_t *>(scratch);
     if (matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0) return -1;
@@ -277,13 +256,13 @@ static int fused_add_cuda(const struct fused_add *p)
 
 static int fused_attend_cuda(const struct fused_attend *p)
 {
-    const int64_t n = p->h->shape[0], room = room_of(&p->after, p->h);
+    const int64_t n = p->h->shape[0], numbers = product_scratch(&p->after, p->h);
     struct attention_call c = attention_call_of(p->q, p->k, p->v, p->first, p->end, p->scale);
     if (!fused_many(n, floats(p->h), p->w.w, p->mode) || !attention_mma_ready(&c)) return FUSED_NOT;
     char *scratch = static_cast<char *>(
-        cuda_scratch((size_t)room * sizeof(float) + (size_t)tensor_count(p->q) * 2 + 512));
+        cuda_scratch((size_t)numbers * sizeof(float) + (size_t)tensor_count(p->q) * 2 + 512));
     if (!scratch) return -1;
-    float *product = scratch_take<float>(&scratch, room);
+    float *product = scratch_take<float>(&scratch, numbers);
     uint16_t *y = reinterpret_cast<uint16_t *>(scratch);
     c.y = reinterpret_cast<float *>(y);
     c.y_dtype = p->w.w->dtype;
@@ -293,27 +272,23 @@ static int fused_attend_cuda(const struct fused_attend *p)
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-static int ffn_few(const struct fused_ffn *p, float *y, float *room)
+static int ffn_few(const struct fused_ffn *p, float *y, float *product)
 {
-    const struct few_rows few = { .x = floats(p->h),
-                                  .gain = floats(p->gain),
-                                  .eps = p->eps,
-                                  .n = p->h->shape[0],
-                                  .k = p->h->shape[1],
-                                  .part = { part(&p->gate, y), part(&p->up, nullptr) },
-                                  .parts = 2,
-                                  .end = FEW_ROWS_SWIGLU,
-                                  .place = {},
-                                  .early = true };
+    struct few_rows few =
+        few_rows_of(floats(p->h), p->h->shape[0], p->h->shape[1], 2, FEW_ROWS_SWIGLU);
+    few.gain = floats(p->gain);
+    few.eps = p->eps;
+    few.part[0] = part(&p->gate, y);
+    few.part[1] = part(&p->up, nullptr);
     const int status = few_rows_product(&few);
     if (status) return status;
     // FUSED_NOT: h is unchanged.
-    return fused_add_few(p->y, y, &p->down, &p->after, room);
+    return fused_add_few(p->y, y, &p->down, &p->after, product);
 }
 
 // act [n,F] may be gate.
 static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up,
-                    uint16_t *act, float *room)
+                    uint16_t *act, float *product)
 {
     const int64_t n = p->h->shape[0], fours = n * tensor_row(p->down.w) / 4;
     const enum dtype dtype = p->gate.w->dtype;
@@ -333,7 +308,7 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
     if (LAUNCH_EARLY(swiglu, blocks_for(fours, THREADS), THREADS, 0,
                      reinterpret_cast<struct four_shorts *>(act), both, fours) < 0)
         return -1;
-    return multiply_add(p->y, p->h, act, &p->down, &p->after, room);
+    return multiply_add(p->y, p->h, act, &p->down, &p->after, product);
 }
 
 static int fused_ffn_cuda(const struct fused_ffn *p)
@@ -347,18 +322,18 @@ static int fused_ffn_cuda(const struct fused_ffn *p)
                      fused_many(n, floats(p->h), p->down.w, p->mode);
     if (n <= FEW_ROWS ? p->saved_gate || p->after.saved : !all) return FUSED_NOT;
     const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
-    char *scratch =
-        static_cast<char *>(cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) +
-                                         (size_t)room_of(&p->after, p->h) * sizeof(float) + 1024));
+    char *scratch = static_cast<char *>(
+        cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) +
+                     (size_t)product_scratch(&p->after, p->h) * sizeof(float) + 1024));
     if (!scratch) return -1;
-    float *room = scratch_take<float>(&scratch, room_of(&p->after, p->h));
-    if (n <= FEW_ROWS) return ffn_few(p, reinterpret_cast<float *>(scratch), room);
+    float *product = scratch_take<float>(&scratch, product_scratch(&p->after, p->h));
+    if (n <= FEW_ROWS) return ffn_few(p, reinterpret_cast<float *>(scratch), product);
     uint16_t *x = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *act = scratch_take<uint16_t>(&scratch, wide ? n * inner : 0);
     if (!p->saved_gate)
-        return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act, room);
+        return ffn_many(p, x, act, reinterpret_cast<uint16_t *>(scratch), act, product);
     return ffn_many(p, x, static_cast<uint16_t *>(p->saved_gate->data),
-                    static_cast<uint16_t *>(p->saved_up->data), act, room);
+                    static_cast<uint16_t *>(p->saved_up->data), act, product);
 }
 
 static int ffn_back(const struct fused_ffn_back *p, uint16_t *dy, uint16_t *dact, float *dx,
@@ -384,7 +359,7 @@ static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_count(p->saved_up);
     char *scratch = static_cast<char *>(cuda_scratch(
-        (size_t)(n * width + inner) * sizeof(uint16_t) + fused_norm_back_room(n, width)));
+        (size_t)(n * width + inner) * sizeof(uint16_t) + fused_norm_back_scratch(n, width)));
     if (!scratch) return -1;
     uint16_t *dy = scratch_take<uint16_t>(&scratch, n * width);
     uint16_t *dact = scratch_take<uint16_t>(&scratch, inner);
@@ -397,22 +372,16 @@ static int fused_ffn_back_cuda(const struct fused_ffn_back *p)
 // cuBLASLt's GELU is the tanh form.
 static int fused_gelu_cuda(const struct fused_gelu *p)
 {
-    const int64_t n = p->x->shape[0], k = p->x->shape[1], m = p->w.w->shape[0];
+    const int64_t n = p->x->shape[0], k = p->x->shape[1];
     if (p->form != GELU_TANH || !p->w.bias || !fused_many(n, floats(p->x), p->w.w, p->mode))
         return FUSED_NOT;
     uint16_t *x = static_cast<uint16_t *>(cuda_scratch((size_t)(n * k) * sizeof *x));
     if (!x) return -1;
-    const struct lt_product product = { .y = floats(p->y),
-                                        .y_dtype = DTYPE_F32,
-                                        .a = { x, p->w.w->dtype, false, 0 },
-                                        .b = { p->w.w->data, p->w.w->dtype, false, 0 },
-                                        .n = n,
-                                        .m = m,
-                                        .k = k,
-                                        .row = m,
-                                        .bias = floats(p->w.bias),
-                                        .addend = nullptr,
-                                        .gelu = true };
+    struct lt_product product =
+        lt_product_of(floats(p->y), DTYPE_F32, { x, p->w.w->dtype, false, 0 },
+                      { p->w.w->data, p->w.w->dtype, false, 0 }, n, p->w.w->shape[0], k);
+    product.bias = floats(p->w.bias);
+    product.gelu = true;
     if (!lt_can(&product)) return FUSED_NOT;
     return matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0
                ? -1

@@ -32,7 +32,7 @@ struct fused_after {
     struct tensor *saved; // f32 [n,M]: the product, for the backward pass; NULL: not needed
 };
 
-// x = rmsnorm(h); q = rope(x wq^T), and row places[i] of k and v = row i of rope(x wk^T) and x
+// x = rmsnorm(h); q = rope(x wq^T), and row cache_rows[i] of k and v = row i of rope(x wk^T) and x
 // wv^T. With gains the heads of q and k are normed before rotation.
 //
 // Pair i of a head is numbers 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
@@ -41,11 +41,11 @@ struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear wq, wk, wv;       // if all have the same w, it is multiplied once
-    const struct tensor *q_gain, *k_gain; // [d] or NULL, both or none
+    const struct tensor *q_gain, *k_gain; // [d]; both or neither may be NULL
     int64_t adjacent;                     // at most d/2
     const struct tensor *cos, *sin;       // [n,d/2]
-    const struct tensor *places;          // i32 [n], rows of k and v; NULL: 0, 1 ..
-    int64_t first;                        // places[i] is first + i; -1: unknown
+    const struct tensor *cache_rows;      // i32 [n], rows of k and v; NULL: 0, 1 ..
+    int64_t first;                        // cache_rows[i] is first + i; -1: unknown
     struct tensor *q, *k, *v;         // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
     struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products that are normed, for
                                       // the backward pass; both NULL: not needed
@@ -97,7 +97,7 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for places 0, 1 ..: adds to dh and dgain, either may be NULL. If
+// Backward form of fused_qkv for cache rows 0, 1 ..: adds to dh and dgain, either may be NULL. If
 // heads are normed, the caller has computed the gradients through these norms: dq and dk are those
 // of the products, and cos and sin are NULL.
 struct fused_qkv_back {
@@ -135,7 +135,7 @@ struct fused_experts {
 // (core/model/attention_latent.c):
 //
 //   x = rmsnorm(h);  q = query x, or query_up rmsnorm(query x);  (c, r) = down x
-//   row place[i] of the caches: rmsnorm(c) and r of row i, rotated
+//   row cache_row[i] of the caches: rmsnorm(c) and r of row i, rotated
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
 // up holds Wk [nope,R] and Wv [value,R], head by head. The rotary numbers, the last 2 half of q and
@@ -147,7 +147,7 @@ struct fused_latent {
     struct fused_linear query, query_up, down, out;   // query_up.w NULL: none
     const struct tensor *query_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
     float inner_eps;                                  // of those gains
-    const struct tensor *cos, *sin, *place, *end;     // [n,half], i32 [n]
+    const struct tensor *cos, *sin, *cache_row, *end; // [n,half], i32 [n]
     struct tensor *c, *r;                             // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;
     float scale;

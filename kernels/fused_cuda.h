@@ -19,13 +19,14 @@ int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
 int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const struct tensor *w,
                         int64_t n, const void *addend);
 
-// y += after(x w^T) of few rows x; `room`, as large as y, holds the product until it is normed.
+// y += after(x w^T) of few rows x; `product`, as large as y, is scratch for the product before its
+// norm.
 int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
-                  const struct fused_after *after, float *room);
+                  const struct fused_after *after, float *product);
 
 // Bytes of scratch for the gradient at the norm, [n,width], and its stats, including the alignment
 // of each part.
-static inline size_t fused_norm_back_room(int64_t n, int64_t width)
+static inline size_t fused_norm_back_scratch(int64_t n, int64_t width)
 {
     return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;
 }

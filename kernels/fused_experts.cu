@@ -90,8 +90,8 @@ static __global__ void choose_kernel(const struct choice c)
     __shared__ float score[MOST], of_group[MOST];
     __shared__ int taken[MOST], chosen[MOST]; // 0 or 1
     const int lane = (int)threadIdx.x;
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     for (int i = lane; i < c.experts; i += WARP) {
         score[i] = sigmoid(c.logits[i]) + c.bias[i];
         taken[i] = false;
@@ -147,8 +147,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int lane = threadIdx.x % WARP;
     const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const int64_t step = (int64_t)gridDim.x * WARPS, units = p.common + p.slots * p.width;
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     const float scale = stage<T>(x, p.x, p, whole_steps<T>(p.k));
     const int64_t count = first < units ? (units - first + step - 1) / step : 0;
     const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
@@ -194,8 +194,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int64_t step = (int64_t)gridDim.x * WARPS, units = (p.rows + 1) / ROWS;
     const int64_t legs = shared + p.slots, wide = whole_steps<T>(p.common),
                   one = whole_steps<T>(p.width);
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     stage_some<T>(x, p.x, p.common, 1);
     for (int64_t s = 0; s < p.slots; s++)
         stage_some<T>(x + wide + s * one, p.x + p.common + s * p.width, p.width, p.weight[s]);
@@ -228,27 +228,16 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     });
 }
 
-template <typename Kernel, typename Call>
-static int launch(Kernel kernel, const Call &call, int64_t units, int64_t numbers)
-{
-    const size_t shared = (size_t)numbers * sizeof(float);
-    if (shared > SHARED_MOST) return FUSED_NOT;
-    if (shared > SHARED_PLAIN && cuda_allow_shared("experts", kernel, shared) < 0) return FUSED_NOT;
-    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
-    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
-    const int64_t blocks = (units + WARPS - 1) / WARPS;
-    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, call);
-}
-
 template <typename T> static int up(const struct up_call &c)
 {
-    return launch(up_kernel<T>, c, c.common + c.slots * c.width, whole_steps<T>(c.k));
+    return launch_units(up_kernel<T>, "experts", c, c.common + c.slots * c.width,
+                        whole_steps<T>(c.k));
 }
 
 template <typename T> static int down(const struct down_call &c)
 {
     const int64_t numbers = whole_steps<T>(c.common) + c.slots * whole_steps<T>(c.width);
-    return launch(down_kernel<T>, c, (c.rows + 1) / ROWS, numbers);
+    return launch_units(down_kernel<T>, "experts", c, (c.rows + 1) / ROWS, numbers);
 }
 
 // --- the call ------------------------------------------------------------------------------------
@@ -299,17 +288,10 @@ static int route(const struct fused_experts *p, const float *x, float *logits,
                  const struct choice *choice)
 {
     const struct fused_linear router_of = { p->router, nullptr, 0, 0, 0 };
-    const struct few_rows router = { .x = x,
-                                     .gain = floats(p->gain),
-                                     .eps = p->eps,
-                                     .n = 1,
-                                     .k = p->h->shape[1],
-                                     .part = { fused_part(&router_of, logits,
-                                                          p->router->shape[0]) },
-                                     .parts = 1,
-                                     .end = FEW_ROWS_STORE,
-                                     .place = {},
-                                     .early = true };
+    struct few_rows router = few_rows_of(x, 1, p->h->shape[1], 1, FEW_ROWS_STORE);
+    router.gain = floats(p->gain);
+    router.eps = p->eps;
+    router.part[0] = fused_part(&router_of, logits, p->router->shape[0]);
     const int status = few_rows_product(&router);
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }

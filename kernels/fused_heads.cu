@@ -1,11 +1,11 @@
 // kernels/fused_heads.cu -- queries, keys and values of a layer in one call, forward and backward
 // (fused.h).
 //
-//   few rows:   norm, three products, rope and the cache's new rows in one kernel; in two if heads
-//   are normed, because several blocks compute a head's elements many rows:  norm, products by
-//   cuBLASLt (one if they share a weight), and a kernel that rotates
-//               the results and stores them
-//   backward:   gradients are rotated back and rounded, in the order of the products
+// Few rows: norm, three products, rope and the cache's new rows in one kernel; in two if heads are
+// normed, because several blocks compute a head's elements.
+// Many rows: norm, products by cuBLASLt (one if they share a weight), and a kernel that rotates the
+// results and stores them.
+// Backward: gradients are rotated back and rounded, in the order of the products.
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
 
@@ -15,7 +15,7 @@ static constexpr int THREADS = 256, WARPS = THREADS / WARP;
 
 // Queries, keys or values: as products and as heads. In the backward pass the products are bf16 and
 // the heads f32.
-struct heads_place {
+struct heads {
     void *product;        // f32 [n,width]; NULL: values already in place
     void *heads;          // [.., heads, d]; queries may be the product's
     int64_t width;        // of a row of products
@@ -24,10 +24,10 @@ struct heads_place {
     const float *gain;    // [d] or NULL
 };
 
-struct placing {
-    struct heads_place part[3]; // q, k, v
-    const float *cos, *sin;     // [n,d/2]; NULL: no rotation
-    const int32_t *places;      // [n] rows of k and v; NULL: 0, 1 ..
+struct heads_call {
+    struct heads part[3];      // q, k, v
+    const float *cos, *sin;    // [n,d/2]; NULL: no rotation
+    const int32_t *cache_rows; // [n] rows of k and v; NULL: 0, 1 ..
     float eps;
     int heads, kv_heads, half, adjacent;
 };
@@ -103,18 +103,18 @@ static __device__ inline struct pairs<COUNT> scaled(struct pairs<COUNT> p, float
 
 // Offset of a head's elements in the products.
 static __device__ inline int64_t
-product_at(const struct heads_place &p, int64_t row, int number)
+product_at(const struct heads &p, int64_t row, int number)
 {
     return row * p.width + p.first + (int64_t)(number / p.run) * p.step + number % p.run;
 }
 
 // scale[head] of the norms of queries and keys: one warp per head.
-static __device__ inline void norm_heads(float *scale, const struct placing &p, int64_t row)
+static __device__ inline void norm_heads(float *scale, const struct heads_call &p, int64_t row)
 {
     const int d = 2 * p.half, lane = (int)threadIdx.x % WARP;
     for (int head = (int)threadIdx.x / WARP; head < p.heads + p.kv_heads; head += WARPS) {
         const bool key = head >= p.heads;
-        const struct heads_place &part = p.part[key];
+        const struct heads &part = p.part[key];
         const float *x = static_cast<const float *>(part.product) +
                          product_at(part, row, (key ? head - p.heads : head) * d);
         float squares = 0;
@@ -127,21 +127,21 @@ static __device__ inline void norm_heads(float *scale, const struct placing &p, 
 
 // One block per row; a thread handles COUNT pairs of a head.
 template <int COUNT, bool BACK>
-static __global__ void place_kernel(const __grid_constant__ struct placing p)
+static __global__ void store_kernel(const __grid_constant__ struct heads_call p)
 {
     SHARED_MEMORY(float, scale); // [H + Hkv], if heads are normed
     const int half = p.half, pieces = half / COUNT;
     const int heads = p.heads + (p.part[2].product ? 2 : 1) * p.kv_heads;
     const int64_t row = blockIdx.x;
-    cuda_next_may_begin();
-    cuda_former();
-    const int64_t to = p.places ? p.places[row] : row;
+    cuda_let_next_start();
+    cuda_wait_previous();
+    const int64_t to = p.cache_rows ? p.cache_rows[row] : row;
     if (p.part[0].gain) norm_heads(scale, p, row);
     for (int n = (int)threadIdx.x; n < heads * pieces; n += THREADS) {
         const int i = n % pieces * COUNT, head = n / pieces;
         const int which = head < p.heads ? 0 : head < p.heads + p.kv_heads ? 1 : 2;
         const int own = which ? (head - p.heads) % p.kv_heads : head;
-        const struct heads_place &part = p.part[which];
+        const struct heads &part = p.part[which];
         const int adjacent = which == 2 ? 0 : p.adjacent;
         const int64_t from = product_at(part, row, own * 2 * half), angle = row * half + i;
         const int64_t at =
@@ -161,16 +161,16 @@ static __global__ void place_kernel(const __grid_constant__ struct placing p)
     }
 }
 
-template <bool BACK> static int place_rows(const struct placing *to, int64_t n)
+template <bool BACK> static int store_rows(const struct heads_call *to, int64_t n)
 {
-    const struct placing p = *to;
+    const struct heads_call p = *to;
     const auto at = [&](int i) { return static_cast<const char *>(p.part[i].product); };
     const auto heads = [&](int i) { return static_cast<const char *>(p.part[i].heads); };
     const auto gain = [&](int i) { return p.part[i].gain; };
     const bool fours = in_fours(p.half, at(0), at(1), at(2), heads(0), heads(1), heads(2)) &&
                        in_fours(p.half, p.cos, p.sin, gain(0), gain(1));
     const size_t shared = gain(0) ? (size_t)(p.heads + p.kv_heads) * sizeof(float) : 0;
-    const auto kernel = fours ? place_kernel<4, BACK> : place_kernel<1, BACK>;
+    const auto kernel = fours ? store_kernel<4, BACK> : store_kernel<1, BACK>;
     return LAUNCH_EARLY(kernel, (size_t)n, THREADS, shared, p);
 }
 
@@ -184,8 +184,8 @@ static bool packed(const struct fused_linear *q, const struct fused_linear *k,
 }
 
 // Describes `numbers` elements of w's products, from `product` on, and the heads that they become.
-static struct heads_place place_of(const struct fused_linear *w, void *product, void *heads,
-                                   int64_t numbers)
+static struct heads heads_of(const struct fused_linear *w, void *product, void *heads,
+                             int64_t numbers)
 {
     return { .product = product,
              .heads = heads,
@@ -203,28 +203,28 @@ static int64_t row_of(const struct tensor *heads)
 }
 
 // product[3]: the products of q, k and v; v NULL: the values are in place already.
-static int place(const struct fused_qkv *p, float *const product[3])
+static int store_heads(const struct fused_qkv *p, float *const product[3])
 {
-    struct placing to = { .part = { place_of(&p->wq, product[0], p->q->data, row_of(p->q)),
-                                    place_of(&p->wk, product[1], p->k->data, row_of(p->k)),
-                                    place_of(&p->wv, product[2], p->v->data, row_of(p->v)) },
-                          .cos = floats(p->cos),
-                          .sin = floats(p->sin),
-                          .places = integers(p->places),
-                          .eps = p->eps,
-                          .heads = (int)p->q->shape[1],
-                          .kv_heads = (int)p->k->shape[1],
-                          .half = (int)p->cos->shape[1],
-                          .adjacent = (int)p->adjacent };
+    struct heads_call to = { .part = { heads_of(&p->wq, product[0], p->q->data, row_of(p->q)),
+                                       heads_of(&p->wk, product[1], p->k->data, row_of(p->k)),
+                                       heads_of(&p->wv, product[2], p->v->data, row_of(p->v)) },
+                             .cos = floats(p->cos),
+                             .sin = floats(p->sin),
+                             .cache_rows = integers(p->cache_rows),
+                             .eps = p->eps,
+                             .heads = (int)p->q->shape[1],
+                             .kv_heads = (int)p->k->shape[1],
+                             .half = (int)p->cos->shape[1],
+                             .adjacent = (int)p->adjacent };
     to.part[1].dtype = to.part[2].dtype = p->k->dtype;
     to.part[0].gain = floats(p->q_gain);
     to.part[1].gain = floats(p->k_gain);
-    return place_rows<false>(&to, p->h->shape[0]);
+    return store_rows<false>(&to, p->h->shape[0]);
 }
 
 // The address to which the values' product can write directly. That needs one block of rows, and no
 // rounding after a bias or that the product cannot do.
-static void *values_place(const struct fused_qkv *p)
+static void *values_target(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;
     const bool rounds = v->dtype != DTYPE_F32;
@@ -234,40 +234,36 @@ static void *values_place(const struct fused_qkv *p)
 
 static struct few_rows few_products(const struct fused_qkv *p)
 {
-    struct few_rows few = { .x = floats(p->h),
-                            .gain = floats(p->gain),
-                            .eps = p->eps,
-                            .n = p->h->shape[0],
-                            .k = p->h->shape[1],
-                            .part = { fused_part(&p->wq, p->q->data, row_of(p->q)),
-                                      fused_part(&p->wk, p->k->data, row_of(p->k)),
-                                      fused_part(&p->wv, p->v->data, row_of(p->v)) },
-                            .parts = 3,
-                            .end = FEW_ROWS_PLACE,
-                            .place = { floats(p->cos), floats(p->sin), integers(p->places),
-                                       (int)p->cos->shape[1], (int)p->adjacent, p->k->dtype },
-                            .early = true };
+    struct few_rows few =
+        few_rows_of(floats(p->h), p->h->shape[0], p->h->shape[1], 3, FEW_ROWS_HEADS);
+    few.gain = floats(p->gain);
+    few.eps = p->eps;
+    few.part[0] = fused_part(&p->wq, p->q->data, row_of(p->q));
+    few.part[1] = fused_part(&p->wk, p->k->data, row_of(p->k));
+    few.part[2] = fused_part(&p->wv, p->v->data, row_of(p->v));
+    few.heads = { floats(p->cos),        floats(p->sin),   integers(p->cache_rows),
+                  (int)p->cos->shape[1], (int)p->adjacent, p->k->dtype };
     few.part[1].what = FEW_ROWS_KEYS;
     few.part[2].what = FEW_ROWS_VALUES;
     return few;
 }
 
-// Computes the products into scratch, in the order that `place` expects.
+// Computes the products into scratch, in the order that store_heads expects.
 static int normed_few(const struct fused_qkv *p)
 {
     struct fused_qkv plain = *p;
     struct few_rows few = few_products(p);
-    float *room[3];
+    float *product[3];
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(few.n * (row_of(p->q) + 2 * row_of(p->k))) * sizeof(float) + 1024));
     if (!scratch) return -1;
     for (int i = 0; i < 3; i++)
-        few.part[i].y = room[i] = scratch_take<float>(&scratch, few.n * few.part[i].rows);
-    few.end = FEW_ROWS_STORE;
+        few.part[i].y = product[i] = scratch_take<float>(&scratch, few.n * few.part[i].rows);
+    few.epilogue = FEW_ROWS_STORE;
     plain.wq.run = plain.wk.run = plain.wv.run = 0;
     plain.wq.first = plain.wk.first = plain.wv.first = 0;
     const int status = few_rows_product(&few);
-    return status ? status : place(&plain, room);
+    return status ? status : store_heads(&plain, product);
 }
 
 static int qkv_few(const struct fused_qkv *p)
@@ -315,17 +311,17 @@ static int qkv_many(const struct fused_qkv *p, const struct products *s, char *s
     if (s->packed) {
         float *all = reinterpret_cast<float *>(scratch), *product[] = { all, all, all };
         if (fused_multiply(all, DTYPE_F32, x, n, &p->wq, nullptr) < 0) return -1;
-        return place(p, product);
+        return store_heads(p, product);
     }
     float *q = scratch_take<float>(&scratch, n * s->q);
     float *k = scratch_take<float>(&scratch, n * s->k);
     float *v = reinterpret_cast<float *>(scratch);
-    void *to = values_place(p);
+    void *to = values_target(p);
     float *product[] = { s->q ? q : floats(p->q), k, v };
     if (p->saved_q) product[0] = floats(p->saved_q), product[1] = floats(p->saved_k);
     if (multiply_each(p, x, product, to ? to : v, to ? p->v->dtype : DTYPE_F32) < 0) return -1;
     if (to) product[2] = nullptr;
-    return place(p, product);
+    return store_heads(p, product);
 }
 
 int fused_qkv_cuda(const struct fused_qkv *p)
@@ -335,7 +331,7 @@ int fused_qkv_cuda(const struct fused_qkv *p)
                      fused_many(n, floats(p->gain), p->wk.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->wv.w, p->mode) &&
                      p->wk.w->dtype == p->wq.w->dtype && p->wv.w->dtype == p->wq.w->dtype;
-    if (n <= FEW_ROWS) return p->places ? qkv_few(p) : FUSED_NOT;
+    if (n <= FEW_ROWS) return p->cache_rows ? qkv_few(p) : FUSED_NOT;
     const struct products s = products_of(p);
     if (!all || (s.packed && p->saved_q)) return FUSED_NOT;
     char *scratch = static_cast<char *>(
@@ -349,20 +345,20 @@ int fused_qkv_cuda(const struct fused_qkv *p)
 static int products_back(const struct fused_qkv_back *p, float *dx, uint16_t *product[3])
 {
     const int64_t n = p->h->shape[0];
-    const struct placing back = {
-        .part = { place_of(&p->wq, product[0], p->dq->data, row_of(p->dq)),
-                  place_of(&p->wk, product[1], p->dk->data, row_of(p->dk)),
-                  place_of(&p->wv, product[2], p->dv->data, row_of(p->dv)) },
+    const struct heads_call back = {
+        .part = { heads_of(&p->wq, product[0], p->dq->data, row_of(p->dq)),
+                  heads_of(&p->wk, product[1], p->dk->data, row_of(p->dk)),
+                  heads_of(&p->wv, product[2], p->dv->data, row_of(p->dv)) },
         .cos = floats(p->cos),
         .sin = floats(p->sin),
-        .places = nullptr,
+        .cache_rows = nullptr,
         .eps = 0,
         .heads = (int)p->dq->shape[1],
         .kv_heads = (int)p->dk->shape[1],
         .half = (int)p->dq->shape[2] / 2,
         .adjacent = (int)p->adjacent
     };
-    if (place_rows<true>(&back, n) < 0 ||
+    if (store_rows<true>(&back, n) < 0 ||
         fused_multiply_back(dx, DTYPE_F32, product[0], p->wq.w, n, nullptr) < 0)
         return -1;
     if (packed(&p->wq, &p->wk, &p->wv)) return 0;
@@ -375,7 +371,7 @@ int fused_qkv_back_cuda(const struct fused_qkv_back *p)
     const int64_t n = p->h->shape[0], width = p->h->shape[1];
     const int64_t queries = tensor_count(p->dq), keys = tensor_count(p->dk);
     char *scratch = static_cast<char *>(cuda_scratch(
-        (size_t)(queries + 2 * keys) * sizeof(uint16_t) + fused_norm_back_room(n, width)));
+        (size_t)(queries + 2 * keys) * sizeof(uint16_t) + fused_norm_back_scratch(n, width)));
     if (!scratch) return -1;
     uint16_t *product[3];
     const bool one = packed(&p->wq, &p->wk, &p->wv);

@@ -18,7 +18,7 @@ struct latent_call {
     const void *up;                // [H*(nope+value),R]
     const float *gain, *cos, *sin; // [R], [rope/2]
     float eps;
-    const int32_t *place;
+    const int32_t *cache_row;
     void *c, *r;      // the caches
     enum dtype dtype; // of the caches
     float *latent_q;  // [H,R+rope]
@@ -39,7 +39,7 @@ static __device__ inline void put_latent(const struct latent_call &p)
     float squares = 0;
     for (int i = (int)threadIdx.x; i < p.rank; i += THREADS) squares += p.both[i] * p.both[i];
     const float scale = 1 / sqrtf(block_sum(squares) / (float)p.rank + p.eps);
-    const int64_t row = *p.place;
+    const int64_t row = *p.cache_row;
     for (int i = (int)threadIdx.x; i < p.rank; i += THREADS)
         put_number(p.c, row * p.rank + i, p.both[i] * scale * p.gain[i], p.dtype);
     for (int i = (int)threadIdx.x; i < p.rope; i += THREADS)
@@ -49,14 +49,14 @@ static __device__ inline void put_latent(const struct latent_call &p)
 // A block covers some columns of a head's Wk: its warps share the rows, a lane reads 16 bytes of
 // each. The blocks after the last head write the latent to the cache.
 template <typename T>
-static __global__ void __launch_bounds__(THREADS) ask_kernel(const struct latent_call p)
+static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const struct latent_call p)
 {
     constexpr int COUNT = reader<T>::COUNT, WIDE = WARP * COUNT, TOGETHER = 4;
     __shared__ float part[WARPS][WIDE];
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, h = (int)blockIdx.y;
     const int first = (int)blockIdx.x * WIDE, column = first + lane * COUNT;
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     if (h == p.heads) {
         if (blockIdx.x == 0) put_latent(p);
         return; // the whole block
@@ -111,8 +111,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) values_kernel(const st
     const int64_t first = (int64_t)blockIdx.x * WARPS + threadIdx.x / WARP;
     const int64_t step = (int64_t)gridDim.x * WARPS, units = p.heads * p.value / ROWS;
     const int64_t one = whole_steps<T>(p.rank);
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     for (int64_t h = 0; h < p.heads; h++) stage_some<T>(x + h * one, p.x + h * p.rank, p.rank, 1);
     __syncthreads();
     const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
@@ -133,32 +133,25 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS) values_kernel(const st
 
 template <typename T> static int values(const struct values_call &c)
 {
-    const auto kernel = values_kernel<T>;
-    const size_t shared = (size_t)(c.heads * whole_steps<T>(c.rank)) * sizeof(float);
-    if (shared > SHARED_MOST) return FUSED_NOT;
-    if (shared > SHARED_PLAIN && cuda_allow_shared("latent attention", kernel, shared) < 0)
-        return FUSED_NOT;
-    const int64_t fit = (int64_t)(SHARED_MOST / (shared + SHARED_STATIC));
-    const int64_t most = cuda_processors() * (fit < BLOCKS ? fit : BLOCKS);
-    const int64_t blocks = (c.heads * c.value / ROWS + WARPS - 1) / WARPS;
-    return LAUNCH_EARLY(kernel, (size_t)(blocks < most ? blocks : most), THREADS, shared, c);
+    return launch_units(values_kernel<T>, "latent attention", c, c.heads * c.value / ROWS,
+                        c.heads * whole_steps<T>(c.rank));
 }
 
 template <typename T> static int latent_queries(const struct latent_call &c)
 {
     constexpr int WIDE = WARP * reader<T>::COUNT;
     const dim3 grid((size_t)((c.rank + WIDE - 1) / WIDE), (size_t)(c.heads + 1));
-    return LAUNCH_EARLY(ask_kernel<T>, grid, THREADS, 0, c);
+    return LAUNCH_EARLY(latent_queries_kernel<T>, grid, THREADS, 0, c);
 }
 
 // --- the call ------------------------------------------------------------------------------------
 
 // The scratch of a call, in elements of f32.
-struct rooms {
+struct buffers {
     float *low, *q, *both, *latent_q, *gathered, *o, *product, *parts;
 };
 
-static struct attention_call call_of(const struct fused_latent *p, const struct rooms *r)
+static struct attention_call call_of(const struct fused_latent *p, const struct buffers *r)
 {
     struct attention_call c = { .y = r->gathered,
                                 .q = r->latent_q,
@@ -181,7 +174,7 @@ static struct attention_call call_of(const struct fused_latent *p, const struct 
     return c;
 }
 
-static bool take_rooms(const struct fused_latent *p, struct rooms *r)
+static bool take_buffers(const struct fused_latent *p, struct buffers *r)
 {
     const int64_t rank = p->c->shape[2], rope = p->r->shape[2];
     const struct attention_call c = call_of(p, r);
@@ -192,31 +185,25 @@ static bool take_rooms(const struct fused_latent *p, struct rooms *r)
                               p->heads * rank,
                               p->heads * p->value,
                               p->after.gain ? tensor_count(p->h) : 0,
-                              (int64_t)attention_few_room(&c) };
-    float **const room[] = { &r->low,      &r->q, &r->both,    &r->latent_q,
-                             &r->gathered, &r->o, &r->product, &r->parts };
+                              (int64_t)attention_few_floats(&c) };
+    float **const buffer[] = { &r->low,      &r->q, &r->both,    &r->latent_q,
+                               &r->gathered, &r->o, &r->product, &r->parts };
     size_t bytes = 0;
     for (int i = 0; i < 8; i++) bytes += (size_t)sizes[i] * sizeof(float) + 256;
     char *scratch = static_cast<char *>(cuda_scratch(bytes));
-    for (int i = 0; scratch && i < 8; i++) *room[i] = scratch_take<float>(&scratch, sizes[i]);
+    for (int i = 0; scratch && i < 8; i++) *buffer[i] = scratch_take<float>(&scratch, sizes[i]);
     return scratch != nullptr;
 }
 
 // Queries and the new latent, before rotation.
-static int project(const struct fused_latent *p, const struct rooms *r)
+static int project(const struct fused_latent *p, const struct buffers *r)
 {
     float *first = p->query_up.w ? r->low : r->q;
-    struct few_rows one = { .x = floats(p->h),
-                            .gain = floats(p->gain),
-                            .eps = p->eps,
-                            .n = 1,
-                            .k = p->h->shape[1],
-                            .part = { fused_part(&p->query, first, p->query.w->shape[0]),
-                                      fused_part(&p->down, r->both, p->down.w->shape[0]) },
-                            .parts = 2,
-                            .end = FEW_ROWS_STORE,
-                            .place = {},
-                            .early = true };
+    struct few_rows one = few_rows_of(floats(p->h), 1, p->h->shape[1], 2, FEW_ROWS_STORE);
+    one.gain = floats(p->gain);
+    one.eps = p->eps;
+    one.part[0] = fused_part(&p->query, first, p->query.w->shape[0]);
+    one.part[1] = fused_part(&p->down, r->both, p->down.w->shape[0]);
     const int status = few_rows_product(&one);
     if (status || !p->query_up.w) return status;
     one.x = r->low, one.gain = floats(p->query_gain), one.eps = p->inner_eps;
@@ -226,7 +213,7 @@ static int project(const struct fused_latent *p, const struct rooms *r)
     return few_rows_product(&one);
 }
 
-static int query_products(const struct fused_latent *p, const struct rooms *r)
+static int query_products(const struct fused_latent *p, const struct buffers *r)
 {
     const struct latent_call c = { .q = r->q,
                                    .both = r->both,
@@ -235,7 +222,7 @@ static int query_products(const struct fused_latent *p, const struct rooms *r)
                                    .cos = floats(p->cos),
                                    .sin = floats(p->sin),
                                    .eps = p->inner_eps,
-                                   .place = integers(p->place),
+                                   .cache_row = integers(p->cache_row),
                                    .c = p->c->data,
                                    .r = p->r->data,
                                    .dtype = p->c->dtype,
@@ -248,7 +235,7 @@ static int query_products(const struct fused_latent *p, const struct rooms *r)
     return FOR_WEIGHTS(p->up->dtype, latent_queries, c);
 }
 
-static int take_values(const struct fused_latent *p, const struct rooms *r)
+static int take_values(const struct fused_latent *p, const struct buffers *r)
 {
     const struct values_call c = { r->o,    r->gathered, p->up->data,   p->heads,
                                    p->nope, p->value,    p->c->shape[2] };
@@ -256,7 +243,7 @@ static int take_values(const struct fused_latent *p, const struct rooms *r)
 }
 
 // h changes last: if a part returns FUSED_NOT, the ops can recompute everything.
-static int one_row(const struct fused_latent *p, const struct rooms *r)
+static int one_row(const struct fused_latent *p, const struct buffers *r)
 {
     int status = project(p, r);
     if (!status) status = query_products(p, r);
@@ -279,17 +266,17 @@ static struct tensor row_at(const struct tensor *t, int64_t i)
 // Both rows of a pair of Wv belong to one head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
-    struct rooms r = {};
+    struct buffers r = {};
     int status = 0;
     if (p->h->shape[0] > FEW_ROWS || p->value % ROWS ||
         !weights_readable(p->up->data, p->c->shape[2], p->up->dtype))
         return FUSED_NOT;
     for (int64_t i = 0; i < p->h->shape[0] && !status; i++) {
         struct tensor h = row_at(p->h, i), cos = row_at(p->cos, i), sin = row_at(p->sin, i),
-                      place = row_at(p->place, i), last = row_at(p->end, i);
+                      cache_row = row_at(p->cache_row, i), last = row_at(p->end, i);
         struct fused_latent one = *p;
-        one.h = &h, one.cos = &cos, one.sin = &sin, one.place = &place, one.end = &last;
-        if (!take_rooms(&one, &r)) return -1;
+        one.h = &h, one.cos = &cos, one.sin = &sin, one.cache_row = &cache_row, one.end = &last;
+        if (!take_buffers(&one, &r)) return -1;
         status = one_row(&one, &r);
     }
     return status;

@@ -7,12 +7,12 @@
 //
 // So the results of gate and up, the widest of a layer, never reach memory as f32, and nothing is
 // packed twice. All three products read weights directly from memory
-// (kernels/matmul_amx_straight.h): a tile of sums covers 16 inner columns and 16 rows; two such
+// (kernels/matmul_amx_direct.h): a tile of sums covers 16 inner columns and 16 rows; two such
 // tiles, one above the other, form a step of a packed tile.
 #include "kernels/gated_rows.h"
 
 #include "kernels/matmul_amx.h"
-#include "kernels/matmul_amx_straight.h"
+#include "kernels/matmul_amx_direct.h"
 #include "kernels/matmul_few.h"
 
 #if defined(__AMX_BF16__)
@@ -22,10 +22,10 @@ enum { GROUP = 4 }; // most steps of the inner width per thread and task
 struct gated {
     const struct gated_rows *p;
     int64_t width, inner; // D, F
-    struct straight_x x;
+    struct direct_x x;
     int64_t groups; // groups of steps of the inner width
     struct amx_product down;
-    struct straight last; // of the inner rows
+    struct direct last; // of the inner rows
 };
 
 // Sums of gate and up before their activation: of `tile` and the next one, inner columns 16 j.. .
@@ -40,8 +40,8 @@ struct worker {
     float *rows; // [16,D]
     float *sums; // of the pieces so far
     struct waiting waiting;
-    struct straight_rest rest;
-    float here[4 * STRAIGHT_SUMS] __attribute__((aligned(64)));
+    struct direct_rest rest;
+    float here[4 * DIRECT_SUMS] __attribute__((aligned(64)));
 };
 
 // A thread's task: inner columns from..to, in units of 16, and row tiles first..first+rows.
@@ -86,10 +86,10 @@ static void put_share(const void *of, int64_t share)
 {
     const struct waiting *w = of;
     const int64_t t = share / SHARES, i = share % SHARES * 2, number = w->j * AMX_SIDE + i;
-    const float *gate = w->sums + t * STRAIGHT_SUMS + i * AMX_SIDE, *up = gate + 2 * STRAIGHT_SUMS;
+    const float *gate = w->sums + t * DIRECT_SUMS + i * AMX_SIDE, *up = gate + 2 * DIRECT_SUMS;
     const vf first = activation(w->g->p, gate, up, number);
     const vf second = activation(w->g->p, gate + AMX_SIDE, up + AMX_SIDE, number + 1);
-    char *to = straight_tile(&w->g->last.x, w->tile + t, w->j / 2);
+    char *to = direct_tile(&w->g->last.x, w->tile + t, w->j / 2);
     vf_store(to + (w->j % 2 * SHARES + i / 2) * 64, vf_pair(first, second));
 }
 
@@ -102,21 +102,21 @@ static void multiply_pair(const struct gated *g, const struct part *part, struct
     const int64_t pairs = (part->rows + 1) / 2;
     const int64_t steps = at_most(g->x.steps - step, g->x.piece);
     const bool first = step == 0, last = step + steps == g->x.steps;
-    float *sums = b->sums + (j - part->from) * pairs * 4 * STRAIGHT_SUMS;
-    struct straight_part tiles = { .w = weights(&p->gate, j * AMX_SIDE, step),
-                                   .v = weights(&p->up, j * AMX_SIDE, step),
-                                   .row_bytes = (size_t)g->width * sizeof(uint16_t),
-                                   .steps = steps,
-                                   .first = first };
+    float *sums = b->sums + (j - part->from) * pairs * 4 * DIRECT_SUMS;
+    struct direct_part tiles = { .w = weights(&p->gate, j * AMX_SIDE, step),
+                                 .v = weights(&p->up, j * AMX_SIDE, step),
+                                 .row_bytes = (size_t)g->width * sizeof(uint16_t),
+                                 .steps = steps,
+                                 .first = first };
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t tile = part->first + 2 * i, wide = at_most(part->rows - 2 * i, 2);
-        const struct straight_prefetch ahead =
-            straight_prefetch(next[0], next[1], tiles.row_bytes, i, pairs);
-        float *to = first && last ? b->here : sums + i * 4 * STRAIGHT_SUMS;
-        tiles.x = straight_tile(&g->x, tile, step);
-        straight_multiply(to, &tiles, &ahead, &b->rest, 2, wide);
+        const struct direct_prefetch ahead =
+            direct_prefetch(next[0], next[1], tiles.row_bytes, i, pairs);
+        float *to = first && last ? b->here : sums + i * 4 * DIRECT_SUMS;
+        tiles.x = direct_tile(&g->x, tile, step);
+        direct_multiply(to, &tiles, &ahead, &b->rest, 2, wide);
         b->waiting = (struct waiting){ g, to, tile, j };
-        b->rest = (struct straight_rest){ put_share, &b->waiting, last ? wide * SHARES : 0, 0 };
+        b->rest = (struct direct_rest){ put_share, &b->waiting, last ? wide * SHARES : 0, 0 };
     }
 }
 
@@ -134,18 +134,18 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
                                          any ? weights(&g->p->up, from * AMX_SIDE, then) : NULL };
             multiply_pair(g, part, b, j, step, next);
         }
-    straight_finish(&b->rest);
+    direct_finish(&b->rest);
 }
 
 // Called by every thread of the team.
 static void multiply_all(const struct gated *g, struct worker *b)
 {
     const struct gated_rows *p = g->p;
-    const struct straight_rows rows = { p->x, p->narrow, p->index, p->gain, p->eps };
+    const struct direct_rows rows = { p->x, p->narrow, p->index, p->gain, p->eps };
     const int64_t steps = g->inner / AMX_STEP;
     const int64_t blocks = (g->x.tiles + g->x.block - 1) / g->x.block;
 #pragma omp for schedule(static)
-    for (int64_t t = 0; t < g->x.tiles; t++) KERNEL(straight_pack_from)(&g->x, &rows, b->rows, t);
+    for (int64_t t = 0; t < g->x.tiles; t++) KERNEL(direct_pack_from)(&g->x, &rows, b->rows, t);
 #pragma omp for schedule(dynamic)
     for (int64_t i = 0; i < blocks * g->groups; i++) {
         const int64_t k = i % g->groups, first = i / g->groups * g->x.block;
@@ -153,7 +153,7 @@ static void multiply_all(const struct gated *g, struct worker *b)
                                    first, at_most(g->x.tiles - first, g->x.block) };
         multiply_part(g, &part, b);
     }
-    KERNEL(straight_columns)(&g->last, b->sums);
+    KERNEL(direct_columns)(&g->last, b->sums);
 }
 
 static struct amx_product down_of(const struct gated_rows *p)
@@ -181,15 +181,15 @@ int KERNEL(gated_rows)(const struct gated_rows *p)
     const int64_t threads = omp_get_max_threads();
     struct gated g = { .p = p, .width = p->down.w->shape[0], .inner = p->gate.w->shape[0] };
     const int64_t steps = g.inner / AMX_STEP;
-    g.x = straight_plan(p->rows, g.width);
+    g.x = direct_plan(p->rows, g.width);
     g.down = down_of(p);
-    g.last = KERNEL(straight_cut)(&g.down, threads);
+    g.last = KERNEL(direct_cut)(&g.down, threads);
     if (p->past_caches && (uintptr_t)p->y % 64 == 0) g.last.past_caches = true;
     g.groups = amx_groups(steps, GROUP, threads);
-    const size_t waiting = straight_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
+    const size_t waiting = direct_waiting(&g.x, (steps + g.groups - 1) / g.groups * 2);
     const size_t sums = waiting > g.last.waiting ? waiting : g.last.waiting;
-    const size_t each = sums + straight_room(g.width);
-    const size_t x = straight_bytes(&g.x), inner = straight_bytes(&g.last.x);
+    const size_t each = sums + direct_scratch(g.width);
+    const size_t x = direct_bytes(&g.x), inner = direct_bytes(&g.last.x);
     g.x.data = cpu_scratch(x + inner + each * (size_t)threads);
     if (!g.x.data) return -1;
     g.last.x.data = g.x.data + x;

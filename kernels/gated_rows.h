@@ -27,7 +27,7 @@ struct gated_rows {
     int mode; // enum matmul_mode
 };
 
-// Does the kernel support this call? False: use the ops.
+// True if the kernel supports this call; else use the ops.
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
 
 // x[n] in bf16, as products round it, for `narrow`; n is a multiple of 32.

@@ -158,15 +158,15 @@ static void softmax_row(float *p, const float *q, const float *keys, int64_t cou
     for (int64_t i = 0; i < count; i++) p[i] = (float)((double)p[i] / sum);
 }
 
-// For one key/value head, sums the group's mean p, and p log p, over the queries. `room`: 2 S
-// floats of scratch.
+// For one key/value head, sums the group's mean p, and p log p, over the queries. `scratch`: 2 S
+// floats.
 static void gate_sums(int64_t h, const struct tensor *q, const struct tensor *k, float scale,
-                      double *sum, double *log_sum, float *room)
+                      double *sum, double *log_sum, float *scratch)
 {
     const int64_t queries = q->shape[0], heads = q->shape[1], d = q->shape[2];
     const int64_t count = k->shape[0], kv_heads = k->shape[1], group = heads / kv_heads;
     const float *keys = (const float *)k->data + h * d;
-    float *one = room, *mean = room + count;
+    float *one = scratch, *mean = scratch + count;
     for (int64_t i = 0; i < count; i++) sum[i] = log_sum[i] = 0;
     for (int64_t j = 0; j < queries; j++) {
         for (int64_t i = 0; i < count; i++) mean[i] = 0;
@@ -190,10 +190,10 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
     double *sum = cpu_scratch((size_t)(heads * count) * (2 * sizeof(double) + 2 * sizeof(float)));
     if (!sum) return -1;
     double *log_sum = sum + heads * count;
-    float *room = (void *)(log_sum + heads * count);
+    float *scratch = (void *)(log_sum + heads * count);
 #pragma omp parallel for schedule(static) if (vec_worth_threads(queries * count * q->shape[1]))
     for (int64_t h = 0; h < heads; h++)
-        gate_sums(h, q, k, scale, sum + h * count, log_sum + h * count, room + 2 * h * count);
+        gate_sums(h, q, k, scale, sum + h * count, log_sum + h * count, scratch + 2 * h * count);
 
     float *to = gate->data;
     for (int64_t i = 0; i < count; i++) {

@@ -157,7 +157,7 @@ int ira_kl_backward_cuda(struct tensor *dhead, struct tensor *dprior, struct ten
 // --- gate ----------------------------------------------------------------------------------------
 
 // q[T,H,d], k[S,Hkv,d].
-struct looks {
+struct attention_args {
     const float *q, *k;
     int64_t queries, heads, keys, kv_heads, d;
     float scale;
@@ -165,7 +165,7 @@ struct looks {
 
 // p[Hkv,T,S] = the mean softmax over the heads of a group; one block per query and group. `one`
 // [blocks,S] is scratch for one head.
-static __global__ void looks_kernel(float *p, float *one, const struct looks x)
+static __global__ void attention_kernel(float *p, float *one, const struct attention_args x)
 {
     const int64_t j = blockIdx.x, h = blockIdx.y, group = x.heads / x.kv_heads;
     float *mean = p + (h * x.queries + j) * x.keys, *row = one + (h * x.queries + j) * x.keys;
@@ -194,7 +194,7 @@ static __global__ void looks_kernel(float *p, float *one, const struct looks x)
 }
 
 // One thread per key: a[h] = its mean over the queries, e = its entropy over them divided by log T.
-static __global__ void gate_kernel(float *gate, const float *p, const struct looks x)
+static __global__ void gate_kernel(float *gate, const float *p, const struct attention_args x)
 {
     FOR_EACH(i, x.keys)
     {
@@ -217,14 +217,14 @@ static __global__ void gate_kernel(float *gate, const float *p, const struct loo
 
 int ira_gate_cuda(struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale)
 {
-    const struct looks x = { floats(q),   floats(k),   q->shape[0], q->shape[1],
-                             k->shape[0], k->shape[1], k->shape[2], scale };
+    const struct attention_args x = { floats(q),   floats(k),   q->shape[0], q->shape[1],
+                                      k->shape[0], k->shape[1], k->shape[2], scale };
     const int64_t n = x.kv_heads * x.queries * x.keys;
     if (!x.keys) return 0;
     float *p = static_cast<float *>(cuda_scratch((size_t)(2 * n + 1) * sizeof(float)));
     if (!p) return -1;
-    if (n && LAUNCH(looks_kernel, dim3((unsigned)x.queries, (unsigned)x.kv_heads), THREADS, 0, p,
-                    p + n, x) < 0)
+    if (n && LAUNCH(attention_kernel, dim3((unsigned)x.queries, (unsigned)x.kv_heads), THREADS, 0,
+                    p, p + n, x) < 0)
         return -1;
     return LAUNCH(gate_kernel, blocks_for(x.keys, 64), 64, 0, floats(gate), p, x);
 }

@@ -125,21 +125,21 @@ static void prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttribu
 
 static cublasStatus_t plan_choose(struct plan *p)
 {
-    cublasLtMatmulPreference_t wish;
+    cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
-    const uint64_t room = CUDA_WORKSPACE;
+    const uint64_t bytes = CUDA_WORKSPACE;
     int count = 0;
-    cublasStatus_t s = cublasLtMatmulPreferenceCreate(&wish);
+    cublasStatus_t s = cublasLtMatmulPreferenceCreate(&preference);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
-    cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
-                                         sizeof room);
-    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->key.align_b);
-    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->key.align_a);
-    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->key.align_y);
-    prefer(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->key.align_y);
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                         &bytes, sizeof bytes);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p->key.align_b);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p->key.align_a);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p->key.align_y);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p->key.align_y);
     s = cublasLtMatmulAlgoGetHeuristic(lt.of[p->key.gpu].handle, p->operation, p->first, p->second,
-                                       p->result, p->result, wish, 1, &found, &count);
-    cublasLtMatmulPreferenceDestroy(wish);
+                                       p->result, p->result, preference, 1, &found, &count);
+    cublasLtMatmulPreferenceDestroy(preference);
     if (s == CUBLAS_STATUS_SUCCESS) s = count ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (s == CUBLAS_STATUS_SUCCESS) p->algorithm = found.algo;
     return s;
@@ -194,7 +194,7 @@ bool lt_can(const struct lt_product *p)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
-    cuda_stream(); // its GPU
+    cuda_stream(); // selects the current GPU
     const struct plan *plan = plan_find(&key, p->bias, &status);
     return plan && !plan->refused;
 }
@@ -224,7 +224,7 @@ int lt_multiply(const struct lt_product *p)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
-    cuda_stream(); // its GPU
+    cuda_stream(); // selects the current GPU
     struct plan *plan = plan_find(&key, p->bias, &status);
     if (!plan) return failed("no algorithm", status);
     if (plan->refused) return product_plain(p);

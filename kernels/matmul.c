@@ -12,7 +12,7 @@
 // the packed x and in the panels, and one instruction adds both products. A panel is then so fast
 // that, with only about fifty rows (an expert's), waiting for the next weights took a third of the
 // time; so they are prefetched. (With AMX: kernels/matmul_amx.c, and for fewer rows
-// kernels/matmul_amx_straight.c.)
+// kernels/matmul_amx_direct.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
@@ -285,7 +285,7 @@ static void panel_pairs(float *panel, const struct product *p, int64_t from, int
         }
 }
 
-// Packs a panel: weight rows m.. m + cols, elements (or pairs) k..k+inner of each.
+// The part of w in a panel: rows m..m+cols, elements (or pairs) k..k+inner of each.
 struct panel {
     int64_t m, cols, k, inner;
 };

@@ -21,8 +21,8 @@ static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum
 template <bool HALF>
 static __global__ void narrow4_kernel(struct four_shorts *y, const float4 *x, int64_t n)
 {
-    cuda_next_may_begin();
-    cuda_former();
+    cuda_let_next_start();
+    cuda_wait_previous();
     FOR_EACH(i, n) y[i] = narrow4<HALF>(x[i]);
 }
 
@@ -97,7 +97,7 @@ static int widened_begin(struct widened *w, const struct lt_product *p, enum dty
     return a ? matmul_narrow(rounded, dtype, p->a.data, a, p->a.dtype) : 0;
 }
 
-// n elements of b from `from` on.
+// Widens n elements of b, from `from` on.
 static int widen_part(const struct widened *w, const struct lt_side *b, int64_t from, int64_t n)
 {
     const char *numbers = static_cast<const char *>(b->data) + dtype_bytes(b->dtype, from);
@@ -134,30 +134,16 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
     if (!n) return 0;
     if (n <= FEW_ROWS) {
         // The previous kernel may write x and w, so this reads nothing early.
-        const struct few_rows few = { .x = floats(x),
-                                      .gain = nullptr,
-                                      .eps = 0,
-                                      .n = n,
-                                      .k = k,
-                                      .part = { { w->data, w->dtype, floats(y), floats(bias), m, 0,
-                                                  0, 0, FEW_ROWS_QUERIES } },
-                                      .parts = 1,
-                                      .end = FEW_ROWS_STORE,
-                                      .place = {},
-                                      .early = false };
+        struct few_rows few = few_rows_of(floats(x), n, k, 1, FEW_ROWS_STORE);
+        few.part[0] = { w->data, w->dtype, floats(y), floats(bias), m, 0, 0, 0, FEW_ROWS_QUERIES };
+        few.early = false;
         const int status = few_rows_product(&few);
         if (status != FUSED_NOT) return status;
     }
     if (n <= FEW_ROWS || !k) return matmul_few(floats(y), floats(x), w, floats(bias), n);
-    const struct lt_product p = { .y = floats(y),
-                                  .y_dtype = DTYPE_F32,
-                                  .a = { x->data, DTYPE_F32, false, 0 },
-                                  .b = { w->data, w->dtype, false, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = k,
-                                  .row = m,
-                                  .bias = floats(bias) };
+    struct lt_product p = lt_product_of(floats(y), DTYPE_F32, { x->data, DTYPE_F32, false, 0 },
+                                        { w->data, w->dtype, false, 0 }, n, m, k);
+    p.bias = floats(bias);
     if (dtype_in_blocks(w->dtype))
         return multiply_widened(&p, mode == MATMUL_BF16 ? DTYPE_BF16 : DTYPE_F32);
     if (mode == MATMUL_BF16) return multiply_rounded(p, cuda_rounded_dtype(w));
@@ -168,7 +154,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 // dx[N,K] += dy[N,M] w[M,K] sums over M, so w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over
 // N, so both operands are transposed.
 
-// Takes w's rows in parts; each part adds to the sum.
+// Multiplies with w part by part; each part, some rows of w, adds to the sum.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);
@@ -193,16 +179,9 @@ int matmul_dx_cuda(struct tensor *dx, const struct tensor *dy, const struct tens
 {
     const int64_t k = w->shape[0], m = tensor_row(w), n = k ? tensor_count(dy) / k : 0;
     if (!n || !m) return 0;
-    const struct lt_product p = { .y = floats(dx),
-                                  .y_dtype = DTYPE_F32,
-                                  .a = { dy->data, DTYPE_F32, false, 0 },
-                                  .b = { w->data, w->dtype, true, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = k,
-                                  .row = m,
-                                  .bias = nullptr,
-                                  .addend = add ? dx->data : nullptr };
+    struct lt_product p = lt_product_of(floats(dx), DTYPE_F32, { dy->data, DTYPE_F32, false, 0 },
+                                        { w->data, w->dtype, true, 0 }, n, m, k);
+    p.addend = add ? dx->data : nullptr;
     if (dtype_in_blocks(w->dtype))
         return dx_widened(&p, mode == MATMUL_BF16 ? DTYPE_BF16 : DTYPE_F32);
     if (mode == MATMUL_BF16) return multiply_rounded(p, DTYPE_BF16);
@@ -217,15 +196,8 @@ int matmul_dw_cuda(struct tensor *dw, struct tensor *dbias, const struct tensor 
     if (dbias && columns_add(nullptr, floats(dbias), floats(dy), nullptr, nullptr, rows, n) < 0)
         return -1;
     if (!dw || !m || !n) return 0;
-    const struct lt_product p = { .y = floats(dw),
-                                  .y_dtype = DTYPE_F32,
-                                  .a = { dy->data, DTYPE_F32, true, 0 },
-                                  .b = { x->data, DTYPE_F32, true, 0 },
-                                  .n = n,
-                                  .m = m,
-                                  .k = rows,
-                                  .row = m,
-                                  .bias = nullptr,
-                                  .addend = dw->data };
+    struct lt_product p = lt_product_of(floats(dw), DTYPE_F32, { dy->data, DTYPE_F32, true, 0 },
+                                        { x->data, DTYPE_F32, true, 0 }, n, m, rows);
+    p.addend = dw->data;
     return mode == MATMUL_BF16 ? multiply_rounded(p, DTYPE_BF16) : lt_multiply(&p);
 }

@@ -14,7 +14,7 @@
 // the longest piece that fit the cache are fastest. Most layers of encoders need one piece, whose
 // sums never leave the L1 cache. Sums use whole aligned tiles, because y may be unaligned and its
 // last rows and columns may not fill a tile.
-#include "kernels/matmul_amx_ends.h"
+#include "kernels/matmul_amx_epilogue.h"
 
 #if defined(__AMX_BF16__)
 
@@ -98,8 +98,8 @@ static void pack_weights(const struct worker *b, const struct plan *plan, char *
     const bool blocks = dtype_in_blocks(p->w.dtype);
     for (int64_t c = 0; c < cols; c += AMX_SIDE) {
         int64_t from, some;
-        const struct amx_source lying = weights_at(p, m + c, &from, &some);
-        const struct amx_source w = blocks ? widened(b->wide, &lying, from, some, k, n) : lying;
+        const struct amx_source stored = weights_at(p, m + c, &from, &some);
+        const struct amx_source w = blocks ? widened(b->wide, &stored, from, some, k, n) : stored;
         for (int64_t s = 0; s < steps; s++)
             amx_pack_pairs(to + (c / AMX_SIDE * steps + s) * AMX_TILE, &w, blocks ? 0 : from, some,
                            (blocks ? 0 : k) + s * AMX_STEP, at_most(n - s * AMX_STEP, AMX_STEP));
@@ -275,7 +275,7 @@ bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads)
 {
     enum { CACHE = 4 << 20 }; // bytes per thread
     const bool whole = p->m % AMX_SIDE == 0 && (uintptr_t)p->y % 64 == 0;
-    return whole && !p->add && (!p->after || p->after->end == PRODUCT_STORED) &&
+    return whole && !p->add && (!p->after || p->after->epilogue == PRODUCT_STORED) &&
            p->rows * p->m * (int64_t)sizeof *p->y > threads * CACHE;
 }
 
@@ -288,7 +288,7 @@ static struct amx_rows rows_of(const struct amx_product *p)
 
 int KERNEL(matmul_tiles)(const struct amx_product *p)
 {
-    if (!p->after && KERNEL(matmul_is_straight)(p)) return KERNEL(matmul_straight)(p);
+    if (!p->after && KERNEL(matmul_is_direct)(p)) return KERNEL(matmul_direct)(p);
     const int64_t threads = omp_get_max_threads(), groups = groups_of(p, threads);
     const int64_t wide = is_narrow(p) ? NARROW : (pairs_of(p) + groups - 1) / groups * 2;
     struct plan plan = { .p = p, .tiles = amx_row_tiles(p->rows), .x = rows_of(p) };

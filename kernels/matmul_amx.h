@@ -30,7 +30,7 @@ VEC_INLINE int64_t amx_row_tiles(int64_t rows)
     return (rows + AMX_SIDE - 1) / AMX_SIDE;
 }
 
-// Tiles along K from number k, where a piece begins, to its end.
+// Number of tiles along K in the piece that begins at number k.
 VEC_INLINE int64_t amx_steps_from(const struct amx_rows *x, int64_t k)
 {
     const int64_t left = x->k - k;
@@ -55,9 +55,9 @@ VEC_INLINE size_t amx_rows_bytes(int64_t rows, int64_t k)
 struct amx_product {
     float *y;
     struct amx_source x, w; // w may be in blocks
-    const float *bias;      // or NULL; with add only of straight products
+    const float *bias;      // or NULL; with `add` only in direct products
     int64_t rows, k, m;
-    int64_t y_row; // numbers from a row of y to the next, of straight products; 0: m
+    int64_t y_row; // row stride of y, in direct products; 0: m
     bool add;
     bool rounds; // y is of bf16
     // For packed products (kernels/products.h), else NULL: rows packed in advance, read instead of
@@ -69,17 +69,17 @@ struct amx_product {
     struct amx_source up;
 };
 
-// A row's bits depend neither on the number of rows nor on that of threads. -1: out of memory.
+// A row's bits depend on neither the number of rows nor the number of threads. -1: out of memory.
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
-// The same bits with weights straight from memory, for products that matmul_is_straight takes
-// (kernels/matmul_amx_straight.c): weights are bf16 [M,K], M in whole tiles.
-bool KERNEL(matmul_is_straight)(const struct amx_product *p);
-int KERNEL(matmul_straight)(const struct amx_product *p);
+// Computes the same bits with weights read directly from memory, for products that matmul_is_direct
+// accepts (kernels/matmul_amx_direct.c): weights are bf16 [M,K], M in whole tiles.
+bool KERNEL(matmul_is_direct)(const struct amx_product *p);
+int KERNEL(matmul_direct)(const struct amx_product *p);
 
-// Should stores bypass the caches? Yes if these threads' caches cannot hold y and its lines are
-// whole: not reading y before writing it makes a product with weights of 1152 numbers a seventh
-// faster.
+// True if stores should bypass the caches: these threads' caches cannot hold y, and the stores fill
+// whole cache lines. A product with weights of 1152 numbers is a seventh faster if y is not read
+// before it is written.
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads);
 
 #endif

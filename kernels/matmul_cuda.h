@@ -9,7 +9,7 @@ extern "C" {
 #include "kernels/fused.h"
 }
 
-// Makes cuBLASLt ready; 0 or -1 with the failure noted.
+// Opens cuBLASLt on the current GPU; 0 or -1 with the failure recorded.
 int matmul_open(void);
 
 static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each has the bits of a pass of it alone
@@ -18,7 +18,8 @@ static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each has the bits of a pas
 // w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): n numbers to f32 or bf16; rows of a table by number to f32.
+// Weights in blocks (blocks.cu): widen n numbers to f32 or bf16, or rows of a table, by index, to
+// f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
 
@@ -27,7 +28,7 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
 
 extern const struct fused fused_cuda; // fused.cu
 
-// The next n numbers of an op's scratch, aligned to 256 bytes.
+// Takes the next n numbers of an op's scratch, aligned to 256 bytes.
 template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
 {
     T *taken = reinterpret_cast<T *>(*scratch);
@@ -37,28 +38,28 @@ template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
 
 // --- few rows (few_rows.cu) ----------------------------------------------------------------------
 
-// Queries are rotated, keys are rotated and cached, values are cached (struct few_rows_place).
+// Queries are rotated, keys are rotated and cached, values are cached (struct few_rows_heads).
 enum few_rows_what { FEW_ROWS_QUERIES, FEW_ROWS_KEYS, FEW_ROWS_VALUES };
 
 struct few_rows_part {
     const void *w;     // [rows,K]
     enum dtype dtype;  // of w
-    void *y;           // f32 [n,rows]; keys and values of the place's dtype
+    void *y;           // f32 [n,rows]; keys and values of heads.dtype
     const float *bias; // or NULL
     int64_t rows;
     int first, run, step; // row r is row first + r / run * step + r % run of w and bias; run 0: r
-    enum few_rows_what what; // of FEW_ROWS_PLACE
+    enum few_rows_what what; // of FEW_ROWS_HEADS
 };
 
 // Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or they are
 // queries, keys and values of tokens.
-enum few_rows_end { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_PLACE };
+enum few_rows_epilogue { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_HEADS };
 
 // Queries and keys are rotated (pairs as in struct fused_qkv); keys and values of
-// row i become row row[i] of y.
-struct few_rows_place {
-    const float *cos, *sin; // [n,half]
-    const int32_t *row;     // [n]
+// row i become row cache_row[i] of y.
+struct few_rows_heads {
+    const float *cos, *sin;   // [n,half]
+    const int32_t *cache_row; // [n]
     int half, adjacent;
     enum dtype dtype; // of keys and values: f32 or bf16
 };
@@ -69,10 +70,17 @@ struct few_rows {
     int64_t n, k;                 // n at most FEW_ROWS
     struct few_rows_part part[3]; // with silu two of the same number of rows
     int parts;
-    enum few_rows_end end;
-    struct few_rows_place place;
+    enum few_rows_epilogue epilogue;
+    struct few_rows_heads heads;
     bool early; // neither of the two previous kernels writes the weights
 };
+
+// A product of n rows whose weights may be read early, without a norm; the caller sets the parts.
+static inline struct few_rows few_rows_of(const float *x, int64_t n, int64_t k, int parts,
+                                          enum few_rows_epilogue epilogue)
+{
+    return { x, nullptr, 0, n, k, {}, parts, epilogue, {}, true };
+}
 
 // Number r (0 or 1) of pair i of a head: struct fused_qkv.
 static __device__ inline int pair_number(int i, int r, int half, int adjacent)
@@ -109,7 +117,15 @@ struct lt_product {
     bool gelu;
 };
 
-// By cuBLASLt if it has an algorithm for it, else by product_plain.
+// A product with contiguous rows of y, without bias and addend.
+static inline struct lt_product lt_product_of(void *y, enum dtype y_dtype, struct lt_side a,
+                                              struct lt_side b, int64_t n, int64_t m, int64_t k)
+{
+    return { y, y_dtype, a, b, n, m, k, m, nullptr, nullptr, false };
+}
+
+// Computes the product by cuBLASLt, or by product_plain if cuBLASLt has no algorithm. lt_can: true
+// if it has one.
 int lt_multiply(const struct lt_product *p);
 bool lt_can(const struct lt_product *p);
 

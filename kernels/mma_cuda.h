@@ -13,7 +13,8 @@
 //
 //   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
-//   read_four_transposed(r, row) the same, each tile transposed: r[i] = (2t..2t+1, g)
+//   read_four_transposed(r, row)
+//                            the same, each tile transposed: r[i] = (2t..2t+1, g)
 //
 // a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
 // b), or by read_four_transposed from [K,columns].

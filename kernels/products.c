@@ -36,16 +36,16 @@ static void norm_rows(float *to, const struct row_packing *p, int64_t from, int6
     }
 }
 
-// Packs tile t of the rows; `room` [16,K] holds normed rows if there is a norm.
+// Packs tile t of the rows; `normed` [16,K] is scratch for a norm.
 static void pack_tile(const struct row_packing *p, const struct amx_rows *to, int64_t t,
-                      float *room)
+                      float *normed)
 {
     const int64_t from = t * AMX_SIDE, k = to->k;
     const int64_t n = at_most(to->rows - from, AMX_SIDE);
     const size_t row_bytes = (size_t)k * sizeof(float);
     const char *rows = (const char *)p->x->data + (size_t)from * row_bytes;
-    if (p->gain) norm_rows(room, p, from, n);
-    const struct amx_source x = { p->gain ? (void *)room : rows, row_bytes, DTYPE_F32, false };
+    if (p->gain) norm_rows(normed, p, from, n);
+    const struct amx_source x = { p->gain ? (void *)normed : rows, row_bytes, DTYPE_F32, false };
     for (int64_t i = 0; i < k; i += AMX_STEP)
         amx_pack_rows(amx_rows_tile(to, t, i), &x, 0, n, i, at_most(k - i, AMX_STEP));
 }
@@ -54,11 +54,11 @@ static int pack(const struct row_packing *p)
 {
     const struct amx_rows to = rows_at(&p->to);
     const int64_t each = (AMX_SIDE * to.k + 15) / 16 * 16;
-    float *room = cpu_scratch((size_t)(each * omp_get_max_threads()) * sizeof *room);
-    if (!room) return -1;
+    float *scratch = cpu_scratch((size_t)(each * omp_get_max_threads()) * sizeof *scratch);
+    if (!scratch) return -1;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(to.rows * to.k))
     for (int64_t t = 0; t < amx_row_tiles(to.rows); t++)
-        pack_tile(p, &to, t, room + each * omp_get_thread_num());
+        pack_tile(p, &to, t, scratch + each * omp_get_thread_num());
     return 0;
 }
 
@@ -69,7 +69,7 @@ static struct amx_source weights_of(const struct tensor *w)
 
 static int run(const struct packed_product *p)
 {
-    const bool packs = p->end == PRODUCT_GELU || p->end == PRODUCT_GATED;
+    const bool packs = p->epilogue == PRODUCT_GELU || p->epilogue == PRODUCT_GATED;
     struct amx_product product = { .y = p->y ? p->y->data : NULL,
                                    .w = weights_of(p->w),
                                    .bias = p->bias ? p->bias->data : NULL,
@@ -80,7 +80,7 @@ static int run(const struct packed_product *p)
                                    .packed = rows_at(&p->x) };
     if (packs) product.to = rows_at(&p->packed);
     product.rounds = p->y && p->y->dtype == DTYPE_BF16;
-    if (p->end == PRODUCT_GATED) {
+    if (p->epilogue == PRODUCT_GATED) {
         product.up = weights_of(p->up);
         product.m = amx_row_tiles(product.m) * 2 * AMX_SIDE;
     }

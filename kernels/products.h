@@ -9,10 +9,10 @@
 //       d->attend(&(struct packed_attention){ .q = q, .k = k, .v = v, .scale = .., .to = packed });
 //   }
 //
-// Numbers are rounded where the ops round them too: when a product of bf16 reads them. So results
-// have the bits of the ops', but for scaled sums, which are rounded once, and GELU and SwiGLU,
-// which are computed to within 2e-4 of their value: a tenth of the step of bf16, to which they are
-// rounded.
+// Numbers are rounded where the ops round them: when a bf16 product reads them. So the bits are
+// those of the ops, except for scaled sums, which are rounded once, and for GELU and SwiGLU, which
+// are computed to within 2e-4 of their value before they are rounded to bf16 (2e-4 is a tenth of
+// its step).
 #ifndef KERNELS_PRODUCTS_H
 #define KERNELS_PRODUCTS_H
 
@@ -31,8 +31,8 @@ struct row_packing {
     float eps;
 };
 
-// What becomes of s = x w^T + bias.
-enum product_end {
+// The use of s = x w^T + bias.
+enum product_epilogue {
     PRODUCT_STORED, // y[N,M] = s, f32 or rounded to bf16
     PRODUCT_ADDED,  // y += scale[M] * s; scale NULL: 1
     PRODUCT_GELU,   // packed = gelu(s)
@@ -40,7 +40,7 @@ enum product_end {
 };
 
 struct packed_product {
-    enum product_end end;
+    enum product_epilogue epilogue;
     struct packed_rows x;
     const struct tensor *w, *bias;     // [M,K] single numbers, not blocks; [M] or NULL
     const struct tensor *up, *up_bias; // as w and bias
@@ -55,13 +55,13 @@ struct packed_attention {
     const struct tensor *q, *k, *v;   // [N,heads,d]: q f32, k and v f32 or bf16
     const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; or NULL
     bool adjacent;                    // rotates pairs 2j, 2j+1 of a head, not j, j + d/2
-    const struct tensor *first, *end; // i32 [N]: rows that a row sees; NULL: all
+    const struct tensor *first, *end; // i32 [N]: keys that a row sees; NULL: all
     float scale;
     struct packed_rows to; // of heads * d numbers
 };
 
 struct packed_ops {
-    // Does it multiply this many rows in this mode?
+    // True if the device multiplies this many packed rows in this mode.
     bool (*takes)(int64_t rows, int mode);
     size_t (*bytes)(int64_t rows, int64_t k);
     // 0, or -1 with failure().

@@ -2,14 +2,14 @@
 #include "kernels/cuda.h"
 
 // The two matrices of a call.
-struct placing {
+struct columns_copy {
     int64_t width, to; // of y
     int64_t own;       // columns of x
     int64_t share;     // rows of y that read the same row of x
     struct columns from;
 };
 
-static __global__ void put_kernel(float *y, const float *x, const struct placing p, int64_t n)
+static __global__ void put_kernel(float *y, const float *x, const struct columns_copy p, int64_t n)
 {
     FOR_EACH(i, n)
     {
@@ -22,12 +22,12 @@ int put_columns_cuda(struct tensor *y, int64_t to, const struct tensor *x, struc
 {
     const int64_t rows = y->shape[0], n = rows * from.count;
     if (!n) return 0;
-    const struct placing p = { y->shape[1], to, x->shape[1], rows / x->shape[0], from };
+    const struct columns_copy p = { y->shape[1], to, x->shape[1], rows / x->shape[0], from };
     return LAUNCH(put_kernel, blocks_for(n, EACH), EACH, 0, floats(y), floats(x), p, n);
 }
 
 // One thread per element of dx, which sums over the rows of y that share it.
-static __global__ void put_back_kernel(float *dx, const float *dy, const struct placing p,
+static __global__ void put_back_kernel(float *dx, const float *dy, const struct columns_copy p,
                                        int64_t n)
 {
     FOR_EACH(i, n)
@@ -44,6 +44,6 @@ int put_columns_backward_cuda(struct tensor *dx, struct columns from, const stru
 {
     const int64_t rows = dx->shape[0], n = rows * from.count;
     if (!n) return 0;
-    const struct placing p = { dy->shape[1], to, dx->shape[1], dy->shape[0] / rows, from };
+    const struct columns_copy p = { dy->shape[1], to, dx->shape[1], dy->shape[0] / rows, from };
     return LAUNCH(put_back_kernel, blocks_for(n, EACH), EACH, 0, floats(dx), floats(dy), p, n);
 }

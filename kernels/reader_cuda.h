@@ -86,7 +86,7 @@ static __device__ inline float add_four(float sum, const float *x, float4 v)
     return add_product(sum, x[3], v.w);
 }
 
-// Can a reader read rows of k weights?
+// True if a reader can read rows of k weights.
 static inline bool weights_readable(const void *data, int64_t k, enum dtype dtype)
 {
     if (dtype_in_blocks(dtype)) return true;

@@ -12,12 +12,12 @@ struct recording {
 static thread_local struct {
     bool on, failed;
     cudaStream_t stream;
-} noting;
+} recording_now;
 
 bool cuda_unrecordable(const char *what)
 {
-    if (!noting.on) return false;
-    noting.failed = true;
+    if (!recording_now.on) return false;
+    recording_now.failed = true;
     cuda_fail("%s cannot be part of a recording", what);
     return true;
 }
@@ -30,7 +30,7 @@ static int start(void)
         cudaGetLastError();
         return cuda_fail("recording: %s", cudaGetErrorString(error));
     }
-    noting = { true, false, stream };
+    recording_now = { true, false, stream };
     return 0;
 }
 
@@ -38,9 +38,9 @@ static void *finish(void)
 {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t run = nullptr;
-    cudaError_t error = cudaStreamEndCapture(noting.stream, &graph);
-    const bool failed = noting.failed;
-    noting = {};
+    cudaError_t error = cudaStreamEndCapture(recording_now.stream, &graph);
+    const bool failed = recording_now.failed;
+    recording_now = {};
     if (error == cudaSuccess && !failed) error = cudaGraphInstantiate(&run, graph, 0);
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) cudaGetLastError(); // clears the error: later ops must not report it

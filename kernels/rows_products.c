@@ -1,12 +1,12 @@
 // kernels/rows_products.c -- several products of the same rows with AMX; norms and packs the rows
 // once.
 //
-// Computes each product as kernels/matmul_amx_straight.c does. A thread that finds no columns left
+// Computes each product as kernels/matmul_amx_direct.c does. A thread that finds no columns left
 // in one product continues with the next.
 #include "kernels/rows_products.h"
 
 #include "kernels/matmul_amx.h"
-#include "kernels/matmul_amx_straight.h"
+#include "kernels/matmul_amx_direct.h"
 #include "kernels/matmul_few.h"
 
 #if defined(__AMX_BF16__)
@@ -52,19 +52,19 @@ int KERNEL(rows_products)(const struct rows_products *p)
     if (!fits(p)) return FUSED_NOT;
     const int64_t threads = omp_get_max_threads();
     struct amx_product product[MOST];
-    struct straight cut[MOST];
+    struct direct cut[MOST];
     size_t sums = 0;
     int64_t columns = 0;
     for (int i = 0; i < p->count; i++) {
         product[i] = product_of(p, &p->product[i]);
-        cut[i] = KERNEL(straight_cut)(&product[i], threads);
+        cut[i] = KERNEL(direct_cut)(&product[i], threads);
         if (cut[i].waiting > sums) sums = cut[i].waiting;
         columns += product[i].m;
     }
     const bool past_caches = go_past_caches(product, p->count, threads);
-    struct straight_x x = straight_plan(p->rows, p->k);
-    const struct straight_rows from = { .x = p->x, .gain = p->gain, .eps = p->eps };
-    const size_t packed = straight_bytes(&x), each = sums + straight_room(p->k);
+    struct direct_x x = direct_plan(p->rows, p->k);
+    const struct direct_rows from = { .x = p->x, .gain = p->gain, .eps = p->eps };
+    const size_t packed = direct_bytes(&x), each = sums + direct_scratch(p->k);
     x.data = cpu_scratch(packed + each * (size_t)threads);
     if (!x.data) return -1;
     for (int i = 0; i < p->count; i++) cut[i].x.data = x.data, cut[i].past_caches = past_caches;
@@ -74,8 +74,8 @@ int KERNEL(rows_products)(const struct rows_products *p)
         amx_open();
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < x.tiles; t++)
-            KERNEL(straight_pack_from)(&x, &from, (float *)(mine + sums), t);
-        for (int i = 0; i < p->count; i++) KERNEL(straight_columns)(&cut[i], (float *)mine);
+            KERNEL(direct_pack_from)(&x, &from, (float *)(mine + sums), t);
+        for (int i = 0; i < p->count; i++) KERNEL(direct_columns)(&cut[i], (float *)mine);
         amx_close();
     }
     return 0;

@@ -1,11 +1,11 @@
 // kernels/rows_products.h -- several products of the same rows, which are normed and packed once,
-// through AMX:
+// with AMX:
 //
-//   y = rmsnorm(x) w^T + bias   of each, or x w^T + bias
+//   for each product:  y = rmsnorm(x) w^T + bias,  or without gain  x w^T + bias
 //
 //   if (backend->rows_products) status = backend->rows_products(&(struct rows_products){ ... });
 //
-// The bits are those of the ops rmsnorm and matmul (in bf16).
+// The bits equal those of the ops rmsnorm and matmul (in bf16).
 #ifndef KERNELS_ROWS_PRODUCTS_H
 #define KERNELS_ROWS_PRODUCTS_H
 

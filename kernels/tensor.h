@@ -74,8 +74,8 @@ static inline struct dtype_form dtype_form(enum dtype dtype)
     return form[dtype];
 }
 
-// Are numbers stored in blocks? Such a tensor is only read, as the weight of a product or a table
-// of rows.
+// True if numbers are stored in blocks. Such a tensor is only read, as the weight of a product or a
+// table of rows.
 static inline bool dtype_in_blocks(enum dtype dtype)
 {
     return dtype_form(dtype).numbers > 1;

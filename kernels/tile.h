@@ -18,7 +18,7 @@ enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 // A lane may hold two bf16, the first one in its lower half: one instruction multiplies both and
 // adds both products.
 
-// Can pairs be multiplied here? Elsewhere vf_to_pairs and vf_add_pairs must not be called.
+// True if this CPU multiplies pairs; otherwise vf_to_pairs and vf_add_pairs must not be called.
 static inline __attribute__((unused)) bool vec_has_pairs(void)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -28,7 +28,7 @@ static inline __attribute__((unused)) bool vec_has_pairs(void)
 #endif
 }
 
-// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, which they count as in
+// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, as they count in
 // products of pairs.
 VEC_INLINE vh vf_to_pairs(vf x)
 {
@@ -49,18 +49,20 @@ VEC_INLINE vf vf_pair(vf a, vf b)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
     typedef uint16_t words __attribute__((vector_size(VEC_BYTES)));
-    static const words in_turn = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                   8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
+    static const words interleaved = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+    };
     words both; // all of a, then all of b
     __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a), "v"(b));
-    return (vf)__builtin_shuffle(both, in_turn);
+    return (vf)__builtin_shuffle(both, interleaved);
 #else
     return (vf)(__builtin_convertvector(vf_to_pairs(a), vu) |
                 __builtin_convertvector(vf_to_pairs(b), vu) << 16);
 #endif
 }
 
-// Numbers i.. i + VEC of `to`; or as pairs, half as large.
+// Stores x as elements i.. of `to`: as f32, or with `pairs` as bf16.
 VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
 {
     if (!pairs) {
@@ -94,9 +96,9 @@ VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-// Adds to the sums of `rows` rows and `halves` vectors of columns `inner` steps, of numbers or
-// pairs. Number k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and, if
-// possible, the steps are known when compiling, so that s stays in registers.
+// Adds `inner` steps, of numbers or pairs, to the sums of `rows` rows by `halves` vectors of
+// columns. Number k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and, if
+// possible, the steps are compile-time constants, so that s stays in registers.
 VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
                           const float *b, int64_t inner, const int rows, const int halves,
                           const bool pairs)
@@ -176,7 +178,7 @@ VEC_INLINE void vec_transpose(vf *v)
 }
 #endif
 
-// Rows of a tile, numbers 0..n of each (ld apart), to [n][rows].
+// Packs the rows of a tile, numbers 0..n of each (ld apart), as [n][rows].
 static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
                                                      int64_t rows, int64_t n)
 {

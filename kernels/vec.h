@@ -150,7 +150,7 @@ VEC_INLINE vf vf_from_f16(vh h)
 #endif
 }
 
-// Lanes i.. of memory in the given dtype, as f32. dtype should be known when compiling.
+// Loads lanes i.. of memory in the given dtype as f32. dtype should be a compile-time constant.
 VEC_INLINE vf vf_load_as(const void *p, int64_t i, enum dtype dtype)
 {
     if (dtype == DTYPE_F32) return vf_load((const char *)p + 4 * i);
@@ -173,7 +173,7 @@ VEC_INLINE vf vf_load_part_n_as(const void *p, int64_t i, int64_t n, enum dtype 
     return n == VEC ? vf_load_as(p, i, dtype) : vf_load_part_as(p, i, n, dtype);
 }
 
-// run(..., dtype) of numbers that are f32 or bf16, with the dtype known when compiling.
+// Calls run(..., dtype) for f32 or bf16 with the dtype as a compile-time constant.
 #define VEC_AS(dtype, run, ...) \
     ((dtype) == DTYPE_BF16 ? run(__VA_ARGS__, DTYPE_BF16) : run(__VA_ARGS__, DTYPE_F32))
 
@@ -185,7 +185,7 @@ VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, e
     if (i < n) vf_store_part(y + i, vf_load_part_as(x, from + i, n - i, dtype), n - i);
 }
 
-// The same of numbers in blocks (kernels/blocks_widen.c).
+// The same for numbers in blocks (kernels/blocks_widen.c).
 void KERNEL(blocks_widen)(float *y, const char *x, int64_t from, int64_t n, enum dtype dtype);
 
 static inline __attribute__((unused)) void vec_widen(float *y, const void *x, int64_t from,
@@ -260,7 +260,7 @@ VEC_INLINE vf vf_exp(vf x)
     return vf_choose(x == x, y, x); // NOLINT(misc-redundant-expression): false for NaN
 }
 
-// The same of numbers that are not above 0, in fewer instructions.
+// The same for x <= 0, in fewer instructions.
 VEC_INLINE vf vf_exp_fading(vf x)
 {
     vf n, shifted, p = vf_exp_parts(x, &n, &shifted);
@@ -280,8 +280,8 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // --- threads -------------------------------------------------------------------------------------
 
-// Are this many elementary steps (some 20 microseconds) worth waking the other threads? In a
-// virtual machine that takes 10 to 100 microseconds.
+// Work from which waking the other threads pays, in elementary steps (some 20 microseconds). Waking
+// takes 10 to 100 microseconds in a virtual machine.
 enum { WORTH_THREADS = 128 * 1024 };
 
 VEC_INLINE bool vec_worth_threads(int64_t steps)

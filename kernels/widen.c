@@ -3,7 +3,7 @@
 
 enum { PIECE = 16384 }; // elements a thread takes at a time, whole blocks
 
-// n elements of f16, which y may be, to bf16.
+// Converts n elements of f16 to bf16; y may be x.
 static void narrow(uint16_t *y, const uint16_t *x, int64_t n)
 {
     float wide[256];

@@ -83,8 +83,7 @@ static void comment(struct script *r, const char *before, const char *text)
     free(line);
 }
 
-// --- messages of /messages
-// ------------------------------------------------------------------------------
+// --- messages of /messages ----------------------------------------------------------------------
 
 static int add_pending(struct script *r, const struct message *m, struct err *err)
 {

@@ -210,7 +210,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
                               .adjacent = rope_adjacent(&c->rope),
                               .cos = graph_rows(g, p->cos, i, m),
                               .sin = graph_rows(g, p->sin, i, m),
-                              .places = graph_rows(g, p->cache_rows, i, m),
+                              .cache_rows = graph_rows(g, p->cache_rows, i, m),
                               .first = p->n > 1 ? p->past + i : -1 };
     if (kind->packed) {
         form.wq = packed_part(&w[PACKED_QKV], c, 0, group);

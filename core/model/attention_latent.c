@@ -472,7 +472,7 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
                                        .inner_eps = latent_eps,
                                        .cos = p->cos,
                                        .sin = p->sin,
-                                       .place = p->cache_rows,
+                                       .cache_row = p->cache_rows,
                                        .end = p->end,
                                        .c = graph_rows(g, &layer->cache->v, 0, p->keys),
                                        .r = graph_rows(g, &layer->cache->k, 0, p->keys),

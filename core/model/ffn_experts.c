@@ -262,14 +262,14 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
 // frees them.
 static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
 {
-    int32_t *places = xreallocarray(NULL, (size_t)(m * per_row), sizeof *places);
+    int32_t *entries = xreallocarray(NULL, (size_t)(m * per_row), sizeof *entries);
     int32_t *seen = xcalloc((size_t)m, sizeof *seen);
     for (int64_t i = 0; i < m * per_row; i++) {
         const int32_t row = r->rows[i];
-        places[row * per_row + seen[row]++] = (int32_t)i;
+        entries[row * per_row + seen[row]++] = (int32_t)i;
     }
     free(seen);
-    return places;
+    return entries;
 }
 
 // Adds the results of pieces of experts with weights w to y.
@@ -277,18 +277,18 @@ static void add_pieces(struct graph *g, const struct linear *w, const struct exp
                        struct expert_rows p)
 {
     const int64_t D = p.x->shape[1], threads = g->backend->threads();
-    struct arena_mark scratch = graph_scratch_begin(g);
+    struct arena_mark mark = graph_scratch_begin(g);
     struct tensor *each = graph_new2(g, DTYPE_F32, tensor_count(p.weights), D);
-    struct tensor *own = graph_new2(g, DTYPE_F32, threads * EXPERT_ROWS, D + 2 * c->width);
+    struct tensor *scratch = graph_new2(g, DTYPE_F32, threads * EXPERT_ROWS, D + 2 * c->width);
     struct tensor *narrow = graph_new2(g, DTYPE_BF16, p.x->shape[0], D);
-    if (each && own && narrow) {
+    if (each && scratch && narrow) {
         struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
         for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + 3 * e);
-        p.expert = expert, p.each = each->data, p.own = own->data, p.narrow = narrow->data;
+        p.expert = expert, p.each = each->data, p.scratch = scratch->data, p.narrow = narrow->data;
         if (g->backend->expert_rows(&p) < 0) graph_fail(g, "experts: %s", g->backend->failure());
         free(expert);
     }
-    graph_scratch_end(g, scratch);
+    graph_scratch_end(g, mark);
 }
 
 // Adds the experts' part to y, one thread per piece. False: not possible here.
@@ -303,18 +303,18 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     int64_t pieces;
     struct expert_piece *piece = cut(g, c, r, &pieces);
     if (!piece) return false;
-    int32_t *places = row_indices(r, x->shape[0], c->per_token);
+    int32_t *entries = row_indices(r, x->shape[0], c->per_token);
     add_pieces(g, w, c,
                (struct expert_rows){ .y = y,
                                      .x = x,
                                      .weights = weights,
                                      .rows = r->rows,
                                      .slots = r->slots,
-                                     .places = places,
+                                     .entries = entries,
                                      .piece = piece,
                                      .pieces = pieces,
                                      .mode = (int)g->matmul });
-    free(places);
+    free(entries);
     free(piece);
     return true;
 }

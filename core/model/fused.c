@@ -179,7 +179,7 @@ static int qkv_backward(struct graph *g, const struct tape_step *s)
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3])
 {
-    if (!usable_ordered(g, p->h, w, count) || !p->cos || !p->sin || !p->places) return false;
+    if (!usable_ordered(g, p->h, w, count) || !p->cos || !p->sin || !p->cache_rows) return false;
     struct qkv_kept keep = { *p, { heads, kv_heads, kv_heads } };
     if (!take_order(&keep.form)) return false;
     const int64_t n = p->h->shape[0], dim = 2 * p->cos->shape[1];

@@ -20,7 +20,7 @@ struct norm_gain {
     float eps;
 };
 
-// Writes queries to p->q, keys and values to rows p->places of p->k and p->v.
+// Writes queries to p->q, keys and values to rows p->cache_rows of p->k and p->v.
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
 // The same for all rows of a pass without a cache, with or without a tape: `to` receives queries,
 // keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].

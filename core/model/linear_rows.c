@@ -73,11 +73,12 @@ struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const str
 }
 
 static struct packed_product product_of(const struct linear_rows *x, const struct linear *w,
-                                        enum product_end end)
+                                        enum product_epilogue epilogue)
 {
-    return (struct packed_product){
-        .end = end, .x = x->packed, .w = graph_weight(&w->weight), .bias = graph_weight(&w->bias)
-    };
+    return (struct packed_product){ .epilogue = epilogue,
+                                    .x = x->packed,
+                                    .w = graph_weight(&w->weight),
+                                    .bias = graph_weight(&w->bias) };
 }
 
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,

@@ -223,7 +223,7 @@ static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adja
                            .adjacent = adjacent ? DIM / 2 : 0,
                            .cos = &cos.on[1],
                            .sin = &sin.on[1],
-                           .places = &places.on[1],
+                           .cache_rows = &places.on[1],
                            .first = -1,
                            .q = &q[0].on[1],
                            .k = &k[0].on[1],
@@ -233,7 +233,7 @@ static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adja
         const struct tensor one = row_of(&h.on[1], i), c = row_of(&cos.on[1], i),
                             s = row_of(&sin.on[1], i), place = row_of(&places.on[1], i);
         struct tensor asked = row_of(&q[1].on[1], i);
-        p.h = &one, p.cos = &c, p.sin = &s, p.places = &place;
+        p.h = &one, p.cos = &c, p.sin = &s, p.cache_rows = &place;
         p.q = &asked, p.k = &k[1].on[1], p.v = &v[1].on[1];
         DONE(gpu->fused->qkv(&p));
     }

@@ -251,7 +251,7 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
                                      .k_gain = &k_gain.on[1],
                                      .cos = &cos.on[1],
                                      .sin = &sin.on[1],
-                                     .places = &places.on[1],
+                                     .cache_rows = &places.on[1],
                                      .q = &q[i].on[1],
                                      .k = &k[i].on[1],
                                      .v = &v[i].on[1],

@@ -291,7 +291,7 @@ static void check_latent(const struct latent *l)
                                        .inner_eps = 1e-6f,
                                        .cos = &p.cos.on[1],
                                        .sin = &p.sin.on[1],
-                                       .place = &p.place.on[1],
+                                       .cache_row = &p.place.on[1],
                                        .end = &p.last.on[1],
                                        .c = &p.c.on[1],
                                        .r = &p.r.on[1],

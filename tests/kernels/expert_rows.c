@@ -13,7 +13,7 @@ struct mixture {
     struct tensor w[3 * EXPERTS]; // gate, up, down of each, bf16
     struct tensor wide[3 * EXPERTS];
     struct fused_gated expert[EXPERTS];
-    int32_t *rows, *slots, *places, first[EXPERTS + 1];
+    int32_t *rows, *slots, *entries, first[EXPERTS + 1];
     struct expert_piece piece[64];
     int64_t pieces;
 };
@@ -30,14 +30,14 @@ static void mixture_route(struct mixture *x)
     int32_t *seen = calloc((size_t)x->N, sizeof *seen), at = 0;
     x->rows = malloc(bytes);
     x->slots = malloc(bytes);
-    x->places = malloc(bytes);
+    x->entries = malloc(bytes);
     x->pieces = 0;
     for (int32_t e = 0; e < EXPERTS; e++) {
         x->first[e] = at;
         for (int64_t i = 0; i < x->N * x->K; i++) {
             const int32_t row = (int32_t)(i / x->K);
             if (chosen(x, row, i % x->K) != e) continue;
-            x->places[row * x->K + seen[row]++] = at;
+            x->entries[row * x->K + seen[row]++] = at;
             x->rows[at] = row;
             x->slots[at++] = (int32_t)i;
         }
@@ -74,7 +74,7 @@ static void mixture_free(struct mixture *x)
     free(x->weights.data);
     free(x->rows);
     free(x->slots);
-    free(x->places);
+    free(x->entries);
     for (int i = 0; i < 3 * EXPERTS; i++) {
         free(x->w[i].data);
         free(x->wide[i].data);
@@ -97,7 +97,7 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
     float *block = aligned_alloc(64, (size + 127) / 64 * 64);
     float *each = block + (threads == 2 ? 1 : 0);
     void *narrow = malloc((size_t)(x->N * x->D) * sizeof(uint16_t));
-    float *room = malloc((size_t)(threads * EXPERT_ROWS * (x->D + 2 * x->m)) * sizeof *room);
+    float *scratch = malloc((size_t)(threads * EXPERT_ROWS * (x->D + 2 * x->m)) * sizeof *scratch);
     b->set_threads(threads);
     assert_int_equal(b->expert_rows(&(struct expert_rows){ .y = &y,
                                                            .x = &x->x,
@@ -105,19 +105,19 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .expert = x->expert,
                                                            .rows = x->rows,
                                                            .slots = x->slots,
-                                                           .places = x->places,
+                                                           .entries = x->entries,
                                                            .piece = x->piece,
                                                            .pieces = x->pieces,
                                                            .each = each,
                                                            .narrow = narrow,
-                                                           .own = room,
+                                                           .scratch = scratch,
                                                            .mode = mode }),
                      0);
     assert_int_equal(b->threads(), threads); // it gives the thread's number back
     b->set_threads(0);
     free(block);
     free(narrow);
-    free(room);
+    free(scratch);
     return y;
 }
 

@@ -147,7 +147,7 @@ static void test_sums(void **state)
             for (int64_t i = 0; i < d.N * d.M; i++)
                 want[i] = before[i] + (double)sum[i] * (scaled ? (double)scale[i % d.M] : 1);
             struct packed_rows p = pack(b->products, &d.x, NULL, NULL);
-            const struct packed_product product = { .end = PRODUCT_ADDED,
+            const struct packed_product product = { .epilogue = PRODUCT_ADDED,
                                                     .x = p,
                                                     .w = &d.w16,
                                                     .bias = &d.bias,
@@ -197,7 +197,7 @@ static void check_end(const struct backend *b, int s, int form)
     }
     struct packed_rows x = pack(b->products, &d.x, NULL, NULL);
     struct packed_rows to = packed_new(b->products, d.N, d.M);
-    const struct packed_product product = { .end = form < 0 ? PRODUCT_GATED : PRODUCT_GELU,
+    const struct packed_product product = { .epilogue = form < 0 ? PRODUCT_GATED : PRODUCT_GELU,
                                             .x = x,
                                             .w = &d.w16,
                                             .bias = &d.bias,

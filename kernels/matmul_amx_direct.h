@@ -1,59 +1,59 @@
-// kernels/matmul_amx_straight.h -- shared by products that read weights straight from memory: the
-// packing of x, and the loop over tiles.
+// kernels/matmul_amx_direct.h -- shared by products that read weights directly from memory,
+// unpacked: the packing of x, and the loop over tiles.
 //
 //   x: [block of rows][piece of K][pair of tiles of 16 rows][step][tile of the pair]
 //
 // A tile of x holds pairs along K (amx_pack_pairs); rows of w as stored are rows of the other tile.
 // So a tile of sums has a row for each of 16 rows of w, and a column for each of 16 of x.
 //
-//   struct straight_x x = straight_plan(rows, k);
-//   x.data = ... straight_bytes(&x) ...
-//   straight_pack(&x, tile, &source);             // for each of x.tiles
-//   struct straight_part p = { .w = .., .v = .., .x = straight_tile(&x, tile, step), .. };
-//   straight_multiply(sums, &p, &ahead, &rest, 2, 2); // 32 rows of weights by 32 of x
-#ifndef KERNELS_MATMUL_AMX_STRAIGHT_H
-#define KERNELS_MATMUL_AMX_STRAIGHT_H
+//   struct direct_x x = direct_plan(rows, k);
+//   x.data = ... direct_bytes(&x) ...
+//   direct_pack(&x, tile, &source);             // for each of x.tiles
+//   struct direct_part p = { .w = .., .v = .., .x = direct_tile(&x, tile, step), .. };
+//   direct_multiply(sums, &p, &ahead, &rest, 2, 2); // 32 rows of weights by 32 of x
+#ifndef KERNELS_MATMUL_AMX_DIRECT_H
+#define KERNELS_MATMUL_AMX_DIRECT_H
 
 #include "kernels/amx.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    STRAIGHT_PIECE = 64,                // steps along K in a piece at most
-    STRAIGHT_ROOM = 1152,               // tiles of x that stay in a second-level cache of 2 MB
-    STRAIGHT_SUMS = AMX_SIDE * AMX_SIDE // numbers in a tile of sums
+    DIRECT_PIECE = 64,                // steps along K in a piece at most
+    DIRECT_CACHED = 1152,             // tiles of x that stay in a second-level cache of 2 MB
+    DIRECT_SUMS = AMX_SIDE * AMX_SIDE // numbers in a tile of sums
 };
 
 // Packed rows. A block's piece stays in the second-level cache.
-struct straight_x {
+struct direct_x {
     char *data;
     int64_t rows, k;
     int64_t tiles, steps; // of rows; along K, the last one may not be full
     int64_t block, piece; // tiles in a block (even), steps in a piece
 };
 
-// Few and about equal pieces and blocks; without data.
-static inline __attribute__((unused)) struct straight_x straight_plan(int64_t rows, int64_t k)
+// Divides rows and K into few, about equal blocks and pieces; leaves data NULL.
+static inline __attribute__((unused)) struct direct_x direct_plan(int64_t rows, int64_t k)
 {
-    struct straight_x x = { .rows = rows,
-                            .k = k,
-                            .tiles = (rows + AMX_SIDE - 1) / AMX_SIDE,
-                            .steps = (k + AMX_STEP - 1) / AMX_STEP };
-    const int64_t pieces = (x.steps + STRAIGHT_PIECE - 1) / STRAIGHT_PIECE;
+    struct direct_x x = { .rows = rows,
+                          .k = k,
+                          .tiles = (rows + AMX_SIDE - 1) / AMX_SIDE,
+                          .steps = (k + AMX_STEP - 1) / AMX_STEP };
+    const int64_t pieces = (x.steps + DIRECT_PIECE - 1) / DIRECT_PIECE;
     x.piece = (x.steps + pieces - 1) / pieces;
-    const int64_t most = STRAIGHT_ROOM / x.piece, blocks = (x.tiles + most - 1) / most;
+    const int64_t most = DIRECT_CACHED / x.piece, blocks = (x.tiles + most - 1) / most;
     x.block = ((x.tiles + blocks - 1) / blocks + 1) / 2 * 2;
     return x;
 }
 
-static inline __attribute__((unused)) size_t straight_bytes(const struct straight_x *x)
+static inline __attribute__((unused)) size_t direct_bytes(const struct direct_x *x)
 {
     return (size_t)(x->tiles * x->steps) * AMX_TILE;
 }
 
-// Tile `tile` of the rows, step `step`.
-static inline __attribute__((unused)) char *straight_tile(const struct straight_x *x, int64_t tile,
-                                                          int64_t step)
+// The packed tile of row tile `tile` and step `step`.
+static inline __attribute__((unused)) char *direct_tile(const struct direct_x *x, int64_t tile,
+                                                        int64_t step)
 {
     const int64_t block = tile / x->block * x->block;
     const int64_t tiles = at_most(x->tiles - block, x->block);
@@ -65,51 +65,50 @@ static inline __attribute__((unused)) char *straight_tile(const struct straight_
                          AMX_TILE;
 }
 
-// All steps of a tile of rows, from those that begin with number `row` of the source.
-static inline __attribute__((unused)) void straight_pack(const struct straight_x *x, int64_t tile,
-                                                         const struct amx_source *from, int64_t row)
+// Packs all steps of a tile, from rows `row`.. of the source.
+static inline __attribute__((unused)) void direct_pack(const struct direct_x *x, int64_t tile,
+                                                       const struct amx_source *from, int64_t row)
 {
     const int64_t rows = at_most(x->rows - tile * AMX_SIDE, AMX_SIDE);
     for (int64_t s = 0; s < x->steps; s++)
-        amx_pack_pairs(straight_tile(x, tile, s), from, row, rows, s * AMX_STEP,
+        amx_pack_pairs(direct_tile(x, tile, s), from, row, rows, s * AMX_STEP,
                        at_most(x->k - s * AMX_STEP, AMX_STEP));
 }
 
 // Memory to prefetch while tiles are multiplied.
-struct straight_prefetch {
+struct direct_prefetch {
     const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
     int64_t rows;      // every step; NULL: none
     const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
     size_t y_row;      // numbers from one to the next
 };
 
-// Pair i's share, among `pairs`, of the next 16 rows from w and from v on.
-static inline __attribute__((unused)) struct straight_prefetch straight_prefetch(
+// Gives pair i of `pairs` its share of the next 16 rows of w and of v.
+static inline __attribute__((unused)) struct direct_prefetch direct_prefetch(
     const char *w, const char *v, size_t row_bytes, int64_t i, int64_t pairs)
 {
     const int64_t from = AMX_SIDE * i / pairs, to = AMX_SIDE * (i + 1) / pairs;
     const size_t skip = (size_t)from * row_bytes;
-    return (struct straight_prefetch){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL,
-                                       0 };
+    return (struct direct_prefetch){ w ? w + skip : NULL, v ? v + skip : NULL, to - from, NULL, 0 };
 }
 
 // Work on the previous results, done in shares 0..count between the steps of a product, while tiles
 // are multiplied.
-struct straight_rest {
+struct direct_rest {
     void (*run)(const void *of, int64_t share); // NULL: none
     const void *of;
     int64_t count, done;
 };
 
-// Does the remaining shares.
-static inline __attribute__((unused)) void straight_finish(struct straight_rest *r)
+// Runs the remaining shares.
+static inline __attribute__((unused)) void direct_finish(struct direct_rest *r)
 {
     while (r->done < r->count) r->run(r->of, r->done++);
 }
 
 // A piece of 16 rows w and 16 rows v of weights (or of w alone) with `wide` (1 or 2) tiles of x:
 // sums[0], [1] of w, [2], [3] of v. `tail`: two tiles behind the piece, or NULL.
-struct straight_part {
+struct direct_part {
     const char *w, *v; // v NULL: none
     size_t row_bytes;
     const char *tail;
@@ -118,8 +117,8 @@ struct straight_part {
     bool first; // overwrites the sums; else adds to them
 };
 
-VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, const char *x,
-                              const int high, const int wide)
+VEC_INLINE void direct_step(const char *w, const char *v, size_t row_bytes, const char *x,
+                            const int high, const int wide)
 {
     _tile_loadd(4, w, row_bytes);
     _tile_loadd(6, x, 64);
@@ -135,8 +134,8 @@ VEC_INLINE void straight_step(const char *w, const char *v, size_t row_bytes, co
     if (high == 2 && wide == 2) _tile_dpbf16ps(3, 5, 7);
 }
 
-VEC_INLINE void straight_prefetch_lines(const struct straight_prefetch *ahead, size_t row_bytes,
-                                        int64_t step)
+VEC_INLINE void direct_prefetch_lines(const struct direct_prefetch *ahead, size_t row_bytes,
+                                      int64_t step)
 {
     const size_t at = (size_t)step * 2 * AMX_STEP;
     for (int64_t r = 0; r < ahead->rows; r++) {
@@ -152,20 +151,20 @@ VEC_INLINE void straight_prefetch_lines(const struct straight_prefetch *ahead, s
     __builtin_prefetch(y + AMX_SIDE, 1, 3);
 }
 
-VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
-                              const struct straight_prefetch *ahead, struct straight_rest *rest,
-                              const int high, const int wide)
+VEC_INLINE void direct_sums(float *sums, const struct direct_part *p,
+                            const struct direct_prefetch *ahead, struct direct_rest *rest,
+                            const int high, const int wide)
 {
     int64_t due = 0; // of a share, times steps
     char unread[AMX_TILE] __attribute__((aligned(64)));
     if (p->first)
         amx_sums_zero(high, wide);
     else
-        amx_sums_load(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
+        amx_sums_load(sums, 2 * DIRECT_SUMS, DIRECT_SUMS, high, wide);
     const char *w = p->w, *v = p->v, *x = p->x;
     for (int64_t s = 0; s < p->steps; s++, w += 2 * AMX_STEP, v += 2 * AMX_STEP) {
-        straight_prefetch_lines(ahead, p->row_bytes, s);
-        straight_step(w, v, p->row_bytes, x, high, wide);
+        direct_prefetch_lines(ahead, p->row_bytes, s);
+        direct_step(w, v, p->row_bytes, x, high, wide);
         x += wide * AMX_TILE;
         if (s % AMX_STORE == AMX_STORE - 1) _tile_stored(4, unread, 64);
         due += rest->count;
@@ -174,33 +173,31 @@ VEC_INLINE void straight_sums(float *sums, const struct straight_part *p,
             rest->run(rest->of, rest->done++);
         }
     }
-    straight_finish(rest); // before its sums are overwritten
-    if (p->tail) straight_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
-    amx_sums_store(sums, 2 * STRAIGHT_SUMS, STRAIGHT_SUMS, high, wide);
+    direct_finish(rest); // before its sums are overwritten
+    if (p->tail) direct_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
+    amx_sums_store(sums, 2 * DIRECT_SUMS, DIRECT_SUMS, high, wide);
 }
 
 // `high`: 2, or 1 without v.
-static inline __attribute__((unused)) void straight_multiply(float *sums,
-                                                             const struct straight_part *p,
-                                                             const struct straight_prefetch *ahead,
-                                                             struct straight_rest *rest,
-                                                             int64_t high, int64_t wide)
+static inline __attribute__((unused)) void direct_multiply(float *sums, const struct direct_part *p,
+                                                           const struct direct_prefetch *ahead,
+                                                           struct direct_rest *rest, int64_t high,
+                                                           int64_t wide)
 {
     if (high == 2 && wide == 2)
-        straight_sums(sums, p, ahead, rest, 2, 2);
+        direct_sums(sums, p, ahead, rest, 2, 2);
     else if (high == 2)
-        straight_sums(sums, p, ahead, rest, 2, 1);
+        direct_sums(sums, p, ahead, rest, 2, 1);
     else if (wide == 2)
-        straight_sums(sums, p, ahead, rest, 1, 2);
+        direct_sums(sums, p, ahead, rest, 1, 2);
     else
-        straight_sums(sums, p, ahead, rest, 1, 1);
+        direct_sums(sums, p, ahead, rest, 1, 1);
 }
 
 // Bytes for the sums of `wide` pairs of weight tiles with a block, kept for the next piece.
-static inline __attribute__((unused)) size_t straight_waiting(const struct straight_x *x,
-                                                              int64_t wide)
+static inline __attribute__((unused)) size_t direct_waiting(const struct direct_x *x, int64_t wide)
 {
-    const size_t all = (size_t)(wide * (x->block / 2) * 4 * STRAIGHT_SUMS) * sizeof(float);
+    const size_t all = (size_t)(wide * (x->block / 2) * 4 * DIRECT_SUMS) * sizeof(float);
     return x->steps > x->piece ? all : 0;
 }
 
@@ -209,17 +206,17 @@ static inline __attribute__((unused)) size_t straight_waiting(const struct strai
 struct amx_product;
 
 // Division of a product: groups of pairs of tiles of columns.
-struct straight {
+struct direct {
     const struct amx_product *p;
-    struct straight_x x;
+    struct direct_x x;
     int64_t groups;
     int64_t y_row;    // numbers from a row of y to the next
     size_t waiting;   // bytes for the sums of a thread
-    bool past_caches; // y is written straight to memory
+    bool past_caches; // stores to y bypass the caches
 };
 
 // Rows of f32, k numbers each, that are normed before they are packed.
-struct straight_rows {
+struct direct_rows {
     const float *x;
     const void *narrow;   // the same rows in bf16, read instead if there is no norm; or NULL
     const int32_t *index; // the row for each row of the product; NULL: 0, 1 ..
@@ -227,21 +224,23 @@ struct straight_rows {
     float eps;
 };
 
-// Bytes for a tile of such rows.
-static inline __attribute__((unused)) size_t straight_room(int64_t k)
+// Bytes of scratch for a tile of normed rows.
+static inline __attribute__((unused)) size_t direct_scratch(int64_t k)
 {
     return (size_t)(AMX_SIDE * k) * sizeof(float);
 }
 
-// All steps of a tile; k is a multiple of AMX_STEP for `narrow`.
-void KERNEL(straight_pack_from)(const struct straight_x *x, const struct straight_rows *from,
-                                float *room, int64_t tile);
+// Packs all steps of a tile; `scratch` has direct_scratch(k) bytes. For `narrow`, k is a multiple
+// of AMX_STEP.
+void KERNEL(direct_pack_from)(const struct direct_x *x, const struct direct_rows *from,
+                              float *scratch, int64_t tile);
 
-struct straight KERNEL(straight_cut)(const struct amx_product *p, int64_t threads);
+// Divides a product among threads; x has no data yet.
+struct direct KERNEL(direct_cut)(const struct amx_product *p, int64_t threads);
 
 // Computes all of y from packed rows: each thread of the team calls it between amx_open and
 // amx_close, with its own `sums`. Other threads' parts of y are complete only after a barrier.
-void KERNEL(straight_columns)(const struct straight *s, float *sums);
+void KERNEL(direct_columns)(const struct direct *s, float *sums);
 
 #endif
 

@@ -1,10 +1,10 @@
-// kernels/matmul_amx_ends.h -- turns two tiles of sums of kernels/matmul_amx.c into results while
-// they are in the first-level cache.
+// kernels/matmul_amx_epilogue.h -- turns two tiles of sums of kernels/matmul_amx.c into results
+// while they are in the first-level cache.
 //
 // a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or of the gates m
 // / 2.. and the numbers that they multiply; b NULL: no more columns.
-#ifndef KERNELS_MATMUL_AMX_ENDS_H
-#define KERNELS_MATMUL_AMX_ENDS_H
+#ifndef KERNELS_MATMUL_AMX_EPILOGUE_H
+#define KERNELS_MATMUL_AMX_EPILOGUE_H
 
 #include "kernels/matmul_amx.h"
 
@@ -41,7 +41,7 @@ static void put_sums(const struct amx_product *p, const float *a, const float *b
     if (b) put_tile_sums(p, b, row, m + AMX_SIDE);
 }
 
-// The same with stores of whole lines that bypass the caches and need no read before. Not with
+// The same with stores of whole lines that bypass the caches, so that y is not read first. Not for
 // `add`.
 static void put_whole(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
@@ -174,7 +174,7 @@ static put_fn *put_of(const struct amx_product *p, bool past_caches)
     static put_fn *const gelu[] = {
         [GELU_ERF] = put_gelu_erf, [GELU_TANH] = put_gelu_tanh, [GELU_QUICK] = put_gelu_quick
     };
-    switch (p->after ? p->after->end : PRODUCT_STORED) {
+    switch (p->after ? p->after->epilogue : PRODUCT_STORED) {
     case PRODUCT_ADDED: return put_added;
     case PRODUCT_GELU: return gelu[p->after->form];
     case PRODUCT_GATED: return put_gated;
