@@ -42,7 +42,7 @@ static int check_here(struct shell *shell, int argc, char **argv, struct err *er
     if (status == 0) status = checkup_show(folder, shell->sinks, err);
     if (status == 0) {
         sinks_written(shell->sinks, "checkup", folder, NULL);
-        sinks_notice(shell->sinks, "%s; '%s/checkup.md'", w.outcome, folder);
+        sinks_notice(shell->sinks, "%s; '%s/checkup.html'", w.outcome, folder);
     }
     free(folder);
     checkup_work_release(&w);
@@ -68,19 +68,27 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     return checkup_show(argv[0], shell->sinks, err);
 }
 
+static int compare(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return checkup_compare(argv[0], argv[1], shell->sinks, err);
+}
+
 static const struct command_action actions[] = {
     { "show", "DIR", "the findings in DIR as a table", 1, 1, .run = show },
+    { "compare", "A B", "what changed from check-up A to check-up B, folders or checkup.json files", 2, 2,
+      .run = compare },
     { 0 },
 };
 
 const struct command command_checkup = {
     .name = "checkup",
     .also = "test verify sanity broken diagnose doctor",
-    .usage = "/checkup " CHECKUP_USAGE " [--here] | show DIR",
+    .usage = "/checkup " CHECKUP_USAGE " [--here] | show DIR | compare A B",
     .help = "Checks whether a model works, as a job, and writes a page about it.",
     .details = "MODEL is a folder, a GGUF file or a name in the hub cache; without it, the model "
                "in use. Runs as a job (/jobs, /wait); --here runs it in this process. DIR receives "
-               "checkup.md and checkup.json after each check; an interrupted check-up continues "
+               "checkup.html, checkup.md and checkup.json after each check; an interrupted "
+               "check-up continues "
                "there when the job resumes or the command is repeated.\n"
                "`vlmsh checkup MODEL` does the same.",
     .options = checkup_rows,

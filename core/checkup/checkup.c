@@ -182,18 +182,19 @@ static cJSON *new_record(const struct checkup_work *w)
     return r;
 }
 
-static cJSON *read_record(const char *folder, struct err *err)
+cJSON *checkup_read(const char *path, struct err *err)
 {
-    char *path = xasprintf("%s/checkup.json", folder);
-    cJSON *r = json_read(path, RECORD_MOST, err);
-    const cJSON *format = json_get(r, "format");
-    if (r && (!cJSON_IsString(format) || strcmp(format->valuestring, FORMAT) != 0 ||
+    struct stat st;
+    char *file = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? xasprintf("%s/checkup.json", path)
+                                                             : xstrdup(path);
+    cJSON *r = json_read(file, RECORD_MOST, err);
+    if (r && (strcmp(record_text(r, "format"), FORMAT) != 0 ||
               !cJSON_IsArray(json_get(r, "models")))) {
-        err_set(err, "'%s' is not a check-up of this version of vlmsh", path);
+        err_set(err, "'%s' is not a check-up of this version of vlmsh", file);
         cJSON_Delete(r);
         r = NULL;
     }
-    free(path);
+    free(file);
     return r;
 }
 
@@ -214,7 +215,7 @@ static int open_record(struct run *r, struct err *err)
         r->record = new_record(r->work);
         return 0;
     }
-    if (!(r->record = read_record(r->folder, err))) return -1;
+    if (!(r->record = checkup_read(r->folder, err))) return -1;
     char *is = identity_of(o);
     const cJSON *of = json_get(r->record, "of"), *program = json_get(r->record, "program");
     if (!cJSON_IsString(of) || strcmp(of->valuestring, is) != 0)
@@ -231,15 +232,18 @@ static int open_record(struct run *r, struct err *err)
 
 static int write_record(const struct run *r, struct err *err)
 {
-    struct buf page = { 0 };
+    struct buf page = { 0 }, html = { 0 };
     char *text = cJSON_Print(r->record);
     if (!text) return err_set(err, "not enough memory for the record");
     checkup_markdown(r->record, &page);
+    checkup_html(r->record, &html);
     // The record last: whoever finds a check in it finds it on the page too.
     int status = folder_write(r->folder, "checkup.md", page.data, page.length, err);
+    if (status == 0) status = folder_write(r->folder, "checkup.html", html.data, html.length, err);
     if (status == 0) status = folder_write(r->folder, "checkup.json", text, strlen(text), err);
     cJSON_free(text);
     buf_release(&page);
+    buf_release(&html);
     return status;
 }
 
@@ -542,7 +546,7 @@ int checkup_run(struct checkup_work *w, struct err *err)
 
 int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
 {
-    cJSON *record = read_record(folder, err);
+    cJSON *record = checkup_read(folder, err);
     const cJSON *model, *check, *row;
     struct table_builder t;
     if (!record) return -1;
@@ -588,7 +592,7 @@ static int run(struct job *j, struct err *err)
     char *folder = checkup_folder(&w.options);
     if (status == 0) {
         job_result(j, "checkup", "%s", w.outcome);
-        job_result(j, "page", "%s/checkup.md", folder);
+        job_result(j, "page", "%s/checkup.html", folder);
     }
     free(folder);
     checkup_work_release(&w);

@@ -65,6 +65,8 @@ struct checkup_work {
 int checkup_run(struct checkup_work *w, struct err *err);
 // Shows a table of all findings so far.
 int checkup_show(const char *folder, const struct sinks *sinks, struct err *err);
+// Shows a table of the differences between two check-ups, each a folder or its checkup.json.
+int checkup_compare(const char *a, const char *b, const struct sinks *sinks, struct err *err);
 void checkup_work_release(struct checkup_work *w);
 
 // A check as help lists it; NULL past the end.
