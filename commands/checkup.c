@@ -75,8 +75,8 @@ static int compare(struct shell *shell, int argc, char **argv, struct err *err)
 
 static const struct command_action actions[] = {
     { "show", "DIR", "the findings in DIR as a table", 1, 1, .run = show },
-    { "compare", "A B", "what changed from check-up A to check-up B, folders or checkup.json files", 2, 2,
-      .run = compare },
+    { "compare", "A B", "what changed from check-up A to check-up B, folders or checkup.json files",
+      2, 2, .run = compare },
     { 0 },
 };
 

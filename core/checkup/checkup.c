@@ -188,8 +188,8 @@ cJSON *checkup_read(const char *path, struct err *err)
     char *file = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? xasprintf("%s/checkup.json", path)
                                                              : xstrdup(path);
     cJSON *r = json_read(file, RECORD_MOST, err);
-    if (r && (strcmp(record_text(r, "format"), FORMAT) != 0 ||
-              !cJSON_IsArray(json_get(r, "models")))) {
+    if (r &&
+        (strcmp(record_text(r, "format"), FORMAT) != 0 || !cJSON_IsArray(json_get(r, "models")))) {
         err_set(err, "'%s' is not a check-up of this version of vlmsh", file);
         cJSON_Delete(r);
         r = NULL;

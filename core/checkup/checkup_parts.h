@@ -171,7 +171,8 @@ const char *check_verdict(const cJSON *check);
 void checkup_markdown(const cJSON *record, struct buf *b);
 void checkup_html(const cJSON *record, struct buf *b);
 
-// Reads the record in a folder, or a record's file; NULL: error. Another program may have written it.
+// Reads the record in a folder, or a record's file; NULL: error. Another program may have written
+// it.
 cJSON *checkup_read(const char *path, struct err *err);
 const char *record_text(const cJSON *object, const char *key); // "" without it
 const cJSON *record_find(const cJSON *list, const char *name); // by "name"; NULL: none

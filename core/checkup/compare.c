@@ -70,9 +70,9 @@ static void compare_findings(struct comparison *c, const cJSON *a, const cJSON *
     free(found);
     cJSON_ArrayForEach(n, json_get(a, "numbers"))
         compare_numbers(c, name, n, record_find(json_get(b, "numbers"), record_text(n, "name")));
-    cJSON_ArrayForEach(n, json_get(b, "numbers"))
-        if (!record_find(json_get(a, "numbers"), record_text(n, "name")))
-            compare_numbers(c, name, NULL, n);
+    cJSON_ArrayForEach(
+        n, json_get(b, "numbers")) if (!record_find(json_get(a, "numbers"), record_text(n, "name")))
+        compare_numbers(c, name, NULL, n);
 }
 
 static void compare_checks(struct comparison *c, const cJSON *a, const cJSON *b)
@@ -85,14 +85,14 @@ static void compare_checks(struct comparison *c, const cJSON *a, const cJSON *b)
     }
     cJSON_ArrayForEach(row, rows)
         compare_findings(c, row, record_find(others, record_text(row, "name")));
-    cJSON_ArrayForEach(row, others)
-        if (!record_find(rows, record_text(row, "name"))) compare_findings(c, NULL, row);
+    cJSON_ArrayForEach(row, others) if (!record_find(rows, record_text(row, "name")))
+        compare_findings(c, NULL, row);
 }
 
 static void compare_models(struct comparison *c, const cJSON *a, const cJSON *b)
 {
-    static const char *const facts[] = { "name", "identity", "family", "weights", "arithmetic",
-                                         "adapter" };
+    static const char *const facts[] = { "name",    "identity",   "family",
+                                         "weights", "arithmetic", "adapter" };
     const cJSON *check, *checks = json_get(a, "checks"), *others = json_get(b, "checks");
     c->model = record_text(a, "name");
     c->check = "";
@@ -100,8 +100,8 @@ static void compare_models(struct comparison *c, const cJSON *a, const cJSON *b)
         compare_texts(c, facts[i], record_text(a, facts[i]), record_text(b, facts[i]));
     cJSON_ArrayForEach(check, checks)
         compare_checks(c, check, record_find(others, record_text(check, "name")));
-    cJSON_ArrayForEach(check, others)
-        if (!record_find(checks, record_text(check, "name"))) compare_checks(c, NULL, check);
+    cJSON_ArrayForEach(check, others) if (!record_find(checks, record_text(check, "name")))
+        compare_checks(c, NULL, check);
 }
 
 // Models are compared by their names. A check-up of one model is compared with any other of one.
@@ -131,6 +131,7 @@ static void compare_records(struct comparison *c, const cJSON *a, const cJSON *b
             continue;
         }
         c->model = record_text(model, "name");
+        c->check = "";
         add_row(c, "model", "checked", "–", "");
     }
     cJSON_ArrayForEach(model, others)
@@ -150,8 +151,8 @@ int checkup_compare(const char *a, const char *b, const struct sinks *sinks, str
         table_begin(&c.table, "checkup_compare", "model|check|what|A|B|change");
         compare_records(&c, first, second);
         table_emit(&c.table, sinks);
-        sinks_notice(sinks, "%d differ, %d are equal (numbers: within %.1f%%)", c.changed, c.equal,
-                     tolerance * 100);
+        sinks_notice(sinks, "%d entries differ, %d are equal (numbers: within %g%%)", c.changed,
+                     c.equal, tolerance * 100);
     }
     cJSON_Delete(first);
     cJSON_Delete(second);
