@@ -2,9 +2,7 @@
 #include "sessions/job_channel.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "core/base/file_in.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/unfinished.h"
 #include "sessions/job_internal.h"
 
 static const size_t order_limit = (size_t)16 << 20;
@@ -29,17 +28,10 @@ void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id)
 
 // --- files ---------------------------------------------------------------------------------------
 
-// Writes the whole file or nothing, also as other machines see it.
 static int write_whole(const char *folder, const char *name, const char *text, struct err *err)
 {
-    char *path = xasprintf("%s/%s", folder, name), *part = xasprintf("%s/%s.part", folder, name);
-    FILE *f = fopen(part, "we");
-    bool good = f && fputs(text, f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
-    if (f && fclose(f) != 0) good = false;
-    if (good) good = rename(part, path) == 0;
-    const int status = good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    if (!good) unlink(part);
-    free(part);
+    char *path = xasprintf("%s/%s", folder, name);
+    const int status = unfinished_write(path, text, err);
     free(path);
     return status;
 }

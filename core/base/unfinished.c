@@ -116,3 +116,19 @@ int unfinished_end(FILE *f, const char *part, const char *target, const char *na
     return err_set(err, "cannot write '%s': %s", name,
                    why ? strerror(why) : "the disk may be full");
 }
+
+int unfinished_write(const char *path, const char *text, struct err *err)
+{
+    int fd;
+    char *part = unfinished_begin(path, false, &fd);
+    FILE *f = part ? fdopen(fd, "w") : NULL;
+    if (!f) {
+        err_set(err, "cannot write '%s': %s", path, strerror(errno));
+        if (part) close(fd);
+    } else {
+        fputs(text, f);
+    }
+    const int status = f ? unfinished_end(f, part, path, path, true, err) : -1;
+    free(part);
+    return status;
+}

@@ -21,6 +21,9 @@ char *unfinished_begin(const char *path, bool folder, int *lock);
 // name. `sync`: writes it to disk first. `name` is used in messages.
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err);
+// Writes a whole file, or nothing: readers on other machines see the former file or the new one,
+// which is on disk.
+int unfinished_write(const char *path, const char *text, struct err *err);
 // Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);
 

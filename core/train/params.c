@@ -241,22 +241,18 @@ static int add_weights(struct params *p, const struct selection *s, uint64_t see
     return 0;
 }
 
-static int choose(struct selection *chosen, const struct settings *s,
-                  const struct select_item *items, size_t count, struct err *err)
-{
-    const struct select_lora lora = { .rank = settings_integer(s, "train.lora.rank"),
-                                      .alpha = settings_real(s, "train.lora.alpha") };
-    if (settings_is(s, "train.params", "none"))
-        return select_method(chosen, settings_text(s, "train.method"), &lora, items, count, err);
-    return select_spelled(chosen, settings_text(s, "train.params"), &lora, items, count, err);
-}
-
 int params_choose(struct selection *chosen, const struct model *m, const struct settings *s,
                   const struct param_extra *extra, size_t extra_count, struct err *err)
 {
+    const struct select_lora lora = { .rank = settings_integer(s, "train.lora.rank"),
+                                      .alpha = settings_real(s, "train.lora.alpha") };
+    const char *method = settings_text(s, "train.method"),
+               *rules = settings_text(s, "train.params");
     size_t count;
     struct select_item *items = params_items(m, extra, extra_count, &count);
-    const int status = choose(chosen, s, items, count, err);
+    const int status = settings_is(s, "train.params", "none")
+                           ? select_method(chosen, method, &lora, items, count, err)
+                           : select_spelled(chosen, rules, &lora, items, count, err);
     free(items);
     return status;
 }
@@ -332,20 +328,10 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
-    size_t count;
-    struct select_item *items = params_items(m, p->extra, p->extra_count, &count);
     p->model = m;
-    int status = choose(&chosen, s, items, count, err);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        struct params_count *c = &p->counted[items[i].part];
-        const int64_t thin = chosen.item[i].rank * (items[i].shape[0] + items[i].shape[1]);
-        const int64_t n = select_numbers(&items[i]);
-        c->total += n + thin;
-        c->trained += (chosen.item[i].trained ? n : 0) + thin;
-    }
-    free(items);
+    int status = params_choose(&chosen, m, s, p->extra, p->extra_count, err);
     if (status == 0) {
-        p->counted[MODEL_PARTS] = (struct params_count){ chosen.trained, chosen.total };
+        memcpy(p->counted, chosen.parameters, sizeof p->counted);
         p->lora = chosen.lora;
         p->whole = chosen.whole;
         status = check_whole(m, &chosen, err);

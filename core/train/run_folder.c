@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -14,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/unfinished.h"
 
 enum { RECORD_MAX = 16 << 20 };
 static const double leave_s = 2; // for the child of a killed run to end
@@ -76,7 +76,7 @@ static int examine(const char *path, bool resume, struct run_folder *o, struct e
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d));)
         empty &= !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-                 !strcmp(e->d_name, "training.json.part");
+                 !strncmp(e->d_name, "training.json.part", strlen("training.json.part"));
     if (d) closedir(d);
     if (!state && !empty)
         status = err_set(err, "'%s' holds other files: choose a new folder", path);
@@ -130,30 +130,15 @@ int run_folder_open(struct run_folder *o, const char *path, bool resume, struct 
 
 int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err)
 {
-    char *path = xasprintf("%s/training.json", o->path), *unfinished = xasprintf("%s.part", path);
-    char *text = cJSON_Print(record);
-    int status = 0;
-    FILE *f = text ? fopen(unfinished, "w") : NULL;
-    if (!text) {
-        status = err_set(err, "out of memory");
-    } else if (!f) {
-        status = err_set(err, "cannot create '%s': %s", unfinished, strerror(errno));
-    } else {
-        const bool written =
-            fputs(text, f) >= 0 && fputc('\n', f) >= 0 && fflush(f) == 0 && fsync(fileno(f)) == 0;
-        const int why = errno;
-        if (fclose(f) != 0 || !written)
-            status = err_set(err, "cannot write '%s': %s", unfinished, strerror(why));
-    }
-    if (status == 0 && rename(unfinished, path) < 0)
-        status = err_set(err, "cannot rename '%s': %s", unfinished, strerror(errno));
-    if (status < 0)
-        unlink(unfinished);
-    else
-        fsync(o->lock);
+    char *path = xasprintf("%s/training.json", o->path), *text = cJSON_Print(record);
+    struct buf line = { 0 };
+    buf_printf(&line, "%s\n", text ? text : "");
+    const int status =
+        text ? unfinished_write(path, line.data, err) : err_set(err, "out of memory");
+    if (status == 0) fsync(o->lock);
+    buf_release(&line);
     cJSON_free(text);
     free(path);
-    free(unfinished);
     return status;
 }
 

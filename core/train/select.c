@@ -258,13 +258,6 @@ static char *next_rule(const char **rules)
 
 // --- sums ----------------------------------------------------------------------------------------
 
-int64_t select_numbers(const struct select_item *item)
-{
-    int64_t n = 1;
-    for (int r = 0; r < item->rank; r++) n *= item->shape[r];
-    return n;
-}
-
 // Adds parameters of methods that are trained with the selected weights, and sums up.
 static void sum_up(struct selection *s, const struct select_item *items)
 {
@@ -275,11 +268,15 @@ static void sum_up(struct selection *s, const struct select_item *items)
     for (size_t i = 0; i < s->count; i++) {
         if (items[i].extra && (items[i].always || (items[i].with_part && part[items[i].part])))
             s->item[i].trained = true;
-        const int64_t n = select_numbers(&items[i]);
-        const int64_t thin = s->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
-        s->total += n + thin;
-        s->trained += (s->item[i].trained ? n : 0) + thin;
-        s->lora |= s->item[i].rank > 0;
+        const int64_t lora = s->item[i].rank * (items[i].shape[0] + items[i].shape[1]);
+        int64_t own = 1;
+        for (int r = 0; r < items[i].rank; r++) own *= items[i].shape[r];
+        for (int k = 0; k < 2; k++) {
+            struct params_count *c = &s->parameters[k ? MODEL_PARTS : items[i].part];
+            c->total += own + lora;
+            c->trained += (s->item[i].trained ? own : 0) + lora;
+        }
+        s->lora |= lora > 0;
         const bool language = items[i].part == PART_DECODER || items[i].part == PART_EMBEDDING ||
                               items[i].part == PART_HEAD;
         if (language && !items[i].extra && !s->item[i].trained) s->whole = false;
@@ -305,7 +302,7 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
             if (s->item[i].rank && (s->item[i].trained || s->whole))
                 status = err_set(err, "'%s' would get a LoRA and be trained in full: choose one",
                                  k.plain[i]);
-        if (status == 0 && !s->trained)
+        if (status == 0 && !s->parameters[MODEL_PARTS].trained)
             status = err_set(err, "'%s' trains nothing in this model", rules);
     }
     for (size_t i = 0; i < count; i++) free(k.plain[i]);

@@ -4,7 +4,7 @@
 //   struct selection s;
 //   if (select_method(&s, "layernorm", &lora, items, n, &err) < 0) ...
 //   if (select_spelled(&s, "lora:q_proj,v_proj:8; *layernorm*", &lora, items, n, &err) < 0) ...
-//   s.item[i].trained, s.item[i].rank, s.trained of s.total numbers
+//   s.item[i].trained, s.item[i].rank, s.parameters[PART_DECODER].trained
 //   selection_release(&s);
 //
 // Works on names and shapes only, so that shares are known without weights (core/new/shapes.h). A
@@ -47,12 +47,17 @@ struct selected {
     double alpha;
 };
 
+// Number of trained parameters and of all; LoRA's own count in both.
+struct params_count {
+    int64_t trained, total;
+};
+
 struct selection {
     struct selected *item; // [count], as the items
     size_t count;
-    int64_t trained, total; // number of elements; LoRA's own count in both
-    bool lora;              // some layer gets a LoRA
-    bool whole;             // every weight of decoder, embedding and head is trained
+    struct params_count parameters[MODEL_PARTS + 1]; // by part and, last, in total
+    bool lora;                                       // some layer gets a LoRA
+    bool whole; // every weight of decoder, embedding and head is trained
 };
 
 struct select_lora {
@@ -72,12 +77,6 @@ int select_method(struct selection *s, const char *method, const struct select_l
                   const struct select_item *items, size_t count, struct err *err);
 int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,
                    const struct select_item *items, size_t count, struct err *err);
-int64_t select_numbers(const struct select_item *item); // without LoRA
 void selection_release(struct selection *s);
-
-// Number of trained parameters and of all; LoRA's own count in both.
-struct params_count {
-    int64_t trained, total;
-};
 
 #endif

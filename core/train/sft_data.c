@@ -36,18 +36,15 @@ static void take_picture(void *self, const char *path, size_t shown, struct imag
     loader_keep(&c->set->loader, path, shown, image);
 }
 
-// The kinds of train.filter: the caller frees the list, and *words, which holds the texts.
-static const char **read_filter(const struct settings *s, char **words, size_t *count)
+// The kinds of train.filter, which the caller releases.
+static struct names read_filter(const struct settings *s)
 {
-    const char **kinds = NULL;
-    char *save;
-    *count = 0;
-    *words =
-        xstrdup(settings_is(s, "train.filter", "none") ? "" : settings_text(s, "train.filter"));
-    for (char *k = strtok_r(*words, ", \t", &save); k; k = strtok_r(NULL, ", \t", &save)) {
-        kinds = xreallocarray(kinds, *count + 1, sizeof *kinds);
-        kinds[(*count)++] = k;
-    }
+    struct names kinds = { 0 };
+    char *words = xstrdup(settings_text(s, "train.filter")), *save;
+    if (!settings_is(s, "train.filter", "none"))
+        for (char *k = strtok_r(words, ", \t", &save); k; k = strtok_r(NULL, ", \t", &save))
+            names_add(&kinds, k, NULL);
+    free(words);
     return kinds;
 }
 
@@ -118,20 +115,20 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     struct job *j = t->job;
     struct data_check c = { 0 };
     struct checked checked = { t, set };
-    struct data_check_options o = {
+    if (dataset_open(&set->data, path, images, err) < 0) return -1;
+    set->loader = (struct loader){
+        .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
+    };
+    struct names kinds = read_filter(j->settings);
+    const struct data_check_options o = {
+        .kinds = (const char *const *)kinds.list,
+        .kind_count = kinds.count,
         .decode = !t->headers,
         .limit = conversation_limit(j->model, j->settings),
         .picture = take_picture,
         .report = report,
         .self = &checked,
     };
-    char *words;
-    if (dataset_open(&set->data, path, images, err) < 0) return -1;
-    set->loader = (struct loader){
-        .data = &set->data, .model = j->model, .settings = j->settings, .backend = j->backend
-    };
-    const char **kinds = read_filter(j->settings, &words, &o.kind_count);
-    o.kinds = kinds;
     int status = data_check_run(&c, &set->data, j->model, j->settings, &o, err);
     if (job_stopped(j) != JOB_GO)
         status = JOB_STOPPED;
@@ -145,8 +142,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
         if (!set->count) status = none_usable(&c, path, err);
     }
     data_check_release(&c);
-    free(kinds);
-    free(words);
+    names_release(&kinds);
     return status;
 }
 

@@ -43,7 +43,8 @@ static double share(const char *shape, const char *method, int64_t rank)
     shape_tensors(shape_find(shape, &err), list_one, &l);
     const struct select_lora lora = { .rank = rank, .alpha = 2 * (double)rank };
     if (select_method(&s, method, &lora, l.items, l.count, &err) < 0) fail_msg("%s", err.text);
-    const double percent = 100 * (double)s.trained / (double)s.total;
+    const double percent =
+        100 * (double)s.parameters[MODEL_PARTS].trained / (double)s.parameters[MODEL_PARTS].total;
     selection_release(&s);
     release_listing(&l);
     return percent;

@@ -134,7 +134,8 @@ static void test_shares(void **state)
             struct select_item *items = params_items(o, NULL, 0, &count);
             if (select_method(&c, rows[i].method, &lora, items, count, &err) < 0)
                 fail_msg("%s", err.text);
-            const double share = 100 * (double)c.trained / (double)c.total;
+            const double share = 100 * (double)c.parameters[MODEL_PARTS].trained /
+                                 (double)c.parameters[MODEL_PARTS].total;
             if (fabs(share - rows[i].share[k]) > rows[i].tolerance)
                 fail_msg("%s on %s: %.4f%%", rows[i].method, shapes[k], share);
             selection_release(&c);
