@@ -276,7 +276,7 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
         settings_free(s);
     }
     job_row_release(&row);
-    if (status == 0) status = store_job_start_ranks(shell->store, id, where.ranks, err);
+    if (status == 0) status = store_job_start(shell->store, id, where.ranks, err);
     if (status < 0) return -1;
     job_forget(shell, id);
     job_remember(shell, id);

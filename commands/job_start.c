@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
+#include "core/base/names.h"
 #include "core/engine/device.h"
 #include "core/files/checkpoint.h"
 #include "sessions/job_queue.h"
@@ -171,7 +172,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     free(words);
     if (status < 0) return -1;
     if (where.script || where.submit) return queue_job(shell, id, &where, err);
-    if (store_job_start(shell->store, id, err) < 0) return -1;
+    if (store_job_start(shell->store, id, NULL, err) < 0) return -1;
     job_remember(shell, id);
     job_emit_now(shell, id, "started");
     sinks_notice(shell->sinks, "job %" PRId64 ": %s started (/job %" PRId64 ", /wait %" PRId64 ")",
@@ -264,13 +265,14 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
 static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;
-    char **names = NULL;
-    size_t result_count = 0, name_count = 0;
+    struct names series = { 0 };
+    size_t result_count = 0;
     if (store_job_results(shell->store, id, &results, &result_count, NULL) == 0)
         job_results_free(results, result_count);
-    if (store_series(shell->store, id, &names, &name_count, NULL) == 0)
-        series_free(names, name_count);
-    return result_count || name_count;
+    store_series(shell->store, id, &series, NULL);
+    const bool reported = result_count || series.count;
+    names_release(&series);
+    return reported;
 }
 
 int job_named(const struct shell *shell, const char *text, int64_t *id, struct err *err)

@@ -11,6 +11,7 @@
 #include "commands/plot.h"
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/names.h"
 #include "core/probes/taps.h"
 #include "sessions/jobs.h"
 
@@ -163,25 +164,24 @@ static int read_job(const struct shell *shell, struct plot *p, const struct name
                     struct table_builder *t, struct err *err)
 {
     struct job_row row;
-    char **names;
-    size_t count;
-    int status = 0;
+    struct names names = { 0 };
     if (store_job_read(shell->store, job->id, &row, err) < 0) return -1;
     job_row_release(&row);
-    if (store_series(shell->store, job->id, &names, &count, err) < 0) return -1;
-    for (size_t i = 0; i < count && status == 0; i++) {
+    int status = store_series(shell->store, job->id, &names, err);
+    for (size_t i = 0; i < names.count && status == 0; i++) {
+        const char *name = names.list[i];
         struct curve c;
-        if (!t && !is_named(p, names[i])) continue;
-        if ((status = store_curve(shell->store, job->id, names[i], &c, err)) < 0) break;
+        if (!t && !is_named(p, name)) continue;
+        if ((status = store_curve(shell->store, job->id, name, &c, err)) < 0) break;
         if (!t) {
-            add_curve(p, job->label, names[i], &c);
+            add_curve(p, job->label, name, &c);
             continue;
         }
-        table_row(t, "%" PRId64 "|%s|%zu|%" PRId64 "|%.6g", job->id, names[i], c.count,
+        table_row(t, "%" PRId64 "|%s|%zu|%" PRId64 "|%.6g", job->id, name, c.count,
                   c.count ? c.steps[c.count - 1] : 0, c.count ? c.values[c.count - 1] : NAN);
         curve_release(&c);
     }
-    series_free(names, count);
+    names_release(&names);
     return status;
 }
 

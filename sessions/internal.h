@@ -15,6 +15,7 @@
 
 #include "core/base/event.h"
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "core/template/message.h"
 #include "sessions/store.h"
 
@@ -84,6 +85,9 @@ int store_step(struct store *s, sqlite3_stmt *q, struct err *err); // 1 row, 0 e
 // The first column of the first row, or `otherwise` when there is none.
 int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
                  const char *sql, const char *types, ...);
+// Adds the first column of each row to names.
+int store_names(struct store *s, struct names *names, struct err *err, const char *sql,
+                const char *types, ...);
 char *column_text(sqlite3_stmt *q, int column);  // copy; "" for NULL
 double column_real(sqlite3_stmt *q, int column); // NaN unless it is a number
 

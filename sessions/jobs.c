@@ -406,7 +406,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
 }
 
 // Changes state and number of ranks in one transaction, since other shells may do the same.
-int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err)
+int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *err)
 {
     struct job_row row = { 0 };
     job_import(s, id);
@@ -426,11 +426,6 @@ int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct
     }
     job_row_release(&row);
     return status;
-}
-
-int store_job_start(struct store *s, int64_t id, struct err *err)
-{
-    return store_job_start_ranks(s, id, NULL, err);
 }
 
 // Takes a job that has not started out of the queue, to pause or to cancel it.

@@ -3,7 +3,7 @@
 //   struct job_spec spec = { .kind = "train", .argc = n, .argv = words, .settings = settings,
 //                              .model = folder, .fingerprint = fp };
 //   store_job_add(store, &spec, &id, &err);
-//   store_job_start(store, id, &err);               // a process of its own; returns at once
+//   store_job_start(store, id, NULL, &err);         // in a separate process; returns at once
 //   store_job_read(store, id, &row, &err); ... row.state, row.step ... job_row_release(&row);
 //   store_job_ask(store, id, JOB_PAUSE, &err);
 //
@@ -20,6 +20,7 @@
 #include "sessions/store.h"
 
 struct buf;
+struct names;
 
 enum job_state {
     STATE_WAITING, // its process has not started yet
@@ -90,11 +91,9 @@ int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state 
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 
-// Starts a process for a job that is waiting, paused, interrupted, cancelled or failed.
-int store_job_start(struct store *s, int64_t id, struct err *err);
-// The same with another number of ranks (job.ranks); NULL: as in its settings. On failure that
-// number is unchanged.
-int store_job_start_ranks(struct store *s, int64_t id, const char *ranks, struct err *err);
+// Starts a process for a job that is waiting, paused, interrupted, cancelled or failed, with this
+// number of ranks (job.ranks; NULL: as in its settings). On failure that number is unchanged.
+int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *err);
 // Requests a pause or an end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);
 // Deletes a job without a process, with its reports and its folder beside the database; its output
@@ -121,9 +120,8 @@ struct curve {
     size_t count;
 };
 
-// Names of a job's series in order of first appearance.
-int store_series(struct store *s, int64_t job, char ***names, size_t *count, struct err *err);
-void series_free(char **names, size_t count);
+// Adds the names of a job's series, in order of first appearance.
+int store_series(struct store *s, int64_t job, struct names *names, struct err *err);
 int store_curve(struct store *s, int64_t job, const char *series, struct curve *curve,
                 struct err *err);
 void curve_release(struct curve *c);

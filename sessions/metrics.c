@@ -4,30 +4,10 @@
 
 #include "sessions/job_internal.h"
 
-int store_series(struct store *s, int64_t job, char ***names, size_t *count, struct err *err)
+int store_series(struct store *s, int64_t job, struct names *names, struct err *err)
 {
-    int found;
-    *names = NULL;
-    *count = 0;
-    sqlite3_stmt *q =
-        store_query(s, err, "SELECT name FROM job_series WHERE job = ? ORDER BY id", "i", job);
-    if (!q) return -1;
-    while ((found = store_step(s, q, err)) > 0) {
-        *names = xreallocarray(*names, *count + 1, sizeof **names);
-        (*names)[(*count)++] = column_text(q, 0);
-    }
-    sqlite3_finalize(q);
-    if (found == 0) return 0;
-    series_free(*names, *count);
-    *names = NULL;
-    *count = 0;
-    return -1;
-}
-
-void series_free(char **names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) free(names[i]);
-    free(names);
+    return store_names(s, names, err, "SELECT name FROM job_series WHERE job = ? ORDER BY id", "i",
+                       job);
 }
 
 // If another program writes texts into numeric columns, SQLite keeps them and reads them as 0.

@@ -52,16 +52,7 @@ int store_preset_delete(struct store *s, const char *name, struct err *err)
 
 int store_presets(struct store *s, struct names *names, struct err *err)
 {
-    int found;
-    sqlite3_stmt *q = store_query(s, err, "SELECT DISTINCT name FROM presets ORDER BY name", "");
-    if (!q) return -1;
-    while ((found = store_step(s, q, err)) > 0) {
-        char *name = column_text(q, 0);
-        names_add(names, name, NULL);
-        free(name);
-    }
-    sqlite3_finalize(q);
-    return found;
+    return store_names(s, names, err, "SELECT DISTINCT name FROM presets ORDER BY name", "");
 }
 
 // --- calibration files ---------------------------------------------------------------------------

@@ -296,6 +296,24 @@ int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *v
     return row < 0 ? -1 : 0;
 }
 
+int store_names(struct store *s, struct names *names, struct err *err, const char *sql,
+                const char *types, ...)
+{
+    int row;
+    va_list args;
+    va_start(args, types);
+    sqlite3_stmt *q = prepare(s, err, sql, types, args);
+    va_end(args);
+    if (!q) return -1;
+    while ((row = store_step(s, q, err)) > 0) {
+        char *name = column_text(q, 0);
+        names_add(names, name, NULL);
+        free(name);
+    }
+    sqlite3_finalize(q);
+    return row;
+}
+
 char *column_text(sqlite3_stmt *q, int column)
 {
     const unsigned char *text = sqlite3_column_text(q, column);

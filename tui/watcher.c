@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "sessions/jobs.h"
 #include "tui/snapshot.h"
 #include "tui/threads.h"
@@ -40,16 +41,15 @@ struct watcher {
 // Reads the loss curve, or else the job's first series.
 static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
 {
-    char **names = NULL;
-    size_t count = 0, at = 0;
-    if (store_series(s, job, &names, &count, NULL) < 0) return;
-    for (size_t i = count; i-- > 0;)
-        if (!strcmp(names[i], "loss")) at = i;
-    if (count && store_curve(s, job, names[at], &n->curve, NULL) == 0) {
+    struct names names = { 0 };
+    size_t at = 0;
+    store_series(s, job, &names, NULL);
+    names_find(&names, "loss", &at);
+    if (names.count && store_curve(s, job, names.list[at], &n->curve, NULL) == 0) {
         n->curve_job = job;
-        n->curve_name = xstrdup(names[at]);
+        n->curve_name = xstrdup(names.list[at]);
     }
-    series_free(names, count);
+    names_release(&names);
 }
 
 // Posts jobs that changed. A killed job changes nothing in the database, so running ones are

@@ -211,12 +211,6 @@ static int forced_run(void *self, struct graph *g, const struct site *site, stru
     return 0;
 }
 
-static void note_stop(void *self, const struct event *e)
-{
-    bool *cancelled = self;
-    if (e->kind == EVENT_ANSWER) *cancelled = !strcmp(e->answer->stop, "cancelled");
-}
-
 int compare_forced(struct conversation *c, const struct settings *settings,
                    const struct hooks *methods, const atomic_bool *cancel,
                    const struct step_logits *full, const struct ids *tokens,
@@ -239,7 +233,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     settings_set(s, "sample.max_tokens", steps, NULL);
     settings_set(s, "sample.ignore_eos", "on", NULL);
     hooks_add(&hooks, &hook);
-    sinks_add(&sinks, (struct sink){ note_stop, &cancelled });
+    sinks_add(&sinks, (struct sink){ answer_note_cancelled, &cancelled });
     int status = answer_run(c, s, &hooks, cancel, &options, &sinks, &answered, err);
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)

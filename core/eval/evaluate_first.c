@@ -66,12 +66,6 @@ static char *context_of(const struct dialogue *d, size_t at)
     return buf_take(&b);
 }
 
-static void note_cancelled(void *self, const struct event *event)
-{
-    bool *cancelled = self;
-    if (event->kind == EVENT_ANSWER) *cancelled = !strcmp(event->answer->stop, "cancelled");
-}
-
 // Limits the answer to sample.max_tokens, even if the evaluation set has its own limit.
 static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
 {
@@ -80,7 +74,7 @@ static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
     struct hooks hooks;
     bool answered;
     char *own = xstrdup(settings_text(v->settings, "sample.max_tokens"));
-    sinks_add(&sinks, (struct sink){ note_cancelled, cancelled });
+    sinks_add(&sinks, (struct sink){ answer_note_cancelled, cancelled });
     int status = settings_set(v->settings, "sample.max_tokens",
                               settings_text(v->r->settings, "sample.max_tokens"), err);
     if (status == 0) status = conversation_hooks(&v->c, v->settings, v->r->tensors, &hooks, err);

@@ -431,3 +431,8 @@ out:
     sequence_release(&a.sequence);
     return status;
 }
+
+void answer_note_cancelled(void *cancelled, const struct event *e)
+{
+    if (e->kind == EVENT_ANSWER) *(bool *)cancelled = !strcmp(e->answer->stop, "cancelled");
+}

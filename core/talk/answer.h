@@ -40,5 +40,7 @@ struct answer_options {
 int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
                const atomic_bool *cancel, const struct answer_options *options,
                const struct sinks *sinks, bool *answered, struct err *err);
+// The function of a sink that sets a bool: was the answer cancelled?
+void answer_note_cancelled(void *cancelled, const struct event *e);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/folder.h"
+#include "core/base/names.h"
 #include "kernels/backend.h"
 #include "sessions/internal.h"
 #include "sessions/jobs.h"
@@ -24,19 +25,18 @@ static void read_job(struct store *s, int64_t id)
     struct job_result *results;
     struct buf log = { 0 };
     struct err err;
-    char **names;
+    struct names names = { 0 };
     size_t count;
     if (store_job_read(s, id, &row, &err) == 0) job_row_release(&row);
     (void)store_job_log(s, id, 0, &log, &err);
     if (store_job_results(s, id, &results, &count, &err) == 0) job_results_free(results, count);
     (void)store_job_scores(s, id, see, NULL, &err);
-    if (store_series(s, id, &names, &count, &err) == 0) {
-        for (size_t i = 0; i < count; i++) {
-            struct curve c;
-            if (store_curve(s, id, names[i], &c, &err) == 0) curve_release(&c);
-        }
-        series_free(names, count);
+    (void)store_series(s, id, &names, &err);
+    for (size_t i = 0; i < names.count; i++) {
+        struct curve c;
+        if (store_curve(s, id, names.list[i], &c, &err) == 0) curve_release(&c);
     }
+    names_release(&names);
     buf_release(&log);
 }
 

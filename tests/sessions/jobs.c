@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "core/base/names.h"
 #include "core/base/pace.h"
 #include "kernels/backend.h"
 #include "sessions/job_internal.h"
@@ -176,7 +177,7 @@ static void await_end(pid_t pid)
 static void start(struct store *s, int64_t id)
 {
     struct err err = { 0 };
-    if (store_job_start(s, id, &err) < 0) fail_msg("%s", err.text);
+    if (store_job_start(s, id, NULL, &err) < 0) fail_msg("%s", err.text);
 }
 
 static void ask(struct store *s, int64_t id, enum job_stop what)
@@ -248,12 +249,12 @@ static void what_a_job_tells_is_kept(void **state)
     assert_int_equal(store_curve(s, id, "none", &c, NULL), 0);
     assert_int_equal(c.count, 0);
 
-    char **names;
+    struct names names = { 0 };
     size_t count;
-    assert_int_equal(store_series(s, id, &names, &count, NULL), 0);
-    assert_int_equal(count, 2);
-    assert_string_equal(names[0], "loss");
-    series_free(names, count);
+    assert_int_equal(store_series(s, id, &names, NULL), 0);
+    assert_int_equal(names.count, 2);
+    assert_string_equal(names.list[0], "loss");
+    names_release(&names);
 
     // SQLite reads a text in a numeric column as 0.
     sqlite3_exec(s->db, "UPDATE metrics SET value = 'abc' WHERE step = 1", NULL, NULL, NULL);
@@ -270,7 +271,7 @@ static void what_a_job_tells_is_kept(void **state)
     assert_int_equal(store_job_scores(s, id, collect, &b, NULL), 0);
     assert_string_equal(b.data, "0 a - 0.50;1 b yes 1.00;");
     buf_release(&b);
-    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_int_equal(store_job_start(s, id, NULL, &err), -1);
     assert_contains(err.text, "is done");
     store_close(s);
 }
@@ -282,7 +283,7 @@ static void a_paused_job_goes_on(void **state)
     const int64_t id = add(s, "count", "150", "2", NULL);
     start(s, id);
     await_step(s, id, 5);
-    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_int_equal(store_job_start(s, id, NULL, &err), -1);
     assert_contains(err.text, "already running");
     assert_int_equal(run_here(database, id, 0, &err), -1);
     assert_contains(err.text, "another process is already running job");
@@ -477,7 +478,7 @@ static void an_unknown_state_is_told(void **state)
     store_run(s, NULL, "UPDATE jobs SET state = 'thinking' WHERE id = ?", "i", id);
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_RUNNING);
     assert_int_equal(store_job_delete(s, id, &err), -1);
-    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_int_equal(store_job_start(s, id, NULL, &err), -1);
     assert_int_equal(kill(pid, SIGKILL), 0);
     await(s, id, STATE_INTERRUPTED);
     state_of(s, id, NULL, &message);
@@ -498,7 +499,7 @@ static void a_cancelled_step_ends(void **state)
     ask(s, id, JOB_PAUSE);
     nap();
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_RUNNING);
-    assert_int_equal(store_job_start(s, id, &err), -1);
+    assert_int_equal(store_job_start(s, id, NULL, &err), -1);
     assert_contains(err.text, "was asked to pause and is still running: resume it once it is");
     ask(s, id, JOB_CANCEL);
     await(s, id, STATE_CANCELLED);
@@ -611,7 +612,7 @@ static void a_job_that_cannot_start_says_why(void **state)
         assert_int_equal(job_folder_make(s, id, "none", &err), 0);
         assert_int_equal(mkdir(output, 0700), 0); // so that the last step before the start fails
         if (ignored) signal(SIGCHLD, SIG_IGN);
-        assert_int_equal(store_job_start(s, id, &err), -1);
+        assert_int_equal(store_job_start(s, id, NULL, &err), -1);
         signal(SIGCHLD, SIG_DFL);
         assert_contains(err.text, strerror(EISDIR));
         assert_int_equal(state_of(s, id, NULL, &message), STATE_FAILED);
