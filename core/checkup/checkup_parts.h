@@ -28,7 +28,7 @@ struct result_table;
 struct checkup;
 
 // The checks, in their order. The first one opens the model.
-#define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside)
+#define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods)
 
 // Passes that a check needs at full length; the time of a run is forecast from them.
 struct checkup_cost {
@@ -74,6 +74,7 @@ struct checkup {
     uint64_t memory[2];                 // of this process before and after loading
     double scale;                       // share of the samples that fits into the time; 1: all
     double prompt_s, token_s, encode_s; // seconds of a prompt, of a token, of encoding a picture
+    const struct hook *listener;        // hears the passes, after the methods; NULL: none
     bool stopped;
 
     // The record of the current check, and its progress.
@@ -132,6 +133,8 @@ struct checkup_answer {
 // err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
+// The same with at least one token: an empty answer is asked for again without its end.
+int checkup_answer_some(struct checkup *c, int most, struct checkup_answer *a, struct err *err);
 void checkup_answer_release(struct checkup_answer *a);
 // Adds the answer to the conversation.
 void checkup_answered(struct checkup *c, const struct checkup_answer *a);
@@ -140,6 +143,7 @@ void checkup_answered(struct checkup *c, const struct checkup_answer *a);
 struct checkup_logits {
     float *data;
     int64_t rows, vocab;
+    double prefill_s, kv_bytes; // of the prompt
 };
 // How the rows are computed: all at once, or (`piece`) in passes of so many rows.
 int checkup_logits(struct checkup *c, const struct settings *s, const struct ids *given,
@@ -150,6 +154,9 @@ double logits_log_probability(const struct checkup_logits *l, const struct ids *
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
 double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
 bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);
+// Writes a calibration (core/methods/calibration.h) over prompts about these pictures.
+int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, size_t count,
+                      const char *path, struct err *err);
 // Mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);

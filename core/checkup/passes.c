@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
+#include "core/base/clock.h"
 #include "core/eval/compare_text.h"
 #include "core/eval/evaluate_parts.h"
 #include "core/jobs/job.h"
+#include "core/methods/calibration.h"
 #include "core/model/sampler.h"
 #include "core/probes/hellinger.h"
 #include "core/talk/answer.h"
@@ -61,6 +64,7 @@ static int attach(struct checkup *c, const struct settings *s, struct hooks *hoo
 {
     conversation_stale(&c->talk, STALE_KV);
     if (conversation_hooks(&c->talk, s, adapter_tensors(c->adapter), hooks, err) < 0) return -1;
+    if (c->listener) hooks_add(hooks, c->listener);
     if (c->work->job)
         hooks_add(hooks,
                   &(struct hook){
@@ -111,6 +115,17 @@ int checkup_answer(struct checkup *c, const struct settings *settings, int most,
     return status;
 }
 
+int checkup_answer_some(struct checkup *c, int most, struct checkup_answer *a, struct err *err)
+{
+    if (checkup_answer(c, c->settings, most, false, a, err) < 0) return -1;
+    if (a->ids.count) return 0;
+    checkup_answer_release(a);
+    struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
+    const int status = checkup_answer(c, s, most, false, a, err);
+    settings_free(s);
+    return status;
+}
+
 void checkup_answer_release(struct checkup_answer *a)
 {
     free(a->text);
@@ -157,6 +172,7 @@ static int run_rows(struct checkup *c, struct graph *g, const struct sequence *s
     for (int64_t i = 0; i < prompt; i++)
         if (s->picture[i] >= 0 && conversation_encode(&c->talk, g, s->picture[i]) < 0) return -1;
     int64_t done = 0;
+    const double start = clock_seconds();
     while (done < s->n) {
         // The prompt's last row ends a pass, as in an answer.
         int64_t end = done < prompt ? prompt : s->n;
@@ -170,6 +186,10 @@ static int run_rows(struct checkup *c, struct graph *g, const struct sequence *s
         arena_reset(g->arena, mark);
         if (!x || !graph_ok(g)) return -1;
         done = end;
+        if (!ends_prompt) continue;
+        l->prefill_s = clock_seconds() - start;
+        for (int i = 0; i < c->talk.kv.layers; i++)
+            l->kv_bytes += (double)c->talk.kv.layer[i].rows * (double)kv_row_bytes(&c->talk.kv, i);
     }
     return 0;
 }
@@ -245,6 +265,41 @@ bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logit
 {
     return a->rows == b->rows &&
            !memcmp(a->data, b->data, (size_t)(a->rows * a->vocab) * sizeof *a->data);
+}
+
+// --- calibrations --------------------------------------------------------------------------------
+
+int checkup_calibrate(struct checkup *c, const char *name, const int *pictures, size_t count,
+                      const char *path, struct err *err)
+{
+    const struct answer_options options = { .forward_only = true };
+    const struct calibration_kind *kind = calibration_kind_find(name, err);
+    const struct sinks nobody = { 0 };
+    bool answered;
+    if (!kind) return -1;
+    struct calibration_sums *sums = calibration_start(kind, c->model);
+    const struct hook hook = calibration_hook(sums);
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct hooks hooks;
+        checkup_ask(c, &pictures[i], 1, "What is in the picture?");
+        status = attach(c, c->settings, &hooks, err);
+        hooks_add(&hooks, &hook);
+        if (status == 0)
+            status = answer_run(&c->talk, c->settings, &hooks, c->work->cancel, &options, &nobody,
+                                &answered, err);
+        if (c->work->cancel && atomic_load(c->work->cancel)) status = stopped(c, err);
+    }
+    const struct calibration_source source = { .model = c->model->checkpoint->weights,
+                                               .data = "",
+                                               .count = (int64_t)count,
+                                               .arithmetic = model_arithmetic(c->model, c->backend,
+                                                                              c->settings),
+                                               .files = c->model->checkpoint->files };
+    unlink(path);
+    if (status == 0) status = calibration_write(sums, &source, path, err);
+    calibration_free(sums);
+    return status;
 }
 
 // --- plain text ----------------------------------------------------------------------------------

@@ -283,14 +283,12 @@ static int run(struct checkup *c, struct err *err)
     n.first = own ? (int)c->scenes : 0;
     n.count = checkup_samples(c, c->work->options.quick ? 1 : PICTURES, 1);
     if (n.count > most) n.count = most;
-    struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
     int status = 0;
     for (int i = 0; i < n.count && status == 0; i++) {
         const int picture = n.first + i;
         checkup_ask(c, &picture, 1, question);
-        status = checkup_answer(c, s, TOKENS, false, &n.answer[i], err);
+        status = checkup_answer_some(c, TOKENS, &n.answer[i], err);
     }
-    settings_free(s);
     checkup_progress(c, 1, 8);
     if (status == 0) status = check_norms(&n, err);
     checkup_progress(c, 3, 8);
