@@ -22,7 +22,7 @@ static void read_roles(const struct adapter *a, enum method_role role[METHODS_MA
     cJSON_Delete(record);
 }
 
-// Notices methods that are off although the adapter was trained with them.
+// Notices methods that the adapter was trained with and that are off.
 static void notice_methods(const struct shell *shell, const struct adapter *a)
 {
     enum method_role role[METHODS_MAX];
@@ -133,7 +133,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// The adapter in use; NULL with a message.
+// Returns the adapter in use; NULL with a message.
 static const struct adapter *need_active(const struct shell *shell, struct err *err)
 {
     const struct adapter *a = engine_adapters(shell->engine)->active;

@@ -1,4 +1,4 @@
-// commands/ask.c -- /ask: one question, or a file of them, here or as a job.
+// commands/ask.c -- /ask: asks one question, or every question of a file, here or as a job.
 
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
     const char *data = value_of("--data", argc, argv);
     char *system = value_of("--system", argc, argv) ? NULL : system_text(shell->engine);
     char *out = NULL;
-    if (data && !value_of("--out", argc, argv)) { // "questions.answers.jsonl" in this folder
+    if (data && !value_of("--out", argc, argv)) { // "questions.answers.jsonl" in the current folder
         const char *name = text_file_name(data), *dot = strrchr(name, '.');
         out = xasprintf("%.*s.answers.jsonl", (int)(dot > name ? dot - name : (long)strlen(name)),
                         name);

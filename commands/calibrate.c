@@ -1,5 +1,5 @@
-// commands/calibrate.c -- /calibrate collects statistics of a model for methods, /calibration loads
-// and shows such files.
+// commands/calibrate.c -- /calibrate collects statistics of a model for its methods; /calibration
+// loads and shows the resulting files.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

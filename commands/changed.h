@@ -6,8 +6,8 @@
 #include "commands/command.h"
 #include "core/eval/compare_data.h"
 
-// Options of /changed: all questions with a changed score, only questions that the second side
-// answers worse, or only questions that it answers better.
+// Options of /changed: all flips, only questions that the second side answers worse, or only
+// questions that it answers better.
 enum { CHANGED_ALL, CHANGED_WORSE, CHANGED_BETTER, CHANGED_COUNT };
 extern const char *const changed_which[CHANGED_COUNT];
 

@@ -18,7 +18,7 @@
 
 enum { WORDS_MAX = 64 };
 
-// A table that the command showed.
+// A table that the command emitted.
 struct shown {
     char *name;
     struct csv table;
@@ -33,7 +33,7 @@ struct collecting {
         bool cell;
     } pairs[WORDS_MAX];
     int pair_count;
-    const char *table; // whose rows are collected; NULL: none
+    const char *table; // all of its rows are collected; NULL: only cells
     bool again;
     int argc; // of the command
     char **argv;
@@ -137,11 +137,11 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 
 // --- the file ------------------------------------------------------------------------------------
 
-// How a row of the file relates to the measurement.
+// Relation of a row of the file to the measurement.
 enum row_match {
     OTHER_VALUES,
-    OTHER_STATE, // these values, of another model or state
-    UNKNOWN,     // these values, without provenance
+    OTHER_STATE, // the same values, from another model or state
+    UNKNOWN,     // the same values, without provenance
     SAME
 };
 
@@ -214,8 +214,8 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Reads the file again after the command, which may have collected into it too. Rows of another
-// state stay beside the new ones.
+// Adds the new rows to the file. Reads it again first, because the command may have collected into
+// it too. Rows of another state stay.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -247,7 +247,7 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// Grid: does the file already have rows of this state?
+// Grid: returns whether the file already has rows of this state.
 static int is_kept(struct grid *g, size_t cell, struct err *err)
 {
     const struct collecting *c = g->self;
@@ -298,7 +298,7 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-// Reads the words up to the colon; the command begins at *at.
+// Reads the words up to the colon; the command begins at argv[*at].
 static int read_words(struct collecting *c, int argc, char **argv, int *at, struct err *err)
 {
     int i = 0;
@@ -317,7 +317,7 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
     return 0;
 }
 
-// Runs the command; one that takes the rest of its line gets it as one argument.
+// Runs the command. A command that takes the rest of its line gets it as one argument.
 static int run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(argv[0] + 1);
@@ -361,7 +361,7 @@ static int collect(struct collecting *c, struct err *err)
                       csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&
                       csv_column(&t, PROVENANCE_COLUMN_STATE) >= 0;
     csv_release(&t);
-    file_in_clear(); // what the command reads counts
+    file_in_clear(); // records only the files that the command reads
     if (!ours && file_out_check(c->file, err) < 0) return -1;
     if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
     if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;

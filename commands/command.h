@@ -19,7 +19,7 @@ struct variable {
 // Functions of the full screen only; safe to call from the thread that runs lines.
 struct shell_screen {
     void *self;
-    // Captures the screen as text; lines and columns 0: at its own size.
+    // Captures the screen as text; lines and columns 0: the screen's own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
     int (*open)(void *self, const char *what, struct err *err); // opens a picker
     int (*columns)(void *self);                                 // columns available to text; 0:
@@ -50,7 +50,7 @@ struct shell {
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
-    // Opens a model when a line needs one and none is loaded; NULL: no model is available.
+    // Loads the default model when a line needs a model and none is loaded; NULL: no default.
     int (*load_default)(void *self, struct err *err);
     void *load_default_self;
     const struct shell_screen *screen; // NULL for other front ends
@@ -58,15 +58,15 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
-    struct changed *changed;       // of the last /compare over data (commands/changed.h); NULL
-    bool quit;                     // /quit was entered
-    bool interactive;              // a person types: a failed line does not end the program
-    int depth;                     // of /run
+    struct changed *changed; // flips of the last /compare --data (commands/changed.h), or NULL
+    bool quit;               // /quit was entered
+    bool interactive;        // a person types: a failed line does not end the program
+    int depth;               // of /run
     const struct command *running; // the command whose run() is active
-    const char *typed;             // its arguments as typed; NULL: they were not
+    const char *typed;             // its arguments as typed; NULL: not typed
 };
 
-// Columns for a drawing; 0: those of the terminal.
+// Returns the columns available to a drawing; 0: the terminal's.
 static inline int shell_columns(const struct shell *shell)
 {
     return shell->screen ? shell->screen->columns(shell->screen->self) : 0;
@@ -90,17 +90,17 @@ enum completion {
 struct command_action {
     const char *name;
     const char *arguments; // "[OLD] NEW", for usage and help; NULL: none
-    const char *help;      // an item of help
+    const char *help;      // its explanation in the command's help
     int min, max;          // number of arguments; max -1 = any
-    unsigned needs;        // besides the command's
+    unsigned needs;        // in addition to the command's
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err); // without the action
     const struct option_row *options;
 };
 
 struct command {
     const char *name;    // without the slash
-    const char *also;    // other words for what it does, for Ctrl-P; may be NULL
-    const char *alias;   // aliases, separated by blanks; may be NULL
+    const char *also;    // search terms for Ctrl-P; may be NULL
+    const char *alias;   // aliases, separated by spaces; may be NULL
     const char *usage;   // "/image FILE|- ...": arguments as shown in help
     const char *help;    // one sentence; the first line of help
     const char *details; // further lines for `/help NAME`, or NULL
@@ -116,14 +116,14 @@ struct command {
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: the first argument
     // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise
-    // every line has an action: argument number `action_at`, counted from 1, but it may be typed
-    // anywhere. `usual`: the action if none is typed.
+    // every line names an action, usually in argument number `action_at` (from 1), but any position
+    // works. `usual`: the action of a line that names none.
     const struct command_action *actions;
     int action_at;
     const char *usual;
     // Checks the form of the arguments before anything else; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
-    // Runs lines without an action; NULL: these run the first action. argv[0] is the first
+    // Runs lines that name no action; NULL: they run the first action. argv[0] is the first
     // argument.
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct probe *probe;      // set if the command is a probe (commands/probe.c)
@@ -135,20 +135,21 @@ struct command {
 void commands_register(const struct command *const *more);
 const struct command *command_at(int index); // NULL past the end
 const char *command_group(int index);        // its group in /help
-// Its details, actions and options as text of help (commands/help_text.h); "" if there are none.
-// The caller frees it.
+// Returns its details, actions and options in the form of commands/help_text.h; "" if it has none.
+// The caller frees the text.
 char *command_details(const struct command *command);
 void action_details(struct buf *b, const struct command_action *action); // the items of one action
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Returns the command of a line that begins with an action: "/pause 3", "/delete session X"; NULL:
-// none, or several (err names them). `first` is the line's first argument, or NULL; *noun: it names
-// the command.
+// none, or several (err names them). `first` is the line's first argument, or NULL; *noun: `first`
+// names the command, as in "/load adapter FOLDER".
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
                                         struct err *err);
-// Is `word` one of the space-separated `words`? `words` may be NULL.
+// Returns whether `word` is one of the space-separated `words`, which may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
-// Checks that what the command needs is present; -1 with a message that says what to do.
+// Checks that the model, tokenizer or database that the command needs is open; -1 with a message
+// that says what to do.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
 // Checks the command's arguments and needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
@@ -177,11 +178,11 @@ const char *setting_next(const struct setting *row, const char *now, int count, 
 // otherwise text for the model. Replaces ${NAME} from the variables or the environment. The caller
 // reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
-// May the line run during an answer (`live` in struct command)?
+// Returns whether the line may run during an answer (`live` in struct command).
 bool shell_line_live(const char *line);
-// Runs a script file ("-" = standard input) up to the first error: "FILE:LINE: reason". Outside
-// /run each processed line ends with EVENT_DONE; for the failing line the caller emits EVENT_ERROR
-// and EVENT_DONE.
+// Runs a script file ("-" = standard input) and stops at the first error: "FILE:LINE: reason".
+// Outside /run, each line ends with EVENT_DONE; for a failing line the caller emits EVENT_ERROR and
+// EVENT_DONE.
 int shell_script(struct shell *shell, const char *path, struct err *err);
 // Runs the user's startup file. A line that fails is reported ("FILE:LINE: reason") and skipped;
 // the others still apply.

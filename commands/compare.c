@@ -1,4 +1,4 @@
-// commands/compare.c -- /compare: one question, or a data set, under two sets of settings.
+// commands/compare.c -- /compare: answers one question, or a data set, with two sets of settings.
 //
 // Each side is computed with separate settings in a separate conversation: the engine's settings,
 // conversation and adapter are unchanged afterwards.
@@ -27,10 +27,10 @@ struct asking {
     struct grid grid; // its cells are the sides
     char *title[2];
     char *question;               // NULL: none
-    struct evaluate_options data; // the data set, and how to ask it
+    struct evaluate_options data; // the data set, and how its questions are asked
     const char *csv;
     bool all_steps, text_begins, job;
-    struct preset_values values[2]; // of the sides, with presets expanded
+    struct preset_values values[2]; // settings of the sides, with presets expanded
 };
 
 // --- arguments -----------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ static int take_metric(void *self, const char *value, struct err *err)
     return (((struct asking *)self)->data.metric = metric_need(value, err)) ? 0 : -1;
 }
 
-// The question begins with this word.
+// Ends the options: the question begins with this word.
 static int take_word(void *self, const char *value, struct err *err)
 {
     ((struct asking *)self)->text_begins = true;
@@ -146,7 +146,7 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
 
 // --- one question --------------------------------------------------------------------------------
 
-// Without a question, asks the last one again.
+// Without a question in *r, selects the last question of the conversation.
 static int find_question(const struct engine *e, struct compare_request *r, struct err *err)
 {
     const struct engine_talk c = engine_talk(e);
@@ -219,7 +219,7 @@ static int compare_question(struct asking *a, struct err *err)
 
 enum { CHANGED = 20 };
 
-// Shows the questions that one side scores better than the other.
+// Shows the flips: questions that one side answers better.
 static void show_changed(const struct asking *a, const struct compared_data *d)
 {
     struct table_builder t;

@@ -44,7 +44,7 @@ static int compare_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Smallest value that a fraction `share` of the values does not exceed.
+// Returns the smallest value that at least the fraction `share` of the values do not exceed.
 static int32_t quantile(const int32_t *sorted, int64_t n, double share)
 {
     const int64_t rank = (int64_t)ceil(share * (double)n);
@@ -188,7 +188,7 @@ static void show(const struct shell *shell, const struct data_check *c,
         c->picture_files, o->headers ? ", headers only" : "");
 }
 
-// The usual reason is a wrong base folder of the pictures.
+// Names missing pictures: their base folder is usually wrong.
 static int refuse_unusable(const struct data_check *c, const struct data_options *o,
                            struct err *err)
 {
@@ -252,7 +252,7 @@ struct mix_request {
     bool once;
 };
 
-// FILE=SHARE; the name of a file may hold a "=".
+// FILE=SHARE; the file's name may contain "=".
 static int take_source(void *self, const char *value, struct err *err)
 {
     struct mix_request *r = self;

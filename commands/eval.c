@@ -30,7 +30,7 @@ static void show_results(const struct shell *shell, const struct job_result *res
 struct answers {
     struct table_builder table;
     FILE *csv;
-    bool wrong; // only those that score nothing
+    bool wrong; // only answers with score 0
     int64_t shown, chosen;
     struct tally scores; // of all answers
 };

@@ -1,4 +1,4 @@
-// commands/figure.c -- figures of measurements: maps, tables as curves or points; their file names.
+// commands/figure.c -- figures of measurements: maps, and tables as curves or points.
 #include "commands/figure.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static int draw_curves(const char *path, const struct figure_look *look,
     size_t count = 0;
     bool deviations = false;
     for (int c = 1; c < t->column_count; c++) {
-        // No curves of deviations, token numbers and other units.
+        // Skips deviations, token numbers and columns of other units.
         if (text_ends(t->columns[c], " std") || text_ends(t->columns[c], "at token") ||
             !results_same_unit(t, c) || count == PLOT_LINES)
             continue;
@@ -164,7 +164,7 @@ static int draw_points(const char *path, const struct figure_look *look,
     return status;
 }
 
-// --- several of them -----------------------------------------------------------------------------
+// --- several figures -----------------------------------------------------------------------------
 
 // The first figure goes to FILE.png, the others to FILE-TABLE.png, or FILE-curves.png if that name
 // is taken.

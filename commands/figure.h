@@ -9,8 +9,8 @@
 void figure_check_font(const struct shell *shell);
 // Reports "loss written to 'loss.pdf'" and calls figure_check_font.
 void figure_written(const struct shell *shell, const char *what, const char *path);
-// Draws the maps and curves of a measurement: the first to `path`, the others beside it. `maps` are
-// those of r, with their pictures.
+// Draws the maps and curves of a measurement: the first figure to `path`, the others to files
+// beside it. `maps`: the maps of r, with their pictures.
 int figure_results(const struct shell *shell, const char *path, const struct results *r,
                    const struct event_heatmap *maps, struct err *err);
 

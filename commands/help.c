@@ -10,7 +10,7 @@
 #include "core/sets/total.h"
 #include "core/template/template.h"
 
-// The commands of a group, or all (NULL). False: there is no such group.
+// Shows the commands of a group, or all (NULL). False: no such group.
 static bool list_commands(const struct shell *shell, const char *group)
 {
     const struct command *c;

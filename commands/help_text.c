@@ -22,7 +22,7 @@ static bool is_empty(const char *line)
     return strspn(line, " ") == line_length(line);
 }
 
-// Length of the term if the line begins an item, else 0.
+// Returns the length of the term if the line begins an item, else 0.
 static size_t term_length(const char *line)
 {
     const size_t length = line_length(line);
@@ -32,7 +32,7 @@ static size_t term_length(const char *line)
     return 0;
 }
 
-// Appends the line, trimmed, after a blank.
+// Appends the line, trimmed, after a space.
 static void add_line(struct buf *b, const char *line)
 {
     const char *begin = line + strspn(line, " ");

@@ -1,11 +1,12 @@
-// commands/help_text.h -- texts of help (struct command, `details`) as paragraphs, items, examples.
+// commands/help_text.h -- splits help texts (`details` of struct command) into paragraphs, items
+// and examples.
 //
 //   struct help_part part;
 //   while (help_part_next(&text, &part)) { ...; help_part_release(&part); }
 //
-// Where lines end does not matter; they are wrapped when shown. A line "--data FILE  JSON list ..."
-// (two blanks) begins an item, which indented lines continue. Other indented lines are examples.
-// All others are joined to paragraphs, which end at an empty line.
+// Line ends do not matter: front ends wrap the text. A line "--data FILE  JSON list ..." (with two
+// spaces) begins an item, which indented lines continue. Other indented lines are examples. All
+// other lines form paragraphs, which end at an empty line.
 #ifndef COMMANDS_HELP_TEXT_H
 #define COMMANDS_HELP_TEXT_H
 

@@ -19,7 +19,7 @@ static const char *picture_name(const struct picture *p)
     return strcmp(p->path, "-") ? p->path : "standard input";
 }
 
-// Returns the message that shows the picture; -1: none.
+// Returns the index of the message with the picture; -1: none.
 static int64_t message_with(const struct engine_talk *c, int picture)
 {
     for (size_t i = 0; i < c->message_count; i++)
@@ -94,8 +94,8 @@ static void report_attached(const struct shell *shell)
                      p->image.width, p->image.height);
 }
 
-// Attaches a file, or all files that match a name with wildcards, in order; a file with that
-// literal name has precedence.
+// Attaches a file, or all files that match a name with wildcards, in order. A file with the literal
+// name takes precedence.
 static int attach(struct shell *shell, const char *name, int *attached, struct err *err)
 {
     glob_t found = { 0 };
@@ -113,8 +113,8 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// Returns the blanks between words as typed: gaps[i] follows word i. Lines with quotes or
-// variables, which change words, get single blanks.
+// Returns the spaces between words as typed: gaps[i] follows word i. Quotes and variables change
+// words, so lines with them get single spaces.
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);
@@ -134,7 +134,7 @@ static char **typed_gaps(const char *typed, int count)
     return gaps;
 }
 
-// Returns the longest run of words that names a file with the blanks between them, else the first
+// Returns the longest run of words that, with the spaces between them, names a file, else the first
 // word; *count is the number of words.
 static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
@@ -154,7 +154,7 @@ static char *file_of_words(char **words, char **gaps, int most, int *count)
 // Terminals cannot send pictures: OSC 52 is for text, and most terminals do not answer it at all.
 // So wl-paste (Wayland) or xclip (X11) reads the desktop's clipboard.
 static const struct source {
-    const char *display; // environment variable that is set where it can be used
+    const char *display; // environment variable that is set if the program can be used
     const char *package;
     const char *argv[8];
 } sources[] = {
@@ -180,7 +180,7 @@ static int ask_program(const struct source *s, const atomic_bool *cancel, struct
     return status;
 }
 
-// The bytes of the picture in the clipboard, for the caller to free; NULL with a message.
+// Returns the bytes of the picture in the clipboard, which the caller frees; NULL with a message.
 static char *clipboard_picture(const atomic_bool *cancel, size_t *size, struct err *err)
 {
     struct buf bytes = { 0 };

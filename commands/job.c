@@ -232,7 +232,8 @@ static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// The process ends when it has handled the request; a job without a process is cancelled at once.
+// Requests a pause or the end. The process ends when it has handled the request; a job without a
+// process is cancelled at once.
 static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
     struct job_row row;
@@ -268,7 +269,7 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
     if (read_job(shell, argv, &row, err) < 0) return -1;
     const int64_t id = row.id;
     int status = 0;
-    if (where.ranks) { // can its kind run in that many processes?
+    if (where.ranks) { // checks that its kind runs in that many processes
         const struct job_kind *kind = job_kind_find(row.kind);
         struct settings *s = settings_copy(row.settings);
         status = settings_set(s, "job.ranks", where.ranks, err);

@@ -72,7 +72,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     const bool queued = where->script || where->submit;
     int status = 0;
     for (int i = 0; i < argc && status == 0; i++)
-        if (!*argv[i]) // most often a variable without a value
+        if (!*argv[i]) // usually from a variable without a value
             status = err_set(err, "argument %d of /%s is empty: it must be a file, folder or value",
                              i + 1, k->name);
     if (status == 0 && where->ranks)
@@ -261,7 +261,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     return 0;
 }
 
-// A job that resumed an already finished run has reported nothing.
+// Returns whether the job reported anything; a job that resumed a finished run did not.
 static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;

@@ -1,4 +1,4 @@
-// commands/jobs.h -- starting jobs from commands, and reporting their end.
+// commands/jobs.h -- starts jobs from commands and reports their end.
 //
 //   static int train_run(struct shell *shell, int argc, char **argv, struct err *err)
 //   {
@@ -20,7 +20,7 @@ struct job_where {
 };
 
 struct job_kind;
-// Removes them from the words of a job of kind k (NULL: of any kind).
+// Reads these options and removes them from the words of a job of kind k (NULL: of any kind).
 int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
                      struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
@@ -36,23 +36,23 @@ void shell_jobs_release(struct shell *shell);
 
 // Parses a job number.
 int job_number(const char *text, int64_t *id, struct err *err);
-// Jobs whose arguments include this path (an output folder or an input file), oldest first; the
-// caller owns *ids. No match is not an error.
+// Finds the jobs whose arguments include this path (an output folder or an input file), oldest
+// first; the caller owns *ids. No match is not an error.
 int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_t *count,
                struct err *err);
-// Parses a job number or a path: the newest job with that path that recorded metrics.
+// Finds a job by its number, or by a path: the newest job with that path that recorded metrics.
 int job_named(const struct shell *shell, const char *text, int64_t *id, struct err *err);
 
 // --- between job.c and job_start.c ---------------------------------------------------------------
 
-// Adds a job to those whose end this shell will report; removes it.
+// Adds a job to the list whose end this shell will report; removes it from the list.
 void job_remember(struct shell *shell, int64_t id);
 void job_forget(struct shell *shell, int64_t id);
-// Emits the job as fields, for programs: from the row, or as it is stored now. `change`: "started",
-// "ended" ...
+// Emits EVENT_JOB, from the row or from the database. `change`: "started", "ended" ...
 void job_emit(const struct shell *shell, const struct job_row *row, const char *change);
 void job_emit_now(const struct shell *shell, int64_t id, const char *change);
-// Can a job of that kind run in job.ranks processes? `queued`: on machines that a queue chooses.
+// Checks that a job of this kind can run in job.ranks processes. `queued`: on machines that a queue
+// chooses.
 int job_check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
                     struct err *err);
 // Submits the job's script to Slurm and reports it.

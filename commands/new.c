@@ -13,8 +13,8 @@ struct new_options {
     const char *shape, *encoder, *decoder, *folder, *texts[TEXTS_MAX];
     int text_count;
     int64_t seed;
-    double scale; // of the projector's second layer
-    int merge;    // side of the block of features that become one visual token
+    double scale; // factor of the initial weights of the projector's second layer
+    int merge;    // side of the block of features that is merged into one visual token
     bool dry, once, zeros;
 };
 

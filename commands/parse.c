@@ -1,8 +1,8 @@
-// commands/parse.c -- arguments of a line: blanks, quotes with JSON escapes, variables, """; lists
+// commands/parse.c -- arguments of a line: spaces, quotes with JSON escapes, variables, """; lists
 // of token ids.
 //
-// Variables are replaced while the line is read, character by character: their values never turn
-// into blanks, quotes or commands.
+// Variables are replaced while the line is read, character by character, so that their values are
+// never read as separators, quotes or commands.
 #include "commands/parse.h"
 
 #include <ctype.h>
@@ -176,7 +176,7 @@ static int add_quoted(struct buf *to, const char **p, const struct shell *shell,
     return 0;
 }
 
-// Is the whole text one quoted string?
+// Returns whether the whole text is one quoted string.
 static bool one_quoted(const char *text)
 {
     if (*text++ != '"') return false;
@@ -236,7 +236,7 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
     return words_take(w, &word, add_quoted(&word, &p, shell, err));
 }
 
-// Reads an unquoted argument, up to the next blank.
+// Reads an unquoted argument, up to the next space.
 static int add_plain(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;

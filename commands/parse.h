@@ -1,13 +1,13 @@
-// commands/parse.h -- splits a line into arguments: blanks, quotes, ${NAME}, """.
+// commands/parse.h -- splits a line into arguments: spaces, quotes, ${NAME}, """.
 //
 //   struct words w = { 0 };
 //   if (words_parse(&w, "cat.png \"my dog.png\"", shell, &err) < 0) ...   // w.list[0..w.count-1]
 //   words_release(&w);
 //
-// Blanks separate arguments. Double quotes take JSON escapes; outside them "\ " is a blank, a
+// White space separates arguments. Double quotes take JSON escapes; outside them "\ " is a space, a
 // leading "~/" the home folder, and everything else is literal. ${NAME} is replaced everywhere, and
-// its value is never parsed again for quotes or blanks; ${NAME:-VALUE} defaults to VALUE; $${
-// writes "${". Text between """ and a """ that ends a line is literal.
+// its value is never parsed again for quotes or spaces; ${NAME:-VALUE} defaults to VALUE; $${
+// stands for "${". Text between """ and a """ that ends a line is literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 
@@ -26,30 +26,31 @@ struct words {
     size_t capacity;
 };
 
-// Appends the arguments of `text` (what follows the command's name).
+// Appends the arguments in `text`, the part of a line after the command's name.
 int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// `text` as one argument, if it is not empty: as typed from the first non-blank character, or the
-// content of the one quoted string it consists of.
+// Appends `text` as one argument unless it is empty: as typed from the first character that is not
+// a space, or, if it is one quoted string, the content of that string.
 int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// `text` as one literal argument.
+// Appends `text` as one literal argument.
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 void words_release(struct words *w);
-// May ${NAME} have this name?
+// Returns whether ${NAME} may have this name.
 bool parse_is_name(const char *text, size_t length);
 
-// Joins words by blanks; the caller frees the text.
+// Joins words with spaces; the caller frees the text.
 char *words_join(int count, char *const *words);
-// Skips leading blanks.
+// Skips leading white space.
 const char *skip_blanks(const char *text);
-// The end of a command's name ("/name|").
+// Returns the end of a command's name ("/name|").
 const char *name_end(const char *text);
-// The text after an opening """ at the start of a line or of a command's arguments, or NULL.
+// Returns the text after an opening """ at the start of a line or of a command's arguments, or
+// NULL.
 const char *triple_start(const char *line);
-// Does the text (since triple_start) end with the closing """?
+// Returns whether the text (from triple_start on) ends with the closing """.
 bool triple_closed(const char *text, size_t length);
 
-// Appends the ids in all arguments: numbers 0..limit-1, separated by blanks or commas; the brackets
-// of a JSON list are allowed.
+// Appends the token ids in all arguments: numbers 0..limit-1, separated by spaces or commas; the
+// brackets of a JSON list are allowed.
 int numbers_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err);
 
 #endif

@@ -19,7 +19,7 @@ struct plot {
     const struct plot_options *o;
     struct named {
         int64_t id;
-        char *label; // number, or name of the folder it writes into
+        char *label; // number, or name of its output folder
     } * jobs;
     size_t job_count, label_count;
     const char *series[PLOT_WORDS]; // names or patterns
@@ -138,7 +138,8 @@ static void continue_curve(struct curve *c, const struct curve *more)
     c->count = both;
 }
 
-// Adds a curve, which it takes, to the curve of the same label and series, if there is one.
+// Appends a curve, which it takes, to the curve with the same label and series, or adds it as a new
+// one.
 static void add_curve(struct plot *p, const char *label, const char *series, struct curve *c)
 {
     for (size_t i = 0; i < p->drawn_count; i++) {
@@ -159,7 +160,7 @@ static bool is_named(const struct plot *p, const char *series)
     return false;
 }
 
-// Adds the named series of a job to the curves; with a table, all its series as rows instead.
+// Adds the named series of a job to the curves; with a table, lists all its series there instead.
 static int read_job(const struct shell *shell, struct plot *p, const struct named *job,
                     struct table_builder *t, struct err *err)
 {
@@ -228,7 +229,7 @@ static int write_csv(const struct plot *p, struct err *err)
     return file_out_close(f, p->o->csv, err);
 }
 
-// Refuses an empty plot; notices points that a logarithmic axis leaves out.
+// Rejects an empty plot; notices points that a logarithmic axis omits.
 static int check_points(const struct shell *shell, const struct plot_axes *axes,
                         const struct plot_line *lines, size_t count, struct err *err)
 {

@@ -1,5 +1,5 @@
-// commands/plot.h -- shared by the two halves of /plot: plot.c (job metrics) and plot_table.c
-// (columns of a CSV file).
+// commands/plot.h -- shared by plot.c (/plot of job metrics) and plot_table.c (/plot of the columns
+// of a CSV file).
 #ifndef COMMANDS_PLOT_H
 #define COMMANDS_PLOT_H
 

@@ -18,10 +18,10 @@ struct drawing {
     int low, high; // columns of the interval's ends; without --interval -1
     size_t y_count, by_count;
     bool *chosen;            // [row_count]
-    struct names names;      // values of x in their order where they are no numbers; else empty
-    struct names line_names; // those of lines[]
+    struct names names;      // values of x in order, if x is not numeric; else empty
+    struct names line_names; // of lines[]
     struct plot_line *lines;
-    size_t odd; // texts in columns of numbers, and the first of them
+    size_t odd; // number of texts in columns of numbers; the first of them:
     const char *odd_text, *odd_column;
 };
 

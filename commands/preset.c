@@ -24,8 +24,8 @@ static int preset_named(const struct shell *shell, const char *name, struct pres
     return status;
 }
 
-// Adds a preset to the settings of a comparison, with files that the model's folder keeps for it;
-// leaves out values that change nothing.
+// Adds a preset to the settings of a comparison, with the files for it in the model's folder; omits
+// values that change nothing.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
                       struct err *err)
 {
@@ -44,7 +44,8 @@ static int add_preset(const struct shell *shell, const char *name, struct preset
     return status;
 }
 
-// A key has more than one letter, so that a question may begin with x=3.
+// Returns whether the word may be a key. Keys have more than one letter, so that a question may
+// begin with x=3.
 static bool is_key(const char *word, size_t length)
 {
     return length > 1 && strspn(word, "abcdefghijklmnopqrstuvwxyz_.") == length;
@@ -73,8 +74,8 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 
 // --- the actions ---------------------------------------------------------------------------------
 
-// Without a KEY: settings of methods, settings that recipes set, and all others that differ from
-// their default.
+// Returns whether /preset save stores the setting. Without a KEY: settings of methods, settings
+// that recipes set, and all others that differ from their default.
 static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
 {
     if (!argc) return method_of(row->key) || preset_sets(row->key) || settings_changed(s, row->key);

@@ -1,8 +1,8 @@
 // commands/probe.c -- the measuring commands: one for each probe.
 //
-// A probe (core/probes/probe.h) looks at one pass over the current conversation, or over the
-// samples of a data set; tables and maps are shown, kept in the session database and written to
-// files.
+// A probe (core/probes/probe.h) measures one forward pass over the current conversation, or over
+// each sample of a data set. The tables and maps are shown, stored in the session database and
+// written to files.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static int add_token(const struct shell *shell, const struct results *r, size_t 
     return status;
 }
 
-// The film's maps are those of *r.
+// Measures all tokens and adds their maps to the film, which borrows them from *r.
 static int add_tokens(const struct shell *shell, const struct measure_request *request,
                       size_t count, struct film *film, struct results *r, struct err *err)
 {
@@ -344,7 +344,8 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// The options that the usage names, and former names; never freed, like the table of commands.
+// Returns the options that the usage names, and old names of options; never freed, like the table
+// of commands.
 static const struct option_row *options_of(const char *usage)
 {
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),

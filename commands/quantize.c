@@ -1,5 +1,5 @@
-// commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a GGUF file with
-// smaller weights, and compares it with the model.
+// commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a quantised GGUF file
+// and compares it with the model.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,8 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Reports the matrices by type: few may have the requested type if rows do not fit its blocks.
+// Reports the number of matrices by type: rows that do not fit the blocks of the requested type get
+// another type.
 static void report_file(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
@@ -86,8 +87,8 @@ static int check_free(const char *path, struct err *err)
     return err_set(err, "'%s' exists; remove it, or give another name", path);
 }
 
-// An encoder that cannot be written is left out, with a notice. Both files get their names
-// together, when both are complete, and only then are reported.
+// Writes model and encoder; omits an encoder that cannot be written, with a notice. Both files get
+// their final names together once both are complete, and only then are reported.
 static int write_files(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
@@ -107,7 +108,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         const struct load_progress progress = engine_progress(shell->engine, "writing");
         status = model_write_gguf(m, o->type, o->path, &progress, &of_model, &model, err);
     }
-    // The model last: without its encoder it would silently read text only.
+    // Renames the model last: without its encoder it would silently be a text model.
     if (status < 0) {
         whole_file_abandon(encoder);
     } else if (encoder && (status = whole_file_finish(encoder, err)) < 0) {
@@ -132,7 +133,8 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 // --- comparison ----------------------------------------------------------------------------------
 
-// Compares with the written encoder, which may decide the family.
+// Compares the written file with the model, together with the written encoder: it may decide the
+// family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
     struct text_difference d;

@@ -15,7 +15,7 @@ static void add_choices(struct buf *b, const char *const *choices, const char *b
     }
 }
 
-// Bounds beyond this are not worth showing.
+// Bounds beyond this mean "unlimited" and are not shown.
 static const double far = 1e9;
 
 static void add_range(struct buf *b, const struct setting *row)

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/settings/settings.h"
 
-// All commands, then all settings, in table order: the lists of the manual page.
+// Writes the lists of the manual page: all commands, then all settings, in table order.
 void reference_write(struct buf *out);
 
 // Returns the allowed values of a setting ("on | off", "0..2", "1..64 tokens | auto"); the caller

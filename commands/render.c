@@ -1,4 +1,4 @@
-// commands/render.c -- /render: a chat template with messages, as text, without a model.
+// commands/render.c -- /render: renders a chat template with messages, without a model.
 #include <stdlib.h>
 #include <string.h>
 

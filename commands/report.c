@@ -25,7 +25,7 @@ static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
 
 // Folders, each empty or with a trailing slash.
 struct folders {
-    char *to, *from; // of the file that is written, and of the one that is read
+    char *to, *from; // of the output file, and of the input file
 };
 
 // A marked line, parsed.
@@ -34,7 +34,7 @@ struct report_table {
     struct csv t;
     int columns[COLUMNS_MAX];
     int column_count;
-    int across, value; // columns of `across` and of its values; -1: none
+    int across, value; // the two columns after `across`; -1: none
     bool *chosen;      // [row_count]
     struct words words;
 };
@@ -117,7 +117,7 @@ static int read_table(struct report_table *w, const char *line, size_t length,
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Escapes a character that would end a cell or begin a comment, which might be one of our marks.
+// Writes a character, escaped if it would end a cell or begin a comment (perhaps one of our marks).
 static void write_character(struct buf *b, const char *text)
 {
     static const char comment[] = "<!--";
@@ -129,7 +129,7 @@ static void write_character(struct buf *b, const char *text)
         buf_putc(b, *text == '\n' ? ' ' : *text);
 }
 
-// Shortens numbers to four digits.
+// Writes a cell, with numbers rounded to four digits.
 static void write_cell(struct buf *b, const char *text)
 {
     double value;
@@ -143,7 +143,7 @@ static void write_cell(struct buf *b, const char *text)
     buf_puts(b, " |");
 }
 
-// Do two rows have the same values in these columns?
+// Returns whether two rows have the same values in these columns.
 static bool same_cells(const struct report_table *w, size_t a, size_t b, const int *columns,
                        int count)
 {
@@ -153,7 +153,7 @@ static bool same_cells(const struct report_table *w, size_t a, size_t b, const i
     return true;
 }
 
-// Is it the first chosen row with these values in its columns?
+// Returns whether this is the first chosen row with its values in these columns.
 static bool first_of(const struct report_table *w, size_t row, const int *columns, int count)
 {
     for (size_t r = 0; r < row; r++)
@@ -161,7 +161,7 @@ static bool first_of(const struct report_table *w, size_t row, const int *column
     return w->chosen[row];
 }
 
-// Returns the value of the row that has the columns of row `a` and the `across` of row `b`.
+// Returns the value in the row with the columns of row `a` and the `across` column of row `b`.
 static const char *find_value(const struct report_table *w, size_t a, size_t b)
 {
     for (size_t r = 0; r < w->t.row_count; r++)
@@ -171,7 +171,7 @@ static const char *find_value(const struct report_table *w, size_t a, size_t b)
     return "";
 }
 
-// The chosen rows; with `across` one row for each combination of the columns.
+// Writes the chosen rows; with `across`, one row for each combination of values in the columns.
 static void write_table(struct buf *b, const struct report_table *w)
 {
     const bool across = w->across >= 0;
@@ -209,7 +209,7 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     return status;
 }
 
-// Finds a mark at the start of a line (after blanks); NULL: none.
+// Finds a mark at the start of a line (after spaces); NULL: none.
 static const char *find_mark(const char *text, const char *mark)
 {
     for (const char *p = text; *p; p += *p == '\n') {
@@ -266,7 +266,7 @@ static int copy_picture(const char *name, const struct folders *folders, struct 
     return status;
 }
 
-// Copies pictures with plain names only; those in other folders stay there.
+// Copies the pictures whose names have no folder.
 static int copy_pictures(const char *text, const struct folders *folders, struct err *err)
 {
     int status = 0;
@@ -302,7 +302,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     struct folders folders = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &folders, shell, err);
-    // An updated document keeps its text; another file may be replaced only as any output.
+    // An updated document keeps its text, so it may be replaced; another file only like any output.
     int status = tables < 0          ? err_in(err, "%s", from)
                  : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
                                      : file_out_write(to, b.data, b.length, err);

@@ -1,4 +1,4 @@
-// commands/results.c -- /results: measurements stored in the session database.
+// commands/results.c -- /results: shows measurements stored in the session database.
 #include <inttypes.h>
 #include <string.h>
 

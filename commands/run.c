@@ -1,5 +1,5 @@
-// commands/run.c -- /run: runs a file of lines up to the first error, once for each combination of
-// values of its variables.
+// commands/run.c -- /run: runs the lines of a file up to the first error, once for each combination
+// of the values of its variables.
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void variables_release(struct variables *v)
     }
 }
 
-// Runs the script with the current values before the shell's variables, then restores the latter.
+// Runs the script with the current values, which take precedence over the shell's variables.
 static int run_once(struct shell *shell, const char *file, const struct variables *v,
                     struct err *err)
 {

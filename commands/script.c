@@ -1,4 +1,4 @@
-// commands/script.c -- running lines: one typed line, or a file of them up to the first error.
+// commands/script.c -- runs a typed line, or the lines of a file up to the first error.
 #include "commands/script.h"
 
 #include <errno.h>
@@ -67,7 +67,7 @@ void line_reader_release(struct line_reader *r)
 
 // --- one line ------------------------------------------------------------------------------------
 
-// several: has a message if the name is an action of several commands.
+// Reports an unknown command. *several has a message if the name is an action of several commands.
 static int unknown_command(const char *name, const struct err *several, struct err *err)
 {
     if (several->text[0]) return err_set(err, "%s", several->text);
@@ -103,7 +103,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     const struct engine_talk c = engine_talk(shell->engine);
     file_in_clear();
     for (size_t i = 0; i < c.picture_count; i++)
-        if (c.pictures[i].path) file_in_record(c.pictures[i].path); // not taken back
+        if (c.pictures[i].path) file_in_record(c.pictures[i].path); // not removed by /undo
 
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));
@@ -115,7 +115,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);
-    // Lines are UTF-8; only the name of an existing file may be something else.
+    // Lines are UTF-8; only the name of an existing file may have other bytes.
     for (int i = 0; i < args.count && status == 0; i++) {
         const char *word = args.list[i];
         if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
@@ -161,7 +161,8 @@ static char *picture_named(const char *text, size_t length)
     return NULL;
 }
 
-// Length of the next piece: a picture's name in quotes, which may have blanks, or a word.
+// Returns the length of the next piece: a picture's name in quotes, which may contain spaces, or a
+// word.
 static size_t piece_length(const char *p)
 {
     const char *end = strchr("\"'`", *p) ? strchr(p + 1, *p) : NULL;
@@ -173,7 +174,8 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
-// A file name is only text to the model, unlike in programs that attach it.
+// Notices a picture's file name in a question: other programs attach the picture, but here the name
+// is only text.
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -211,7 +213,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     return status;
 }
 
-// These words alone are meant for the program, not for the model.
+// Returns whether the line is a word that quits other programs.
 static bool is_quit_word(const char *line)
 {
     static const char *const words[] = { "exit", "quit", "bye", ":q", ":q!", ":wq", NULL };
@@ -235,7 +237,7 @@ static bool is_help_request(const char *line)
     return known;
 }
 
-// Notices the name of a command without its slash, which is sent to the model.
+// Notices a line that is a command's name without its slash: it is sent to the model.
 static void hint_command(const struct shell *shell, const char *line)
 {
     const char *end = name_end(line);
@@ -289,7 +291,7 @@ struct script {
     FILE *file;
     const char *name;  // for messages
     struct buf line;   // physical
-    int number, first; // of the physical line, and of the first one of the logical line
+    int number, first; // numbers of the physical line, and of the logical line's first
     struct line_reader reader;
 };
 

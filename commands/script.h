@@ -18,7 +18,7 @@ struct line_reader {
     struct buf text; // the logical line so far
     bool open;       // it is incomplete
     size_t triple;   // offset after an opening """; 0 = none
-    size_t first;    // offset of the first character that is not blank
+    size_t first;    // offset of the first character that is not white space
 };
 
 // Does the line end in a backslash that is not escaped?

@@ -21,7 +21,7 @@ static const char *current(const struct shell *shell, struct err *err)
     return name;
 }
 
-// Emits the session as fields, for programs. file: where it was exported to, or NULL.
+// Emits EVENT_SESSION. file: the target of an export, or NULL.
 static void emit_session(const struct shell *shell, const char *change, const char *name,
                          const char *file)
 {

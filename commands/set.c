@@ -14,7 +14,7 @@ static void show_setting(const struct shell *shell, const char *key)
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_SETTING, .key = key, .value = value });
 }
 
-// Shows every setting whose key matches; wildcards may match none.
+// Shows every setting whose key matches; an error if none does.
 static int show_matching(const struct shell *shell, const char *pattern, struct err *err)
 {
     int shown = 0;
@@ -40,7 +40,7 @@ static int set_value(const struct shell *shell, const char *key, const char *val
     return status;
 }
 
-// "KEY=VALUE", "KEY = VALUE" or "KEY VALUE ...": the words of the value are joined by blanks.
+// Reads "KEY=VALUE", "KEY = VALUE" or "KEY VALUE ..."; joins the words of the value with spaces.
 char *set_read(int argc, char **argv)
 {
     struct buf value = { 0 };
@@ -164,8 +164,8 @@ const char *setting_next(const struct setting *row, const char *now, int given, 
     return count ? values[at + 1 < count ? at + 1 : 0] : NULL;
 }
 
-// A method that is switched on also gets the adapter or calibration that the model's folder keeps
-// for it.
+// Sets a value. A method that it enables also gets its adapter or calibration from the model's
+// folder.
 static int switch_to(struct shell *shell, const char *key, const char *value, struct err *err)
 {
     struct preset_values v = { 0 };

@@ -1,5 +1,5 @@
-// commands/switch.c -- /capa, /align, /ira: switch the methods of a recipe, and no others;
-// /baseline.
+// commands/switch.c -- /capa, /align, /ira: enable or disable the methods of one recipe; /baseline
+// disables all.
 #include <string.h>
 
 #include "commands/command.h"

@@ -1,4 +1,4 @@
-// commands/table.c -- the table of commands: finds a command, checks its needs, runs it.
+// commands/table.c -- the table of commands: finds a command, checks its requirements, runs it.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,7 +169,7 @@ static const struct command_action *find_action(const struct command *command, c
     return NULL;
 }
 
-// `near`: an action that differs from the word by one letter; NULL: none.
+// Reports an unknown action. `near`: an action that differs by one letter; NULL: none.
 static int unknown_action(const struct command *command, const char *word, const char *near,
                           struct err *err)
 {
@@ -179,7 +179,7 @@ static int unknown_action(const struct command *command, const char *word, const
                        near);
     for (const struct command_action *a = command->actions; a->name; a++)
         buf_printf(&b, "%s%s", a == command->actions ? "" : a[1].name ? ", " : " or ", a->name);
-    if (command->usual) // which also takes a file alone
+    if (command->usual) // its only argument may be a file
         err_set(err, "'%s' is neither a file nor an action of /%s: use %s", word, command->name,
                 b.data);
     else
@@ -196,7 +196,7 @@ static void move_behind(int *argc, char **argv, int at)
     argv[--*argc] = word;
 }
 
-// Removes the action from the arguments; *action NULL: run() reads them.
+// Finds the action and removes it from the arguments; *action NULL: run() reads them.
 static int take_action(const struct command *command, int *argc, char **argv,
                        const struct command_action **action, struct err *err)
 {
@@ -215,7 +215,7 @@ static int take_action(const struct command *command, int *argc, char **argv,
         for (at = 0; at < *argc && !(*action = find_action(command, argv[at]));) at++;
     if (*action) move_behind(argc, argv, at);
     if (*action || !command->action_at) return 0;
-    // Otherwise the usual action, if the word exists as a file or preset and is no misspelt action.
+    // Otherwise takes the usual action if the word is a file or preset and not a misspelt action.
     const char *near = NULL, *word = argv[position];
     for (const struct command_action *a = command->actions; a->name; a++)
         if (!near && text_distance(word, a->name) < 2) near = a->name;
@@ -281,7 +281,7 @@ static int execute(const struct command *command, struct shell *shell, int argc,
     return status;
 }
 
-// The words of a nested command (/collect FILE : COMMAND) are its own.
+// Reads --force, but not from a nested command (/collect FILE : COMMAND).
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err)
 {

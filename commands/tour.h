@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 struct tour_step {
-    const char *line; // what runs; PICTURE is the demo picture, FOLDER a temporary folder
+    const char *line; // the line to run; PICTURE: the demo picture, FOLDER: a temporary folder
     const char *text; // explains it in a sentence
 };
 
@@ -13,7 +13,7 @@ struct tour_step {
 // past the end.
 const struct tour_step *tour_step(bool has_vision, int index);
 int tour_count(bool has_vision);
-// The step's line with its paths. free() it.
+// Returns the step's line with its paths; free() it.
 char *tour_line(bool has_vision, int index);
 
 #endif

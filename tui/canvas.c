@@ -54,7 +54,8 @@ struct cell *canvas_at(const struct canvas *c, int x, int y)
 
 // --- characters ----------------------------------------------------------------------------------
 
-// Leaves out joiners and modifiers: terminals disagree about their effect, and so about the width.
+// Returns whether the character is omitted: terminals disagree about the effect of joiners and
+// modifiers, and so about the width.
 static bool is_left_out(int32_t code)
 {
     return code == 0x200d || (code >= 0xfe00 && code <= 0xfe0f) ||
@@ -84,7 +85,7 @@ static bool inside(struct area area, int x, int y)
     return x >= 0 && y >= 0 && x < area.width && y < area.height;
 }
 
-// Blanks the other half of a wide character that is overwritten.
+// Clears the other half of a wide character that is overwritten.
 static void unlink_halves(const struct canvas *c, int x, int y, int width)
 {
     struct cell *first = canvas_at(c, x, y), *before = canvas_at(c, x - 1, y);
@@ -223,7 +224,7 @@ void canvas_foot(struct canvas *c, struct area area, const char *text)
 {
     const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
     size_t length = foot.width > 4 ? text_fit(text, foot.width - 2) : 0;
-    // Writes only parts that fit whole; two blanks separate parts.
+    // Writes only parts that fit whole; two spaces separate parts.
     while (text[length] && length && strncmp(text + length, "  ", 2) != 0) length--;
     if (!length) return;
     canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);

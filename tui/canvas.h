@@ -7,8 +7,8 @@
 //   canvas_write(&c, &text);                      // as lines of text
 //   canvas_release(&c);
 //
-// A wide character fills two cells, the second has code 0; combining marks stay with the character
-// before them. Nothing is drawn outside of the given area.
+// A wide character fills two cells, of which the second has code 0; combining marks belong to the
+// cell of the character before them. Functions draw only inside the given area.
 #ifndef TUI_CANVAS_H
 #define TUI_CANVAS_H
 
@@ -26,7 +26,7 @@ struct cell {
     uint32_t marks[CELL_MARKS]; // combining, 0 = none
     uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
     uint8_t style, width;
-    uint8_t picture; // the picture that covers it, from 1; 0: none
+    uint8_t picture; // number of the picture that covers it, from 1; 0: none
 };
 
 struct area {
@@ -37,7 +37,7 @@ struct area {
 struct canvas_picture {
     struct area area;
     uint64_t key;      // of the painter
-    int width, height; // pixels that it covers: at the top of its cells, centred
+    int width, height; // pixels that it covers, at the top of its cells, centred horizontally
 };
 
 struct painter;
@@ -48,14 +48,14 @@ struct canvas {
     int cursor_x, cursor_y; // -1: no cursor
     bool ascii;             // borders and shades in ASCII only
     bool mono;              // no colours, or too few for pictures
-    int colours;            // of the terminal; 0: unlimited
+    int colours;            // number of the terminal's colours; 0: unlimited
     enum graphics_kind graphics;
     bool tmux;
     int cell_width, cell_height; // pixels
     struct painter *painter;     // encodes pictures; NULL: characters only
     struct canvas_picture drawn[CANVAS_PICTURES];
     int drawn_count;
-    struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), the upper last
+    struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), the topmost last
     int hint_count;
 };
 
@@ -80,13 +80,13 @@ void canvas_style(struct canvas *c, struct area area, int x, int y, int width, e
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
 // Asks the terminal to draw a picture of width x height pixels over cells already drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
-// Writes words into the lower line of the frame: as many parts, separated by two blanks, as fit.
+// Writes text into the lower line of the frame: as many parts (separated by two spaces) as fit.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
 // Marks a line whose words name keys: a click on them presses the key.
 void canvas_hints(struct canvas *c, struct area line);
-// A horizontal bar, filled to share 0..1.
+// Draws a horizontal bar, filled to the share 0..1.
 void canvas_bar(struct canvas *c, struct area area, int x, int y, int width, double share);
-// Lines of text without trailing blanks.
+// Writes the cells as lines of text without trailing spaces.
 void canvas_write(const struct canvas *c, struct buf *out);
 
 // Reads the character at `text`: returns its length in bytes, *code (-1: invalid) and *width in

@@ -1,4 +1,4 @@
-// tui/chart.c -- curves of dots.
+// tui/chart.c -- draws curves as braille dots.
 #include "tui/chart.h"
 
 #include <math.h>

@@ -9,18 +9,18 @@
 
 struct chart {
     struct canvas *canvas;
-    struct area area; // of the plot area, without the numbers
+    struct area area; // of the curves, without the numbers of the axes
     double min_x, max_x, min_y, max_y;
 };
 
-// Draws the numbers of both axes.
+// Draws the numbers of both axes; returns the chart.
 struct chart chart_begin(struct canvas *c, struct area area, double min_x, double max_x,
                          double min_y, double max_y);
-// Points that are not finite are gaps. x NULL: 0, 1, 2 ...
+// Draws a curve with gaps at points that are not finite. x NULL: 0, 1, 2 ...
 void chart_line(const struct chart *chart, enum style style, const double *x, const double *y,
                 size_t count);
-// Draws more points than can be distinguished: their means, over faint dots from minimum to
-// maximum. x is ascending.
+// Draws a curve of more points than columns: the means of each column's points, over faint dots
+// from their minimum to their maximum. x is ascending.
 void chart_crowd(const struct chart *chart, enum style style, double *x, double *y, size_t count);
 
 #endif

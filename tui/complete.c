@@ -1,4 +1,4 @@
-// tui/complete.c -- completion: candidates for each position of a line.
+// tui/complete.c -- finds completion candidates for each position of a line.
 #include "tui/complete.h"
 
 #include <stdlib.h>
@@ -136,7 +136,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         add_actions(c, command);
         break;
     case COMPLETE_PRESET: add_presets(shell, command, index, c); break;
-    case COMPLETE_WORDS: // subcommands, then a session where the command uses them, or a file
+    case COMPLETE_WORDS: // actions, then a session if the command uses sessions, or a file
         if (index == 0) add_actions(c, command);
         if (index == 1 && (command->needs & NEEDS_STORE)) add_sessions(shell, c);
         if (index > 0 || command->usual) c->paths = PATHS_ALL;

@@ -16,7 +16,7 @@ struct candidates {
     enum candidate_paths paths;
 };
 
-// All candidates at this position of the line, regardless of what is already typed.
+// Finds all candidates at this position of the line; the caller filters them by the typed prefix.
 void complete_find(const struct shell *shell, const char *line, size_t start,
                    struct candidates *candidates);
 void candidates_release(struct candidates *c);

@@ -1,11 +1,11 @@
-// tui/drawing.c -- pixels of a picture and a map.
+// tui/drawing.c -- draws a picture and a map over it, as pixels or in cells.
 //
 // The map covers the picture, more so where its value is high: the minimum leaves the picture as it
 // is, the maximum hides it almost entirely. Patches that were dropped, or have no value, are grey
 // and darker.
 //
-// 256 colours cannot show a mixture of both. There the map uses the terminal's colours and covers
-// none of the picture's pixels, every other one, or all, depending on its value.
+// 256 colours cannot show a mixture of both. On such terminals, the map uses their colours and
+// covers none of the picture's pixels, every other one, or all, depending on its value.
 //
 // In the cells of a canvas a drawing becomes letters, half blocks, quadrants or sextants, or a
 // picture that the terminal draws itself. With eight colours, a cell's background shows the map,
@@ -69,8 +69,8 @@ static double map_value(const struct map *m, int row, int col)
     return share > 0 ? share < 1 ? share : 1 : 0;
 }
 
-// The map's value at u, v as a share of its range; smooth: interpolated between the centres of
-// patches.
+// Returns the map's value at u, v as a share of its range; smooth: interpolated between the centres
+// of patches.
 static double map_at(const struct map *m, double u, double v, bool smooth)
 {
     const double x = u * m->cols, y = v * m->rows;
@@ -83,7 +83,7 @@ static double map_at(const struct map *m, double u, double v, bool smooth)
     return top * (1 - fy) + bottom * fy;
 }
 
-// The mean of the pixels that u..u+du, v..v+dv covers.
+// Returns the mean of the pixels in u..u+du, v..v+dv.
 static uint32_t picture_at(const struct image *p, double u, double v, double du, double dv)
 {
     const int64_t x0 = (int64_t)(u * (double)p->width), y0 = (int64_t)(v * (double)p->height);
@@ -112,7 +112,8 @@ static double tile_size(const struct map *m)
     return (m->area[2] - m->area[0]) * (m->area[3] - m->area[1]);
 }
 
-// The smallest tile at *u, *v (fractions of the picture, which become fractions of the tile).
+// Returns the smallest tile at *u, *v; converts *u, *v from fractions of the picture to fractions
+// of the tile.
 static const struct map *tile_at(const struct drawing *d, double *u, double *v)
 {
     const struct map *best = NULL;
@@ -135,7 +136,8 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// The darkened picture below the first step; every other pixel of it below the second.
+// Returns a dithered colour: the darkened picture for shares below `some`, every other pixel of it
+// below `all`, else the map.
 static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
 {
     static const double some = 0.2, all = 0.5, darker = 0.35;
@@ -145,7 +147,7 @@ static uint32_t step_colour(const struct drawing *d, double share, uint32_t belo
     return colour_cube(d->ramp[(int)(share * SHADES + 0.5)]);
 }
 
-// 0xRRGGBB
+// Returns 0xRRGGBB.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -164,7 +166,7 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
     return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
 }
 
-// The map's share, 0..1; below 0: no value, dropped, or no map.
+// Returns the map's share, 0..1; below 0: no value, dropped, or no map.
 static double share_at(const struct drawing *d, int x, int y)
 {
     double u = (x + 0.5) / d->width, v = (y + 0.5) / d->height;
@@ -172,7 +174,7 @@ static double share_at(const struct drawing *d, int x, int y)
     return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : -1;
 }
 
-// The picture's own colour, without the map.
+// Returns the picture's colour without the map.
 static uint32_t below_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -227,7 +229,7 @@ static struct map *copy_map(const struct map *m)
     return copy;
 }
 
-// Copies it with everything it refers to, for another thread.
+// Copies the drawing with everything that it points to, for another thread.
 static struct drawing *copy(const struct drawing *d)
 {
     struct drawing *copy = copy_bytes(d, sizeof *d);
@@ -327,8 +329,8 @@ static uint32_t mean_of(const uint32_t *rgb, int count, unsigned mask)
     return n ? (sum[0] / n) << 16 | (sum[1] / n) << 8 | sum[2] / n : 0;
 }
 
-// Splits pixels at the middle of the channel with the widest range. Of two pixels, always the
-// first.
+// Splits pixels at the middle of the channel with the widest range: returns the mask of the pixels
+// above it. Two pixels are always split into the first and the second.
 static unsigned part(const uint32_t *rgb, int count)
 {
     uint32_t widest = 0, middle = 0;
@@ -380,7 +382,8 @@ static uint32_t letter(double ink)
     return (uint32_t)shades[shade < 0 ? 0 : shade > 9 ? 9 : shade];
 }
 
-// Draws the map as paper: high values stand out, low ones leave the picture's letters as they are.
+// Draws the map as the cell's background: high values are coloured, low ones leave the picture's
+// letter unchanged.
 static void colour_letter(const struct drawing *d, int x, int y, struct cell *cell)
 {
     const int paper = step_of_eight(share_at(d, x, y));
@@ -406,7 +409,7 @@ static void draw_letters(const struct drawing *d, struct canvas *c, struct area 
         }
 }
 
-// --- in an area ----------------------------------------------------------------------------------
+// --- the drawing in an area ----------------------------------------------------------------------
 
 static struct area cells_of(const struct drawing *d, struct area area, int across, int down)
 {
@@ -414,8 +417,8 @@ static struct area cells_of(const struct drawing *d, struct area area, int acros
     return (struct area){ area.x + (area.width - width) / 2, area.y, width, height };
 }
 
-// Until the terminal's own picture is ready, characters fill exactly its cells: characters outside
-// them would remain beside the picture.
+// Until the terminal's own picture is ready, characters fill exactly the cells of that picture:
+// characters outside would remain beside it.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
 {
     if (area.height < 1 || area.width < 1) return area;

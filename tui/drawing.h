@@ -29,7 +29,7 @@ struct drawing {
     const struct image *picture;       // NULL: only the map
     uint64_t picture_key;              // differs between pictures
     const struct map *maps[TILES_MAX]; // tiles of one map
-    int map_count;                     // 0: only the picture
+    int map_count;                     // number of tiles; 0: only the picture
     uint32_t ramp[SHADES + 1];         // colours of the map, from its minimum to its maximum
     bool smooth;                       // interpolates between the centres of patches
     bool bare;                         // draws the map without the picture
@@ -38,10 +38,11 @@ struct drawing {
 };
 
 void drawing_ramp(struct drawing *d, const char *ramp);
-// The largest size within width x height pixels, each `aspect` times as high as wide.
+// Sets the largest size within width x height pixels, each `aspect` times as high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
 void drawing_free(struct drawing *d); // for painter_request
-// RGBA pixels [height, width, 4]: the drawing, centred at the top, transparent around it.
+// Returns RGBA pixels [height, width, 4]: the drawing, centred at the top, on a transparent
+// background.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
 // Draws characters into the cells of an area. If the terminal shows pictures, also requests one

@@ -1,5 +1,5 @@
-// tui/event_text.c -- fits the columns of a table to their content and to the available width
-// (wider tables keep a line for each row), and wraps two texts side by side.
+// tui/event_text.c -- fits the columns of a table to their content and to the available width (a
+// table that cannot fit keeps one line per row), and wraps two texts side by side.
 #include "tui/event_text.h"
 
 #include <stdlib.h>
@@ -17,13 +17,13 @@ struct table_copy {
     size_t columns, rows; // the first row has the headings
     char **cells;         // [rows, columns], without newlines
     bool *numeric;        // [columns]
-    int *least;           // [columns] the width that its heading and its words need
+    int *least;           // [columns] minimum width, for the heading and the longest word
     char *title;          // NULL: none
 };
 
 // --- tables --------------------------------------------------------------------------------------
 
-// A cell on one line; an answer without its leading blank. column NULL: a heading.
+// Copies a cell as one line, an answer without its leading space. column NULL: a heading.
 static char *table_cell(const char *column, const char *cell)
 {
     const bool answer = column && !strncmp(column, "answer", 6);
@@ -45,7 +45,7 @@ void table_copy_free(void *table)
     free(t);
 }
 
-// Width of the longest word: words, names and paths stay whole.
+// Returns the width of the longest word: words, names and paths are not broken.
 static int longest_word(const char *cell)
 {
     int longest = 0;
@@ -82,7 +82,7 @@ struct table_copy *table_copy_new(const struct event_table *from)
     return t;
 }
 
-// Finds the widest column of words that can still shrink, and the width of the next one.
+// Finds the widest text column that can still shrink, and the width of the next widest.
 static bool find_widest(const struct table_copy *t, const int *widths, size_t *widest, int *next)
 {
     bool found = false;
@@ -147,8 +147,8 @@ char *table_copy_items(const struct table_copy *t)
     return b.data ? buf_take(&b) : xstrdup("");
 }
 
-// Narrows columns of words until the table fits. A table that cannot fit keeps its rows whole and
-// scrolls sideways.
+// Narrows text columns until the table fits. A table that cannot fit keeps whole rows and scrolls
+// sideways.
 static void fit(const struct table_copy *t, int *widths, int room)
 {
     size_t widest = 0;
@@ -173,7 +173,7 @@ static void add_cell(struct buf *b, const char *text, size_t length, int width, 
     free(cell);
 }
 
-// Adds a row, with as many lines as its longest cell needs.
+// Adds a row with the number of lines that its longest cell needs.
 static void add_row(const struct table_copy *t, struct buf *b, char *const *cells,
                     const int *widths, struct wrap *wraps)
 {

@@ -17,18 +17,20 @@ struct table_copy;
 
 struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
-// The name if it is shown (event_table.titled), the headings, the rows.
+// Returns the lines of the name (if event_table.titled), the headings and the rows.
 char *table_copy_text(const void *table, int width);
-// Its minimum width; the number of lines of its text above the rows.
+// Return the minimum width, and the number of lines above the rows.
 int table_copy_least(const struct table_copy *t);
 size_t table_copy_headings(const struct table_copy *t);
-// Each row as an item of help (commands/help_text.h): the first cell, explained by the others.
+// Returns each row as an item of a help text (commands/help_text.h): the other cells explain the
+// first.
 char *table_copy_items(const struct table_copy *t);
 
-// Appends two texts side by side, wrapped between words, no wider than `width` (at least 20);
-// marks where they begin to differ.
+// Appends two texts side by side, wrapped between words to `width` (at least 20) columns; marks
+// their first difference.
 void columns_draw(struct buf *to, const struct event_columns *c, int width);
-// A copy that can be drawn at any width: columns_text returns its lines, which the caller frees.
+// Copies the texts, so that columns_text can return their lines at any width; the caller frees
+// them.
 void *columns_copy(const struct event_columns *c);
 char *columns_text(const void *copy, int width);
 void columns_free(void *copy);

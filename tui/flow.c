@@ -36,7 +36,7 @@ static void add_gap(struct flow *f)
     if (f->count && *f->lines[f->count - 1].text) add(f, xstrdup(""), 0);
 }
 
-// Wraps the text with its first line at column `first`, after `term` if not NULL, and the others at
+// Wraps the text: its first line begins at column `first`, after `term` if not NULL, the others at
 // `rest`.
 static void add_wrapped(struct flow *f, const char *term, const char *text, int first, int rest,
                         int width)
@@ -64,8 +64,8 @@ static void add_item(struct flow *f, const struct help_part *part, int column, i
     add_wrapped(f, NULL, part->text, column, column, width);
 }
 
-// The column where the texts of the items at `text` begin: after the longest term that shares a
-// line with its text.
+// Returns the column where the texts of the items at `text` begin: after the longest term that
+// shares a line with its text.
 static int item_column(const char *text, int width)
 {
     struct help_part part;

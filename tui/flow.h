@@ -1,4 +1,4 @@
-// tui/flow.h -- texts of help and tables as lines of a given width: words stay whole.
+// tui/flow.h -- wraps help texts and tables to lines of a given width, without breaking words.
 //
 //   struct flow f = { 0 };
 //   flow_add_text(&f, command->details, 40);
@@ -25,7 +25,7 @@ struct flow {
 
 // Adds a text in the form of commands/help_text.h, after an empty line.
 void flow_add_text(struct flow *f, const char *text, int width);
-// Adds a table with its columns of words wrapped, or its rows as items if it is still too wide.
+// Adds a table with its text columns wrapped, or its rows as items if it is still too wide.
 void flow_add_table(struct flow *f, const struct table_copy *table, int width);
 void flow_release(struct flow *f);
 

@@ -6,8 +6,8 @@
 //   const struct graphics_way *way = graphics_way(graphics_choose(&g, "auto"));
 //   if (way->encode) way->encode(&picture, g.tmux, &out);
 //
-// A way without `encode` draws with characters (tui/drawing.h). Encoded bytes draw at the cursor
-// and leave it where it was, or are wrapped by the caller in ESC 7 and ESC 8.
+// A way without `encode` draws with characters (tui/drawing.h). The encoded bytes draw at the
+// cursor; a caller that needs the old cursor position puts them between ESC 7 and ESC 8.
 #ifndef TUI_GRAPHICS_H
 #define TUI_GRAPHICS_H
 
@@ -31,7 +31,7 @@ enum graphics_kind {
 struct graphics_picture {
     const uint8_t *pixels;
     int width, height, columns, lines;
-    uint32_t id;  // kitty's name of it, 16..255
+    uint32_t id;  // kitty's name of the picture, 16..255
     bool confirm; // kitty confirms that it received the picture
 };
 
@@ -42,33 +42,33 @@ struct graphics_way {
 };
 const struct graphics_way *graphics_way(enum graphics_kind kind);
 
-// What the terminal reports about itself.
+// The terminal's capabilities, as it reports them.
 struct graphics {
     enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply says more
     bool tmux;                   // inside tmux: sequences for the outer terminal are wrapped
     bool complete;               // all replies have arrived
     int cell_width, cell_height; // pixels; 0: unknown
-    int colours;                 // of its palette: 256; 0: unknown
+    int colours;                 // size of its palette: 256; 0: unknown
     bool true_colour;
 };
-// Appends the query for the terminal; nothing if the terminal would display it. Reads TERM, TMUX
-// ...
+// Appends the query for the terminal, or nothing if the terminal would display it (TERM, TMUX ...).
 void graphics_query(struct graphics *g, struct buf *out);
 // Appends only kitty's query, to repeat it: tmux may drop it.
 void graphics_query_kitty(const struct graphics *g, struct buf *out);
-// Reads one reply, a whole escape sequence. False: it answers no query of ours.
+// Reads one reply, a whole escape sequence. False: not a reply to our queries.
 bool graphics_take_reply(struct graphics *g, const char *reply, size_t length);
 // Queries the terminal `fd` and waits at most `seconds` for its replies; appends keys typed
 // meanwhile to `typed`.
 void graphics_query_now(struct graphics *g, int fd, double seconds, struct buf *typed);
-// Finds the way without a query, from the environment.
+// Guesses the way from the environment, without a query.
 void graphics_guess(struct graphics *g);
-// The size of a cell in pixels, from the terminal driver, the terminal's reply, or a common size.
+// Returns the size of a cell in pixels: from the terminal driver, from the terminal's reply, or a
+// common size.
 void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
-// The value of screen.graphics as a way: "auto" is the found one.
+// Returns the way for a value of screen.graphics: "auto" is the best way found.
 enum graphics_kind graphics_choose(const struct graphics *g, const char *setting);
 
-// Bytes for the terminal around tmux (its passthrough: ESC doubled).
+// Appends bytes for the terminal outside tmux (passthrough sequence: ESC doubled).
 void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length);
 
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out);

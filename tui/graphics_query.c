@@ -33,7 +33,7 @@ static bool is(const char *variable, const char *value)
     return text && !strncmp(text, value, strlen(value));
 }
 
-// Terminals that would display the query.
+// Returns whether the terminal would display the query.
 static bool shows_queries(void)
 {
     const char *term = getenv("TERM");
@@ -86,15 +86,15 @@ static bool begins(const char *reply, size_t length, const char *with)
 
 static void find(struct graphics *g, enum graphics_kind kind)
 {
-    // kitty's way before iTerm2's, and that before sixel: its colours are exact.
+    // Prefers kitty's way, then iTerm2's, whose colours are exact, then sixel.
     static const int rank[] = { [GRAPHICS_SIXEL] = 1, [GRAPHICS_ITERM] = 2, [GRAPHICS_KITTY] = 3 };
     const int now = g->found >= GRAPHICS_KITTY ? rank[g->found] : 0;
     if (rank[kind] > now) g->found = kind;
 }
 
-// A tmux built with sixels always reports them in DA1; if the outer terminal has no
-// sixels, or does not report its cell size, tmux writes "SIXEL IMAGE" and plus signs instead. Only
-// a command of tmux reports what its client can do.
+// A tmux built with sixels always reports them in DA1. If the outer terminal has no sixels, or does
+// not report its cell size, tmux writes "SIXEL IMAGE" and plus signs instead. Only a tmux command
+// reports the features of the outer terminal.
 static bool tmux_shows_sixel(void)
 {
     char *const argv[] = { "tmux", "display-message", "-p",
@@ -132,7 +132,7 @@ bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
     }
     if (begins(reply, length, "\033P>|")) { // NAME ESC backslash
         const bool shows = strstr(text, "iTerm2") || strstr(text, "WezTerm");
-        // tmux would place iTerm2's pictures away from its own cursor.
+        // tmux would draw iTerm2's pictures away from its cursor.
         if (shows && !g->tmux) find(g, GRAPHICS_ITERM);
         return true;
     }

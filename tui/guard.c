@@ -1,13 +1,13 @@
 // tui/guard.c -- wraps readline commands to avoid bugs of readline 8.2.
 //
-// History: readline stores the undo list of a line in the history entry it leaves, in the saved
-// line and with the edited line. In some cases two of them own the same list (typing after a failed
-// step, a search cancelled on an entry, vi's searches), and it is freed twice. So before each
-// command that moves, the edited text is written into the entry and the list is freed: nothing is
-// left to share. In exchange, undo cannot go back beyond a step through the history.
+// History: readline stores the undo list of a line in the history entry that it leaves, in the
+// saved line and with the edited line. In some cases (typing after a failed step, a search
+// cancelled on an entry, vi's searches) two of these own the same list, which is then freed twice.
+// So before each command that changes the history entry, this file writes the edited text into the
+// entry and frees the list. In exchange, undo cannot go back beyond a step through the history.
 //
-// Aborting: readline longjmps to the function that read the key. When a key needs several calls (a
-// macro, a sequence that is read again), that frame no longer exists. So no key may abort.
+// Aborting: readline longjmps to the function that read the key. For a key that needs several calls
+// (a macro, a sequence that is read again), that frame no longer exists. So no key may abort.
 #include "tui/guard.h"
 
 #include <stdio.h>
@@ -121,8 +121,8 @@ static const struct {
 
 enum { MOVE_COUNT = sizeof moves / sizeof moves[0] };
 
-// A repeated search continues only after the same command: readline must find its own function
-// there.
+// A repeated search continues only after the same command, so rl_last_func must be readline's own
+// function.
 static int run_move(rl_command_func_t *move, int count, int key)
 {
     guard_leave();
@@ -190,9 +190,9 @@ void guard_again(void)
     replace_all(rl_forward_search_history, search_on);
 }
 
-// --- keys that let it jump -----------------------------------------------------------------------
+// --- keys that would abort -----------------------------------------------------------------------
 
-// Without the bell, vi's keys would continue as after a single ESC.
+// Rings the bell, because without it vi's keys would continue as after a single ESC.
 static int do_nothing(int count, int key)
 {
     rl_ding();

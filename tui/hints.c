@@ -19,7 +19,7 @@ static bool is_key(const char *word, int length, bool before_colon, char name[32
     return key_spell(copy, name) && !strcmp(name, copy);
 }
 
-// The last key named up to x, else the first after it.
+// Finds the last key named up to x, else the first after it.
 static bool find_key(const char *row, int begin, int end, int x, char found[32])
 {
     const char *colon = memchr(row + begin, ':', (size_t)(end - begin));
@@ -42,7 +42,7 @@ bool hint_key(const struct canvas *c, int x, int y, char name[32])
 {
     for (int i = c->hint_count; i-- > 0;) {
         struct area a = c->hints[i];
-        char row[ROW + 2]; // ends with two blanks; '\n' where a cell is not ASCII, as in frames
+        char row[ROW + 2]; // ends with two spaces; '\n' where a cell is not ASCII, as in frames
         if (a.width > ROW) a.width = ROW;
         if (y != a.y || x < a.x || x >= a.x + a.width) continue;
         for (int k = 0; k < a.width; k++) {
@@ -52,7 +52,7 @@ bool hint_key(const struct canvas *c, int x, int y, char name[32])
         }
         row[a.width] = row[a.width + 1] = ' ';
 
-        // The words around x: up to two blanks, or a frame.
+        // The words around x: up to two spaces, or a frame.
         int begin = x - a.x, end = begin;
         if (row[begin] == '\n') return false;
         while (begin > 0 && row[begin - 1] != '\n' &&

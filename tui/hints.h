@@ -5,7 +5,7 @@
 
 #include "tui/canvas.h"
 
-// Finds the key named by the words at this cell; false: none. Two blanks separate groups of words.
+// Finds the key named by the words at this cell; false: none. Two spaces separate groups of words.
 bool hint_key(const struct canvas *c, int x, int y, char name[32]);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/history.c -- the history file.
+// tui/history.c -- reads and appends the history file.
 #include "tui/history.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 enum {
     ENTRIES_MAX = 5000,
-    ENTRY_LONGEST = 4096, // bytes; searches go through all of them
+    ENTRY_LONGEST = 4096, // bytes; searches read all of them
 };
 
 struct history {

@@ -1,7 +1,7 @@
 // tui/input.c -- the prompt: readline's callback interface around a poll loop.
 //
-// Readline owns the terminal only while a line is typed: Ctrl-C during a command reaches the signal
-// handler.
+// Readline owns the terminal only while a line is typed, so Ctrl-C during a command reaches the
+// signal handler.
 #include "tui/input.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ struct input {
 // Readline's callbacks take no user argument, and readline is global.
 static struct input *current;
 
-// Keys typed while a command read the terminal's replies. Readline's rl_stuff_char() does not
-// report how many bytes are left, so a complete line would wait for the next key.
+// Keys typed while a command read the terminal's replies. rl_stuff_char() cannot return them:
+// readline does not report how many bytes are left, so a complete line would wait for the next key.
 static struct buf early;
 static size_t early_taken;
 
@@ -66,7 +66,7 @@ static int early_next(void)
 
 // --- the prompt ----------------------------------------------------------------------------------
 
-// "[1 picture] vlmsh tiny> ", or "... " within a text.
+// Returns "[1 picture] vlmsh tiny> ", or "... " within a text.
 static char *make_prompt(const struct input *in)
 {
     struct buf prompt = { 0 };
@@ -129,8 +129,8 @@ static int edit_line(int count, int key)
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000, PASTE_LOOK = 100 }; // ms
 
-// Within a paste, readline reads until its end mark. A pause does not end it: the rest would become
-// lines and run. Without the mark, only Ctrl-C or the end of the input ends it.
+// Readline reads a paste until its end mark. A pause must not end the paste, or the rest would be
+// read as lines and run. Without the mark, only Ctrl-C or the end of the input ends it.
 static struct paste {
     char last[PASTE_BYTES]; // bytes read, to find its begin and end
     bool open;
@@ -191,7 +191,7 @@ static void on_line(char *line)
     rl_callback_handler_remove();
 }
 
-// Ctrl-C at the prompt drops the typed text. True: the second one on an empty line, which leaves.
+// Ctrl-C at the prompt drops the typed text. True: the second Ctrl-C on an empty line, which quits.
 static bool interrupt(struct input *in)
 {
     double now = clock_seconds();
@@ -240,7 +240,7 @@ static enum wait take_signals(struct input *in)
     return WAIT_LINE;
 }
 
-// Reads one line by readline; on WAIT_LINE it is in in->line.
+// Reads one line with readline; on WAIT_LINE, in->line has it.
 static enum wait read_line(struct input *in)
 {
     char *prompt = make_prompt(in);

@@ -1,5 +1,5 @@
-// tui/json.c -- events as JSON lines. One function per kind of event fills an object; the table
-// at the end names them.
+// tui/json.c -- writes events as JSON lines. One function per kind of event fills an object; a
+// table lists the functions with the names and types of their fields.
 #include "tui/json.h"
 
 #include <cjson/cJSON.h>
@@ -39,7 +39,7 @@ static void add_text(cJSON *object, const char *key, const char *text)
 
 static void add_integer(cJSON *object, const char *key, int64_t value)
 {
-    char text[24]; // a double holds no more than 2^53
+    char text[24]; // a double is exact only up to 2^53
     snprintf(text, sizeof text, "%" PRId64, value);
     cJSON_AddRawToObject(object, key, text);
 }
@@ -63,7 +63,7 @@ static void add_ids(cJSON *object, const int32_t *ids, size_t count)
     buf_release(&b);
 }
 
-// Whether the text is a JSON number, which can be copied with all its digits.
+// Returns whether the text is a JSON number, which is then copied with all its digits.
 static bool is_json_number(const char *p)
 {
     if (*p == '-') p++;
@@ -341,7 +341,8 @@ static void fill_done(cJSON *o, const struct event *e)
     cJSON_AddBoolToObject(o, "ok", e->ok);
 }
 
-// Fields by name and JSON Schema type. "number?" may be null; a name with "?" may be missing.
+// Lists the fields by name and JSON Schema type. "number?" may be null; a field "name?" may be
+// missing.
 static const struct kind {
     const char *name, *fields;
     void (*fill)(cJSON *object, const struct event *event);
@@ -432,7 +433,7 @@ static cJSON *schema_of(const struct kind *k)
     cJSON_AddStringToObject(name, "const", k->name);
     cJSON_AddItemToArray(required, cJSON_CreateString("event"));
     while ((field = strsep(&rest, " "))) add_property(properties, required, field);
-    cJSON_AddObjectToObject(properties, "request"); // any value: what the program gave as id
+    cJSON_AddObjectToObject(properties, "request"); // any value: the id that the program gave
     cJSON_AddFalseToObject(o, "additionalProperties");
     free(fields);
     return o;
@@ -453,8 +454,8 @@ void json_schema(FILE *out)
     cJSON_Delete(o);
 }
 
-// Also escapes DEL and U+0080..U+009F, which terminals interpret; cJSON escapes only characters
-// below a blank.
+// Escapes DEL and U+0080..U+009F too, which terminals interpret; cJSON escapes only characters
+// below U+0020.
 static char *spell_controls(const char *line)
 {
     struct buf b = { 0 };
@@ -470,7 +471,8 @@ static char *spell_controls(const char *line)
     return buf_take(&b);
 }
 
-// The database's events (EVENT_MODEL and after) have no row: programs do not see them.
+// Writes an event. Events for the database (EVENT_MODEL and after) have no row: programs do not get
+// them.
 static void json_emit(void *self, const struct event *event)
 {
     struct json_sink *j = self;

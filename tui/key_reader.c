@@ -1,7 +1,7 @@
-// tui/key_reader.c -- parses what terminals send for keys, mouse and paste.
+// tui/key_reader.c -- parses the bytes that terminals send for keys, mouse and paste.
 //
 // Terminals agree only on the forms: ESC [ numbers letter, ESC O letter, ESC character. One table
-// has all spellings in use (xterm, VT, rxvt, Linux console, tmux, screen).
+// lists all sequences in use (xterm, VT, rxvt, Linux console, tmux, screen).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 enum { PASTE_MAX = 4 << 20 };
 
 static const struct {
-    const char *tail, *name; // behind ESC
+    const char *tail, *name; // tail: the bytes after ESC
 } sequences[] = {
     { "[A", "Up" },   { "[B", "Down" },  { "[C", "Right" },     { "[D", "Left" }, { "OA", "Up" },
     { "OB", "Down" }, { "OC", "Right" }, { "OD", "Left" },      { "[H", "Home" }, { "[F", "End" },
@@ -133,7 +133,7 @@ const char *key_modifiers(unsigned modifiers)
     return modifiers < 8 ? texts[modifiers] : "";
 }
 
-// Where ESC [ ... ends; 0: not yet.
+// Returns the length of the sequence ESC [ ...; 0: not complete yet.
 static size_t csi_length(const char *p, size_t n)
 {
     if (n > 2 && p[2] == '[') return n > 3 ? 4 : 0; // the Linux console's F1..F5
@@ -199,9 +199,9 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// ESC _ G ... (kitty's), ESC P > | ... (the terminal's name), ESC P 1 $ r ... (its attributes), all
-// up to ESC backslash, ESC ] 4 ; ... (a colour), which may end with BEL. 0: not a reply; -1: not
-// complete yet.
+// Returns the length of a reply: ESC _ G ... (kitty's), ESC P > | ... (the terminal's name), ESC P
+// 1 $ r ... (its attributes), all up to ESC backslash, or ESC ] 4 ; ... (a colour), which may end
+// with BEL. 0: not a reply; -1: not complete yet.
 static int reply_length(const char *p, size_t n)
 {
     enum { REPLY_MAX = 512 };
@@ -215,7 +215,7 @@ static int reply_length(const char *p, size_t n)
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
-// A slow connection may split a reply: the rest would count as keys.
+// A slow connection may split a reply, whose rest would be read as keys.
 bool key_reader_replying(const struct key_reader *r)
 {
     const char *p = r->bytes.data;
@@ -272,8 +272,8 @@ static bool take_text(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// After a pause, bytes belong to the paste if its end follows, or if there are more than anyone
-// types at once: as keys they would run commands.
+// Returns whether bytes after a pause belong to the paste: its end follows, or they are more than
+// anyone types at once. As keys they would run commands.
 static bool paste_continues(struct key_reader *r)
 {
     enum { TYPED = 256 };

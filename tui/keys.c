@@ -177,7 +177,7 @@ struct keys {
         char *command;
     } * bound;
     size_t count;
-    // The table, with the keys that switch methods after those of "all"; the last row has no key.
+    // The table, with the keys that toggle methods after those of "all"; the last row has no key.
     struct key_row rows[sizeof rows / sizeof rows[0] + METHODS_MAX];
     struct key_row *methods; // in `rows`: this struct owns command and note
     int method_count;
@@ -226,7 +226,7 @@ void keys_free(struct keys *k)
 
 // --- names ---------------------------------------------------------------------------------------
 
-// The modifiers with which terminals send a key: a bit for each set.
+// The sets of modifiers with which terminals send a key, as a bit mask.
 #define WITH(modifiers) (1U << (modifiers))
 enum { ALONE = WITH(0), ANY = 0xff };
 
@@ -317,7 +317,7 @@ bool key_spell(const char *typed, char name[32])
     return spell_named(typed, modifiers, name);
 }
 
-// --- what they do --------------------------------------------------------------------------------
+// --- commands of keys ----------------------------------------------------------------------------
 
 static const struct bound *find_bound(const struct keys *k, const char *key)
 {
@@ -404,7 +404,7 @@ char *keys_hints(struct keys *k, const char *context)
 {
     struct buf b = { 0 };
     pthread_mutex_lock(&k->mutex);
-    for (int esc = 1; esc >= 0; esc--) // the hint for leaving comes first
+    for (int esc = 1; esc >= 0; esc--) // the hint for Esc is first
         for (const struct key_row *row = rows; row->key; row++) {
             if (!row->hint || strcmp(row->context, context) != 0) continue;
             const bool out = !strcmp(row->key, "Esc");

@@ -37,13 +37,14 @@ struct key_reader {
 };
 
 void key_reader_add(struct key_reader *r, const char *bytes, size_t length);
-// flush: no bytes have followed for a while, so an ESC is the key itself. False: no complete key.
+// Reads the next key. flush: no bytes have followed for a while, so an ESC is the key itself.
+// False: no complete key.
 bool key_reader_next(struct key_reader *r, bool flush, struct key *key);
 bool key_reader_open(const struct key_reader *r);     // in the middle of a sequence
 bool key_reader_replying(const struct key_reader *r); // in the middle of a reply of the terminal
 void key_reader_release(struct key_reader *r);
 
-// --- keys to what they do ------------------------------------------------------------------------
+// --- keys to commands ----------------------------------------------------------------------------
 
 // The table without the keys of methods (struct keys has them); NULL past its end.
 const struct key_row *key_row(int index);
@@ -51,14 +52,14 @@ const struct key_row *key_row(int index);
 // The table and the user's bindings; thread-safe.
 struct keys *keys_new(void);
 void keys_free(struct keys *k);
-// The key's command in that context; NULL: none. free() it.
+// Returns the key's command in that context; NULL: none. free() it.
 char *keys_find(struct keys *k, const char *context, const char *key);
-// command NULL or "": restores the default. -1: unknown key.
+// Binds a key; command NULL or "" restores the default. -1: unknown key.
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
 // Spells a key name canonically ("ctrl-p", "C-p", "^P": "Ctrl-P"; "Ctrl-M": "Enter"). False:
 // terminals send no such key.
 bool key_spell(const char *typed, char name[32]);
-// "Left Right: token  Up Down: layer": the hints of a panel's keys. free() it.
+// Returns the hints of a panel's keys, "Left Right: token  Up Down: layer". free() it.
 char *keys_hints(struct keys *k, const char *context);
 // Calls each(self, row) for every active binding.
 void keys_each(struct keys *k, void (*each)(void *self, const struct key_row *row), void *self);

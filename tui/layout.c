@@ -28,11 +28,11 @@ int panel_find(const char *name)
 
 enum split { LEAF, BESIDE, BELOW };
 
-// A node: a panel, or two nodes with the share (percent) of the first.
+// A node: a panel, or a split into two nodes.
 struct node {
     enum split split;
     int panel;         // LEAF
-    int share;         // of the first
+    int share;         // of the first node, in percent
     int first, second; // indices in the same array
 };
 

@@ -3,8 +3,9 @@
 //   struct placed_panel placed[PANEL_COUNT];
 //   int n = layout_place(screen_layout_find("workbench"), focus, area, placed);
 //
-// A layout is a tree of splits. If a panel would be smaller than its minimum size, its neighbour
-// takes its cells; a focused panel without cells covers the right half, or all of a small screen.
+// A layout is a tree of splits. A panel that would be smaller than its minimum size gives its cells
+// to its neighbour; if such a panel has the focus, it covers the right half, or all of a small
+// screen.
 #ifndef TUI_LAYOUT_H
 #define TUI_LAYOUT_H
 

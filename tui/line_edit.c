@@ -75,9 +75,9 @@ static char *next_candidate(const char *text, int state)
 
 static char **complete(const char *text, int start, int end)
 {
-    rl_attempted_completion_over = 1; // never file names of readline's own accord
+    rl_attempted_completion_over = 1; // readline must not add file names
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
-    // Folders come before names (of models), files after them (subcommands).
+    // Folders precede names of models; files follow actions.
     const bool models = offered.paths == PATHS_MODELS, files = offered.paths == PATHS_ALL;
     char **matches = models ? rl_completion_matches(text, next_model) : NULL;
     if (matches) rl_filename_completion_desired = 1;
@@ -90,8 +90,8 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
-// Quotes a path as the command line reads it, which does not expand "~" in quotes. Readline adds
-// the closing quote.
+// Quotes a path for our command line, which does not expand "~" in quotes. Readline adds the
+// closing quote.
 static char *quote_file(char *name, int match, char *quote)
 {
     char *path = tilde_expand_word(name), *quoted = picker_quote(path);

@@ -1,4 +1,4 @@
-// tui/lines.c -- running lines from -c, -f, standard input and the prompt.
+// tui/lines.c -- runs lines from -c, -f, standard input and the prompt.
 #include "tui/lines.h"
 
 #include <ctype.h>
@@ -86,7 +86,7 @@ static int run_line(struct lines *l, const char *line, const char *where)
     return end_line(l, status == 0, where, &err);
 }
 
-// Splits "NAME:LINE: reason" of shell_script: returns the place and keeps the reason.
+// Splits the "NAME:LINE: reason" of shell_script: returns "NAME:LINE"; *err keeps the reason.
 static char *take_place(struct err *err, const char *name)
 {
     size_t n = strlen(name);
@@ -114,7 +114,8 @@ static int run_file(struct lines *l, const char *path)
 
 // --- scripts -------------------------------------------------------------------------------------
 
-// Whether a pipe or file has unread bytes; false for a terminal, and if unknown.
+// Returns whether standard input, a pipe or file, has unread bytes; false for a terminal, and if
+// unknown.
 static bool input_left(void)
 {
     struct stat st;
@@ -125,7 +126,7 @@ static bool input_left(void)
            ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-// With -c and -f vlmsh does not read standard input; reports unread content.
+// Reports unread standard input: with -c and -f, vlmsh does not read it.
 static void report_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)

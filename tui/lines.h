@@ -1,4 +1,4 @@
-// tui/lines.h -- input lines: their sources, running them, and the program's exit status.
+// tui/lines.h -- reads input lines from their sources, runs them, and returns the exit status.
 //
 //   struct lines l = { .shell = &shell, .output = stdout, .script = true };
 //   lines_watch(&l);                  // after the front end's sink
@@ -28,7 +28,7 @@ void lines_watch(struct lines *l);
 // Reports an error as an event.
 void lines_print_error(const struct lines *l, const char *where, const struct err *err);
 
-// The program's exit status: `status`, unless it was interrupted or output was lost.
+// Returns the program's exit status: `status`, unless it was interrupted or output was lost.
 int lines_status(const struct lines *l, int status);
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f
 int lines_script(struct lines *l);                                        // standard input

@@ -15,8 +15,8 @@
 
 // --- finding -------------------------------------------------------------------------------------
 
-// The letters must occur in order. Letters at the beginnings of words, and adjacent ones, score
-// more; a short text scores more than a long one.
+// Letters at the beginnings of words and adjacent letters score more; short texts score more than
+// long ones.
 int list_score(const char *text, const char *pattern)
 {
     int score = 100, run = 0;
@@ -41,7 +41,7 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
-// Whether one of the blank-separated words begins with the pattern.
+// Returns whether one of the space-separated words begins with the pattern.
 static bool also_says(const char *words, const char *pattern)
 {
     const size_t n = strlen(pattern);
@@ -61,7 +61,8 @@ static int score_pattern(const struct item *item, const char *pattern)
     return label ? label + 20 : noted ? 10 : 0;
 }
 
-// Scores the whole pattern, or else each of its words: all must match, and the lowest score counts.
+// Scores the whole pattern; without a match, its words: all must match, and the lowest score
+// counts.
 static int score_item(const struct item *item, const char *pattern)
 {
     const int whole = score_pattern(item, pattern);
@@ -144,7 +145,8 @@ struct help {
     bool everywhere; // the keys of every panel, or the panel's own
 };
 
-// Whether the panel's own key replaces this one in the panel. A user's binding replaces both.
+// Returns whether a key of the panel's context overrides this key in the panel. A user's binding
+// overrides both.
 static bool is_replaced(const struct key_row *key, const char *context)
 {
     const struct key_row *row;
@@ -203,8 +205,8 @@ static struct area list_area(const struct list_view *l, struct area screen)
     return a;
 }
 
-// The column of notes: after the longest label, but at most the middle. *cut: a note is longer than
-// the rest of the line.
+// Returns the column of the notes: after the longest label, but at most the middle. *cut: some note
+// does not fit.
 static int note_column(const struct list_view *l, int width, bool *cut)
 {
     int longest = 8, note = 0;
@@ -223,7 +225,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     struct list_view *l = &v->list;
     const struct area outer = list_area(l, screen);
     canvas_fill(c, outer, STYLE_TEXT, ' ');
-    c->hint_count = 0; // it takes all keys
+    c->hint_count = 0; // the list takes all keys
     struct area inner = canvas_box(c, outer, l->title, true);
     const char *foot = l->kind == LIST_HELP ? "type to search  Esc closes"
                                             : "type to search  Enter chooses  Esc closes";
@@ -282,7 +284,7 @@ void list_type(struct view *v, const struct key *key)
     if (field_type(&l->filter, key)) list_ready(v);
 }
 
-// Shows what the inserted command or setting takes.
+// Hints at the arguments of the inserted command, or the allowed values of the inserted setting.
 static void hint_arguments(struct view *v, const struct command *command, const char *value)
 {
     char key[64] = "";

@@ -9,7 +9,7 @@
 #include "tui/view.h"
 
 void list_open_palette(struct view *v);
-// what: model, image, data, adapter, session, or NULL: choose among these.
+// what: model, image, data, adapter or session; NULL: a list of these.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
 void list_draw(struct view *v, struct canvas *c, struct area area);
@@ -18,7 +18,8 @@ void list_act(struct view *v, const char *action, const struct shell *shell);
 void list_click(struct view *v, struct area area, int x, int y, int button,
                 const struct shell *shell);
 
-// Fuzzy match: score of the letters of `pattern` in `text`, in order; 0: no match.
+// Returns the score of a fuzzy match: `text` must contain the letters of `pattern` in order. 0: no
+// match.
 int list_score(const char *text, const char *pattern);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/main.c -- the program: reads its arguments, puts the parts together, runs lines, leaves.
+// tui/main.c -- the program: reads its arguments, connects its parts, runs lines, ends.
 //
 // Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
 // standard input, or the prompt. Exit status: 0, 1 a script failed or part of a conversation could
@@ -48,19 +48,18 @@ struct program {
     struct lines lines;
     struct keys *keys;
     struct shell_keys shell_keys;
-    const struct err *no_store; // why there is no database
+    const struct err *no_store; // why no database is open
     bool interactive;           // a person types
 };
 
 static int run_subcommand(const struct options *o, int argc, char **argv)
 {
     const struct subcommand *word = subcommand_find(o->subcommand), *help = subcommand_find("help");
-    char **rest = argv + o->rest; // behind the word
+    char **rest = argv + o->rest; // after the subcommand
     struct err err = { 0 };
     int status;
     if (o->rest < argc && (!strcmp(rest[0], "--help") || !strcmp(rest[0], "-h")))
-        status =
-            help->run(help, word != help, rest - 1, &err); // help on the word; of help itself: all
+        status = help->run(help, word != help, rest - 1, &err); // `help --help`: all help
     else
         status = word->run(word, argc - o->rest, rest, &err);
     if (status != STATUS_OK && err.text[0])
@@ -74,9 +73,9 @@ static int run_subcommand(const struct options *o, int argc, char **argv)
     return status;
 }
 
-// --- putting the parts together ------------------------------------------------------------------
+// --- connecting the parts ------------------------------------------------------------------------
 
-// Reserves standard output for JSON: a library's output goes to standard error.
+// Reserves standard output for JSON: output of libraries goes to standard error.
 static FILE *take_stdout(void)
 {
     const int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -147,7 +146,7 @@ static void put_quoted(struct buf *b, const char *word)
     buf_putc(b, '\'');
 }
 
-// Reports what continues to exist after leaving: the session, and running jobs.
+// Describes what remains after the program: the saved session, and running jobs.
 static void describe_remaining(const struct program *p, struct buf *b)
 {
     struct job_row *rows;
@@ -171,7 +170,7 @@ static void describe_remaining(const struct program *p, struct buf *b)
     job_rows_free(rows, count);
 }
 
-// The program's exit status, given what it would be otherwise.
+// Closes everything. Returns the exit status: `status`, unless saving fails.
 static int finish(struct program *p, int status)
 {
     signals_stop();
@@ -182,7 +181,7 @@ static int finish(struct program *p, int status)
     struct err err = { 0 };
     if (p->interactive && p->shell.store) describe_remaining(p, &remains);
     const bool saved = store_finish(p->shell.store, &err) == 0;
-    if (!saved && p->screen) // which has closed
+    if (!saved && p->screen) // the screen is closed already
         text_printf(stderr, "vlmsh: %s\n", err.text);
     else if (!saved)
         lines_print_error(&p->lines, "", &err);
@@ -268,7 +267,7 @@ static bool is_demo(const char *folder)
     return same;
 }
 
-// After a person has opened and closed a model, no default is loaded.
+// Once the user has opened a model, no default is loaded, not even after /unload.
 static void notice_model(void *self, const struct event *event)
 {
     struct shell *shell = self;
@@ -291,8 +290,7 @@ static void report_config_error(void *self, const struct err *err)
     lines_print_error(&p->lines, "", err);
 }
 
-// Runs the user's config in interactive use; valid lines apply even if others fail. lstat, so that
-// a dangling link is reported.
+// Runs the user's startup file in interactive use. Uses lstat, so that a dangling link is reported.
 static void run_config(struct program *p)
 {
     struct stat st;
@@ -302,13 +300,14 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// If the requested model or session cannot be opened, a script ends; an interactive user may go on.
+// Opens the requested model and session. If one cannot be opened, a script ends; an interactive
+// user continues.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    // Set here because it applies to the calling thread, which computes. With a GPU the host uses
-    // it too.
+    // Set here, because it applies to the calling thread, which computes. With a GPU, the host's
+    // part of the computation uses it too.
     if (o->threads) device_set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
@@ -333,7 +332,7 @@ static void welcome(struct program *p)
     if (!engine_model_name(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
         !p->options.model)
         lines_print_error(&p->lines, "", &err);
-    const char *model = engine_model_name(e); // perhaps the one just opened
+    const char *model = engine_model_name(e); // perhaps just opened
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, model ? model : "no model",
                device_text(engine_backend(e)),
                model ? "Type a question, /image FILE to attach a picture, /help for the commands."
@@ -359,7 +358,7 @@ static void begin_screen(void *self)
     if (!signals_terminated()) welcome(self);
 }
 
-// Opens model and session, then runs lines. Ctrl-C during a long load leaves.
+// Opens model and session, then runs lines. Ctrl-C during a long load ends the program.
 static int begin_and_run(struct program *p)
 {
     if (p->screen) return screen_run(p->screen, &p->shell, p->keys, begin_screen, p);

@@ -26,7 +26,7 @@ static const struct result_kind *kind_at(int kind)
     return result_map_kind(kind, &command);
 }
 
-// The kind of the maps that an answer emits while it is generated; -1: none.
+// Returns the kind of the live maps, which an answer emits while it is generated; -1: none.
 static int live_kind(void)
 {
     const struct result_kind *k;
@@ -71,7 +71,8 @@ static int find(const struct image_view *i, const struct map_id *w)
     return -1;
 }
 
-// Number of tokens of the last answer. The last one is never fed back, unless it ended the answer.
+// Returns the number of tokens of the last answer. The last token is never fed back, unless it
+// ended the answer.
 static int token_count(const struct view *v)
 {
     const struct chat_view *c = &v->chat;
@@ -117,7 +118,7 @@ static int clamp(int value, int count)
     return value < 0 ? 0 : value >= count ? count - 1 : value;
 }
 
-// The nearest layer for which the kind has a map, in the direction (0: both); -1: none.
+// Returns the nearest layer in the direction (0: both) for which the kind has a map; -1: none.
 static int near_layer(const struct view *v, const struct result_kind *k, int layer, int direction)
 {
     const int layers = v->snapshot ? (int)v->snapshot->layers : 0;
@@ -191,7 +192,7 @@ void maps_kind(struct view *v)
     show_or_request(v, w);
 }
 
-// A fast model emits live maps of some tokens only: at the end, shows that of the last token.
+// A fast model emits live maps of some tokens only: at the end, shows the map of the last token.
 void maps_last(struct view *v, int token)
 {
     const struct map *now = view_map(v);
@@ -201,7 +202,7 @@ void maps_last(struct view *v, int token)
 
 // --- attention of tokens to a part of the picture ------------------------------------------------
 
-// The mean of the patches that the box touches.
+// Returns the mean over the patches that the box touches.
 static double mean_in(const struct map *m, const double box[4])
 {
     const double *a = m->area, w = a[2] - a[0], h = a[3] - a[1];
@@ -220,7 +221,7 @@ static double mean_in(const struct map *m, const double box[4])
     return count ? sum / count : 0;
 }
 
-// Records how much the token of an arrived map attends to the box; of several tiles, the maximum.
+// Records how much the token of an arrived map attends to the box: the maximum over its tiles.
 static void record_attention(struct image_view *i, const struct map *m)
 {
     struct map_id w = i->box_map;

@@ -1,9 +1,9 @@
-// tui/maps.h -- steps through the maps of the last answer, and computes missing maps in the
-// background from the cached conversation.
+// tui/maps.h -- steps through the maps of the last answer; requests missing maps, which the worker
+// computes in the background from the cached conversation.
 //
 //   maps_step(v, AXIS_LAYER, 1);        // shows that map, or requests it (view->quiet)
 //   maps_take(v, heatmap);              // a requested one
-//   maps_select_box(v, box);                  // which tokens of the answer look at a part of the
+//   maps_select_box(v, box);            // colours the tokens that attend to this part of the
 //   picture
 #ifndef TUI_MAPS_H
 #define TUI_MAPS_H
@@ -12,21 +12,22 @@
 
 enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
 
-// direction +1, -1: the next, the previous; +2, -2: the last, the first. Steps add up while the map
-// of the first is still being computed.
+// direction +1, -1: to the next, previous map; +2, -2: to the last, first. Further steps start from
+// the requested map while it is still being computed.
 void maps_step(struct view *v, enum axis axis, int direction);
 void maps_go(struct view *v, int token); // to that token of the answer
 void maps_kind(struct view *v);          // the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
-bool maps_steps(const struct map *m);      // do the step keys apply to its kind?
+bool maps_steps(const struct map *m);      // whether the step keys apply to its kind
 void maps_last(struct view *v, int token); // shows its map if live maps ended before it
 void maps_forget(struct view *v); // the answer, or something that it depends on, has changed
 // Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
 void maps_select_box(struct view *v, const double box[4]);
-// How much a token attends to the box, 0..1; below 0: no box, or not known yet.
+// Returns how much a token attends to the box, 0..1 (1: the most of all tokens); below 0: no box,
+// or not known yet.
 double maps_box_attention(const struct view *v, size_t token);
-// One step of playing; false: it has ended.
+// Plays one step; false: the end is reached.
 bool maps_play(struct view *v);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/markdown.c -- Markdown line by line, and the spans within a line.
+// tui/markdown.c -- renders Markdown line by line, and the spans within each line.
 //
 // Reads the subset of CommonMark (spec.commonmark.org) and GitHub's tables that models write. Each
 // source line becomes one shown line; code lines begin with a tab, for wrap_begin_marked.
@@ -72,7 +72,7 @@ static size_t run_of(const char *s, size_t at, size_t end)
     return n;
 }
 
-// Whether the run of `count` marks before s[after] can close a span.
+// Returns whether the run of `count` marks before s[after] can close a span.
 static bool closes(const char *s, size_t after, size_t end, char mark, size_t count)
 {
     const char last = s[after - count - 1], next = after < end ? s[after] : ' ';
@@ -82,7 +82,7 @@ static bool closes(const char *s, size_t after, size_t end, char mark, size_t co
     return mark == '*' ? !isalnum((unsigned char)next) : !is_word(next);
 }
 
-// Finds a run of `count` marks from `at` on that closes the span; `end`: none.
+// Returns the position, from `at` on, of a run of `count` marks that closes the span; `end`: none.
 static size_t closing(const char *s, size_t at, size_t end, char mark, size_t count)
 {
     while (at < end) {
@@ -103,7 +103,7 @@ static size_t closing(const char *s, size_t at, size_t end, char mark, size_t co
 
 static void spans(struct markdown *m, size_t at, size_t end, enum style style, int depth);
 
-// Writes `code` and returns the position after it; `at`: no code span.
+// Writes a `code` span and returns the position after it; `at`: no code span.
 static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TICKS])
 {
     const size_t n = run_of(m->source, at, end);
@@ -117,8 +117,8 @@ static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TIC
     return close + n;
 }
 
-// Whether a word or a factor ends before `at`. A star may follow an ideograph: their words have no
-// blanks between them.
+// Returns whether a word or a factor ends before `at`. A star may follow an ideograph, because no
+// spaces separate the words of such scripts.
 static bool is_inner(const char *s, size_t at, size_t begin)
 {
     if (at == begin) return false;
@@ -127,7 +127,7 @@ static bool is_inner(const char *s, size_t at, size_t begin)
     return isalnum((unsigned char)last) || last == ')' || last == ']';
 }
 
-// *italics*, **bold**, ***both***, around whole words only: 5*3 and 4*2.
+// Writes *italics*, **bold** and ***both***, around whole words only (not in 5*3 and 4*2).
 static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, size_t begin,
                        bool none[4])
 {
@@ -160,7 +160,7 @@ static size_t link_span(struct markdown *m, size_t at, size_t end, enum style st
     return (size_t)(last - s) + 1;
 }
 
-// The position after \(math\) or \[math\]; `at`: no math.
+// Returns the position after \(math\) or \[math\]; `at`: no math.
 static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
 {
     const char open = at + 1 < end ? s[at + 1] : 0;
@@ -175,7 +175,7 @@ static size_t latex_math(const char *s, size_t at, size_t end, bool none[2])
     return at;
 }
 
-// The same for $math$ and $$math$$, by pandoc's rules.
+// Returns the position after $math$ or $$math$$, by pandoc's rules; `at`: no math.
 static size_t dollar_math(const char *s, size_t at, size_t end, bool none[3])
 {
     const size_t n = run_of(s, at, end);
@@ -189,8 +189,8 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
 {
     const char *s = m->source;
     const size_t begin = at;
-    // If a mark has no end here, later marks have none either: remembers that, to scan the line
-    // once.
+    // If a mark has no end, later marks of its kind have none either. Remembering that avoids
+    // scanning the line again.
     bool no_ticks[TICKS] = { false }, no_stars[4] = { false }, no_lines[4] = { false };
     bool no_dollars[3] = { false }, no_latex[2] = { false };
     while (at < end) {
@@ -222,7 +222,7 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
 enum { COLUMNS_MAX = 24 };
 
 struct line {
-    size_t begin, end, next; // next: of the line after it
+    size_t begin, end, next; // next: start of the next line
 };
 
 struct cells {
@@ -261,8 +261,8 @@ static bool has_bar(const char *s, struct line l)
     return memchr(s + l.begin, '|', l.end - l.begin) != NULL;
 }
 
-// Whether these are headings with a ruler (|---|:--:|) below. A table with too many columns stays
-// as written.
+// Returns whether the line has headings with a ruler (|---|:--:|) below. A table with too many
+// columns stays as written.
 static bool is_table(const char *s, struct line l)
 {
     if (!s[l.end] || !has_bar(s, l)) return false;
@@ -306,8 +306,7 @@ static void put_row(struct markdown *m, const struct table *t, struct line l, en
     }
 }
 
-// Writes a table and returns the position behind it. If it is too wide for aligned columns, its
-// rows are lines of words.
+// Writes a table and returns the position after it. If it is too wide, its columns are not aligned.
 static size_t put_table(struct markdown *m, struct line head)
 {
     const char *s = m->source;
@@ -359,13 +358,13 @@ static size_t blanks_at(const char *s, struct line l)
     return at - l.begin;
 }
 
-// ``` or ~~~ and more of them; length 0: none.
+// A run of three or more ` or ~; length 0: none.
 struct fence {
     char mark;
     size_t length;
 };
 
-// The fence that the line opens. Backticks that close on the same line are a code span.
+// Returns the fence that the line opens. Backticks that close on the same line are a code span.
 static struct fence fence_opened(const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -377,7 +376,7 @@ static struct fence fence_opened(const char *s, struct line l)
     return f;
 }
 
-// At least as many of the fence's marks with nothing after them close it.
+// Returns whether the line closes the fence: at least as many of its marks, and nothing after them.
 static bool is_closed(struct fence f, const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -387,7 +386,7 @@ static bool is_closed(struct fence f, const char *s, struct line l)
            run_of(s, at, end) == end - at;
 }
 
-// The end mark of math that continues on the next line; NULL: none.
+// Returns the end mark of math that continues on the next line; NULL: none.
 static const char *math_opened(const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -397,7 +396,7 @@ static const char *math_opened(const char *s, struct line l)
     return memmem(s + at + 2, l.end - at - 2, end, 2) ? NULL : end;
 }
 
-// Whether the line has three or more of one of - * _, and otherwise only blanks.
+// Returns whether the line has three or more of the same mark (- * _) and otherwise only spaces.
 static bool is_rule(const char *s, struct line l)
 {
     size_t count = 0;
@@ -411,7 +410,7 @@ static bool is_rule(const char *s, struct line l)
     return count >= 3;
 }
 
-// A line of text: heading, list, quote, or plain.
+// Writes a line of text: heading, list item, quote, or plain.
 static void put_line(struct markdown *m, struct line l)
 {
     const char *s = m->source;
@@ -506,7 +505,7 @@ void markdown_release(struct markdown *m)
     *m = (struct markdown){ 0 };
 }
 
-// The first shown byte of a source byte, or of the next one shown (both have the same order).
+// Returns the first shown byte of a source byte, or of the next source byte that is shown.
 static size_t shown_at(const struct markdown *m, size_t source)
 {
     size_t low = 0, high = m->text.length;

@@ -17,7 +17,8 @@
 
 enum { MARKDOWN_ON = 1, MARKDOWN_ASCII = 2 }; // render; with ASCII bullets and lines
 
-// Our own words in the text, before a byte of the source; in ascending order.
+// A remark of the program, inserted before a byte of the source. Lists of remarks are in ascending
+// order.
 struct remark {
     size_t at;
     char *text;
@@ -31,12 +32,12 @@ struct markdown {
     // While rendering:
     const char *source;
     const struct remark *remarks;
-    size_t remarks_left, at; // at: the last byte of the source that was shown
+    size_t remarks_left, at; // at: the source byte that was shown last
     int width;
     unsigned options;
 };
 
-// width: columns available to tables and rules.
+// Renders the source. width: columns available to tables and rules.
 void markdown_render(struct markdown *m, const char *source, const struct remark *remarks,
                      size_t remark_count, int width, unsigned options);
 void markdown_release(struct markdown *m);

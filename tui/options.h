@@ -19,7 +19,7 @@ struct step { // -c LINE or -f FILE
     const char *text;
 };
 
-// All texts belong to argv.
+// argv owns all texts.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
     char *pair;       // owned copy of `model` with options added to it; NULL: none added

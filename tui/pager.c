@@ -1,4 +1,4 @@
-// tui/pager.c -- long texts, wrapped at the width of the screen, scrolled and searched.
+// tui/pager.c -- wraps long texts at the width of the screen, scrolls and searches them.
 #include "tui/pager.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ void pager_close(struct view *v)
     *p = (struct pager){ 0 };
 }
 
-// Appends the page to an open one.
+// Begins a page, or appends to an open one.
 void pager_begin(struct view *v, const char *title)
 {
     struct pager *p = &v->pager;
@@ -71,7 +71,7 @@ static void flow_at(struct pager *p, int width)
             flow_add_text(&p->shown, p->parts[i].text, width);
     p->width = width;
     p->top = (int)(share * (double)p->shown.count + 0.5);
-    p->found = -1; // the number of its line has changed
+    p->found = -1; // line numbers have changed
 }
 
 // --- scrolling and searching ---------------------------------------------------------------------
@@ -100,7 +100,7 @@ static const char *pattern_of(const struct pager *p)
     return p->pattern.data ? p->pattern.data : "";
 }
 
-// Whether a match begins in this line. It may continue in the next one.
+// Returns whether a match begins in this line. It may continue in the next.
 static bool begins_in(const struct pager *p, size_t line)
 {
     const char *own = p->shown.lines[line].text;
@@ -112,7 +112,7 @@ static bool begins_in(const struct pager *p, size_t line)
     return here;
 }
 
-// Scrolls to the first line with the pattern from line `from` on.
+// Scrolls to the first line with the pattern, from line `from` on.
 static void search(struct view *v, int from, bool backwards)
 {
     struct pager *p = &v->pager;
@@ -211,7 +211,7 @@ void pager_draw(struct view *v, struct canvas *c, struct area area)
 {
     struct pager *p = &v->pager;
     canvas_fill(c, area, STYLE_TEXT, ' ');
-    c->hint_count = 0; // the keys of panels are inactive
+    c->hint_count = 0; // panels get no keys
     struct area inner = canvas_box(c, area, p->title, true);
     if (inner.width > 20) inner.x++, inner.width -= 2;
     c->cursor_x = c->cursor_y = -1;

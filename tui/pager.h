@@ -1,4 +1,4 @@
-// tui/pager.h -- a page to read, over the panels: help, the table of keys. Searched as less does.
+// tui/pager.h -- a page of text over the panels: help, the table of keys. Search works as in less.
 //
 //   pager_begin(v, "/help train"); pager_add_text(v, text); pager_add_table(v, table);
 //   pager_end(v); if (v->pager.open) pager_draw(v, &canvas, area);
@@ -13,7 +13,7 @@ void pager_add_table(struct view *v, const struct event_table *table);
 void pager_end(struct view *v); // opens the page unless it is empty
 void pager_close(struct view *v);
 void pager_draw(struct view *v, struct canvas *c, struct area area);
-// An action of the table of keys, context "pager"; false: unknown.
+// Runs an action of the key table, context "pager"; false: unknown.
 bool pager_act(struct view *v, const char *action);
 // True while a pattern is typed: keys go to pager_type().
 bool pager_typing(const struct view *v);

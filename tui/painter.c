@@ -1,4 +1,4 @@
-// tui/painter.c -- a thread that encodes pictures between the panels and the terminal.
+// tui/painter.c -- encodes the panels' pictures for the terminal in a thread.
 #include "tui/painter.h"
 
 #include <pthread.h>
@@ -9,12 +9,12 @@
 #include "core/base/hash.h"
 #include "tui/threads.h"
 
-// Numbers of cached pictures, of waiting ones, and of ids. Inside tmux an id is a colour of the
-// 256, but none of the first 16, which terminals may change when bold.
+// Numbers of cached pictures, of waiting pictures, and of ids. Inside tmux an id is a colour of the
+// palette, without the first 16, which terminals may change when bold.
 enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
-    uint64_t key, used; // used: when it was taken last
+    uint64_t key, used; // used: when it was last taken
     uint32_t id;
     struct buf bytes;
 };
@@ -34,7 +34,7 @@ struct painter {
     pthread_cond_t wake;
     struct order waiting[WAITING];
     int waiting_count;
-    uint64_t now; // key of the one being encoded; 0: none
+    uint64_t now; // key of the picture being encoded; 0: none
     struct painted kept[KEPT];
     uint64_t clock;
     uint32_t last_id;
@@ -115,7 +115,7 @@ void painter_stop(struct painter *p)
     free(p);
 }
 
-// Includes the position: the same picture twice on a screen needs two ids of kitty.
+// Includes the position, because kitty needs two ids for the same picture at two positions.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place)
 {
     const int parts[] = { (int)c->graphics, c->tmux,      c->cell_width, c->cell_height,
@@ -150,8 +150,8 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
-// The next id without a cached picture: reusing an id would remove its picture from the terminal.
-// Call locked.
+// Returns the next id without a cached picture: reusing an id would remove its picture from the
+// terminal. Call locked.
 static uint32_t free_name(const struct painter *p)
 {
     uint32_t next = p->last_id;

@@ -1,4 +1,4 @@
-// tui/painter.h -- encodes drawings for the terminal in a separate thread; caches the last ones.
+// tui/painter.h -- encodes drawings for the terminal in a separate thread; caches recent ones.
 //
 //   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
 //   if (!painter_has(p, key)) painter_request(p, key, drawing, &canvas, place);
@@ -17,11 +17,12 @@ void painter_stop(struct painter *p); // NULL is fine
 // Combines the drawing's key with everything else that its bytes depend on.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
 bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
-// Takes the drawing. Drops the oldest waiting requests: during fast steps only the last matters.
+// Queues the drawing, which it takes. Drops the oldest queued drawing if the queue is full: during
+// fast steps only the last matters.
 void painter_request(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
                      struct area place);
 bool painter_ready(struct painter *p, uint64_t key);
-// A copy of the bytes, and kitty's id of the picture; false: not ready. free() it with buf_release.
+// Appends a copy of the bytes and returns kitty's id of the picture; false: not ready.
 bool painter_take(struct painter *p, uint64_t key, struct buf *bytes, uint32_t *id);
 
 #endif

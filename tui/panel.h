@@ -1,4 +1,5 @@
-// tui/panel.h -- a panel: one file, one constant struct, one line in panel_list.h.
+// tui/panel.h -- the interface of panels: each is one file, one constant struct and one line in
+// panel_list.h.
 //
 // To add a panel NAME: write tui/panel_NAME.c with `const struct panel panel_NAME`, add X(NAME) to
 // panel_list.h, its keys to tui/keys.c under the context NAME, and its place to tui/layout.c.
@@ -20,10 +21,10 @@ struct panel {
     void (*draw)(struct view *v, struct canvas *c, struct area area, bool focused);
     // Runs an action of the key table. Commands to run go into view->run.
     unsigned (*act)(struct view *v, const char *action);
-    // Whether the panel accepts letters now; may be NULL.
+    // Returns whether the panel accepts letters now; may be NULL.
     bool (*typing)(const struct view *v);
     void (*type)(struct view *v, const struct key *key);
-    // A click at x, y of its inner area; may be NULL.
+    // Handles a click at x, y of its inner area; may be NULL.
     void (*click)(struct view *v, struct area area, int x, int y, int button);
 };
 

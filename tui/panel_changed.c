@@ -1,5 +1,5 @@
-// tui/panel_changed.c -- a question whose score differs between the two sides of a comparison: its
-// picture, the question, the reference and both answers. Keys request another one (/changed).
+// tui/panel_changed.c -- a flip, a question that one side of a comparison answers better: its
+// picture, the question, the reference and both answers. Keys request another flip (/changed).
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static int which_number(const struct changed_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// Draws a wrapped text from line y on, which may be outside the area. Returns the line after it.
+// Draws a wrapped text from line y on; lines may be outside the area. Returns the line after it.
 static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
 {
     struct wrap w = wrap_begin(text, area.width);
@@ -51,7 +51,7 @@ static int find_parts(const struct changed_view *k, struct part parts[PARTS])
     return count;
 }
 
-// Draws the parts without their first `top` lines, with blank lines between them if everything
+// Draws the parts without their first `top` lines, with empty lines between them if everything
 // fits. Returns the number of lines.
 static int draw_texts(const struct changed_view *k, struct canvas *c, struct area area)
 {

@@ -1,4 +1,4 @@
-// tui/panel_chat.c -- the conversation: wrapped, scrolled, searched, copied.
+// tui/panel_chat.c -- the conversation: wraps, scrolls, searches and copies it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const char *shown_of(const struct entry *e)
     return text->data ? text->data : "";
 }
 
-// Only user messages may contain code; in the program's texts words stay whole.
+// Only user messages may contain code; words of the program's texts are not broken.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);
@@ -42,7 +42,7 @@ static struct wrap wrap_of(const struct entry *e, int width)
     return e->kind == ENTRY_USER ? wrap_begin(text, width) : wrap_begin_marked(text, width);
 }
 
-// An empty line precedes each question.
+// Returns the number of empty lines before the entry: one before each question.
 static int lead(const struct chat_view *c, size_t i)
 {
     return i > 0 && (c->entries[i].kind == ENTRY_USER || c->entries[i].kind == ENTRY_RULE);
@@ -65,7 +65,7 @@ static int lines_of(const struct chat_view *c, struct entry *e, int width)
     return e->lines;
 }
 
-// Finds the cells of the bytes begin..end of a text in its line w: x and width; false: none.
+// Finds the cells (x, width) of the bytes begin..end of a text in its line w; false: none.
 static bool find_bytes(const char *text, const struct wrap *w, size_t begin, size_t end, int *x,
                        int *width)
 {
@@ -131,7 +131,7 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
         canvas_style(c, line, x, 0, width, STYLE_MATCH);
 }
 
-// Colours the words that attend to the box on the picture, by how much.
+// Colours the tokens by how much they attend to the box on the picture.
 static void mark_attention(const struct view *v, struct canvas *c, struct area line,
                            const struct entry *e, const struct wrap *w)
 {
@@ -236,7 +236,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- search --------------------------------------------------------------------------------------
 
-// Position of a match: line from the beginning, entry, and the column if the entry is not wrapped.
+// Position of a match: line from the beginning, entry, and column if the entry is not wrapped.
 struct match {
     int line, column; // line -1: no match
     size_t entry;
@@ -306,7 +306,7 @@ static void copy(struct view *v, bool all)
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Scrolls a table sideways: the last one on the screen that is too wide.
+// Scrolls sideways the last table on the screen that is too wide.
 static void pan(struct view *v, int by)
 {
     struct chat_view *c = &v->chat;
@@ -368,7 +368,7 @@ static void type(struct view *v, const struct key *key)
     }
 }
 
-// The token of the last answer at x, y of the panel; -1: none.
+// Returns the token of the last answer at x, y of the panel; -1: none.
 static int token_at(const struct view *v, struct area area, int x, int y)
 {
     const struct chat_view *chat = &v->chat;

@@ -11,7 +11,7 @@
 
 enum { GUTTER = 2 };
 
-// Finds the bytes of the selected token; false: this answer is shorter.
+// Finds the bytes of the selected token; false: this answer is too short.
 static bool shown_token(const struct compare_view *k, int side, size_t *begin, size_t *end)
 {
     const size_t t = (size_t)k->token;
@@ -28,7 +28,7 @@ static bool differs(const struct compare_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// The first line to show, so that the token is in the middle.
+// Returns the first visible line, so that the token is in the middle.
 static int top_line(const struct compare_view *k, int side, int width, int height)
 {
     struct wrap w = wrap_begin(k->text[side], width);
@@ -64,7 +64,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 
 // --- the panel -----------------------------------------------------------------------------------
 
-// The height left by the texts, at least three fifths.
+// Returns the height of the maps: what the texts leave, but at least three fifths.
 static int map_height(const struct view *v, struct area area)
 {
     const struct compare_view *k = &v->compare;

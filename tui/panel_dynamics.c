@@ -1,6 +1,6 @@
-// tui/panel_dynamics.c -- numbers over layers, steps or tokens as curves, with the previous run as
-// a ghost. Curves share one axis, so the panel draws only columns of one unit at a time and names
-// the others; `u` switches units.
+// tui/panel_dynamics.c -- curves of numbers over layers, steps or tokens, with faint curves of the
+// previous run. All curves share one axis, so the panel draws only columns of one unit at a time
+// and names the others; `u` switches units.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,13 @@ static void widen(const struct series *s, int index, double *min, double *max)
     }
 }
 
-// A standard deviation belongs to another column and gets no curve.
+// Returns whether the column gets a curve. Standard deviations and positions of tokens do not.
 static bool is_curve(const struct series *s, int index)
 {
     const char *name = s->columns[index];
     const size_t n = strlen(name);
     if (n > 4 && !strcmp(name + n - 4, " std")) return false;
-    if (n >= 8 && !strcmp(name + n - 8, "at token")) return false; // a place
+    if (n >= 8 && !strcmp(name + n - 8, "at token")) return false;
     double min = INFINITY, max = -INFINITY;
     widen(s, index, &min, &max);
     return index > 0 && max >= min;
@@ -49,7 +49,8 @@ static struct result_table as_table(const struct series *s)
                                   .column_count = s->column_count };
 }
 
-// A column whose unit is drawn: the one that figures use, or another after `u`; 0: none.
+// Returns a column of the unit that is drawn: first the unit that figures use, then others after
+// `u`; 0: none.
 static int shown_column(const struct dynamics_view *d, const struct series *s)
 {
     const struct result_table t = as_table(s);

@@ -1,4 +1,4 @@
-// tui/panel_image.c -- the picture and its map: overlaid, side by side, or one of them alone.
+// tui/panel_image.c -- the picture and its map: overlaid, side by side, or only one of them.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ static void name_map(struct buf *b, const struct map *m, enum naming naming)
     if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
 }
 
-// Shortens the words, then the bar; keeps both ends of the scale. Never cuts a number: "t1" is not
-// "t11".
+// Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t1"
+// is not "t11".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
 {
@@ -95,7 +95,7 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
     line.width -= width;
     if ((int)b.length <= line.width || (line.width > 0 && !has_numbers(m)))
-        canvas_text_n(c, line, 0, 0, STYLE_DIM, b.data, b.length - 1); // no blank at the end
+        canvas_text_n(c, line, 0, 0, STYLE_DIM, b.data, b.length - 1); // no space at the end
     buf_release(&b);
 }
 
@@ -116,7 +116,7 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-// Adds all tiles of the map: maps that differ only in the part of the picture.
+// Adds all tiles of the map: maps that differ only in their part of the picture.
 static void add_tiles(const struct view *v, const struct image_view *i, const struct map *m,
                       struct drawing *d)
 {
@@ -205,7 +205,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- stepping through maps -----------------------------------------------------------------------
 
-// The map's position along an axis.
+// Returns the map's position along an axis.
 static int coordinate(const struct map *m, enum axis axis)
 {
     return axis == AXIS_TOKEN ? m->token : axis == AXIS_LAYER ? m->layer : m->head;
@@ -219,7 +219,7 @@ static bool agrees(const struct map *a, const struct map *b, enum axis but)
     return true;
 }
 
-// Finds the nearest map along the axis in the direction (+1, -1), or the far end (+2, -2); -1:
+// Finds the nearest map along the axis in the direction (+1, -1), or the farthest (+2, -2); -1:
 // none.
 static int find_step(const struct image_view *i, const struct map *now, enum axis axis,
                      int direction)
@@ -296,7 +296,7 @@ static void next_kind(struct view *v)
     }
 }
 
-// Plays the tokens from the shown one on; at the last one, from the first.
+// Starts or stops playing, from the shown token on; from the first if the last is shown.
 static void play(struct view *v)
 {
     struct image_view *i = &v->image;

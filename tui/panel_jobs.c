@@ -1,4 +1,4 @@
-// tui/panel_jobs.c -- jobs with their progress, and a curve of the selected one.
+// tui/panel_jobs.c -- jobs with their progress, and a curve of the selected job.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct widths {
     int kind, state;
 };
 
-// Adds a text if it fits as a whole.
+// Draws a text if it fits whole.
 static int add_whole(struct canvas *c, struct area area, int x, int y, const struct buf *b)
 {
     if (!b->length || x + 2 + text_width(b->data) > area.width) return x;
@@ -47,7 +47,7 @@ static void draw_job(struct canvas *c, struct area area, int y, const struct job
         buf_printf(&b, "%s left", pace_text(left, row->eta_s));
     add_whole(c, area, x, y, &b);
     if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
-    if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps); // in its own colours
+    if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps); // over the selection
     buf_release(&b);
 }
 

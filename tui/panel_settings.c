@@ -19,7 +19,7 @@ static bool same_group(const char *a, const char *b)
     return n == group_length(b) && !memcmp(a, b, n);
 }
 
-// The shown row with this index; NULL past the last.
+// Returns the shown row with this index; NULL past the last.
 static const struct setting *row_at(const struct view *v, int index)
 {
     const struct setting *row;
@@ -43,7 +43,7 @@ static bool begins_group(const struct view *v, int index)
     return !index || !same_group(row_at(v, index - 1)->key, row_at(v, index)->key);
 }
 
-// The line of a row; a line with the group's name precedes each group.
+// Returns the line of a row; a line with the group's name precedes each group.
 static int line_of(const struct view *v, int index)
 {
     int line = index;
@@ -51,7 +51,7 @@ static int line_of(const struct view *v, int index)
     return line;
 }
 
-// The column of values: after the longest name, but at most just past the middle.
+// Returns the column of values: after the longest name, but at most just past the middle.
 static int value_column(int width)
 {
     const struct setting *row;
@@ -98,7 +98,7 @@ static void draw_help(struct canvas *c, struct area area, const struct setting *
     char *all = xasprintf("%s  [%s]", head, row->def);
     struct wrap w = wrap_begin(row->help, area.width);
     canvas_fill(c, (struct area){ area.x, area.y, area.width, 1 }, STYLE_STATUS, ' ');
-    // A truncated number would show a wrong value.
+    // Never cuts the default: a truncated number would be a wrong value.
     if (text_width(all) <= area.width)
         canvas_text(c, area, 0, 0, STYLE_STATUS, all);
     else if (text_width(head) <= area.width)
@@ -160,7 +160,7 @@ static void toggle(struct view *v, const struct setting *row)
         begin_edit(v, row);
 }
 
-// The first row of the next group, or of the previous one.
+// Selects the first row of the next group, or of the previous group.
 static void move_group(struct view *v, int by)
 {
     const struct setting *row = row_at(v, v->set.selected);
@@ -225,7 +225,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     const int count = count_rows(v), line = y + s->top;
     const bool inside = button == 1 && s->selected < count && line_of(v, s->selected) == line;
     if (inside && s->editing) button = 0;
-    if (button) s->editing = false; // the edit belongs to the old row
+    if (button) s->editing = false; // the field belongs to the previously selected row
     if (button == 4 && s->selected > 0) s->selected--;
     if (button == 5 && s->selected + 1 < count) s->selected++;
     for (int i = 0; i < count && button == 1; i++) {

@@ -1,9 +1,10 @@
-// tui/pen.c -- looks and colours of cells, reduced to the colours of the terminal.
+// tui/pen.c -- reduces styles and colours of cells to the colours of the terminal.
 #include "tui/pen.h"
 
 enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
 
-// A legible ink on one of the first eight colours: white on black, red and blue, otherwise black.
+// Returns a legible ink on one of the first eight colours: white on black, red and blue, otherwise
+// black.
 static int ink_on(int paper)
 {
     return paper == BLACK || paper == 1 || paper == 4 ? WHITE : BLACK;
@@ -11,8 +12,8 @@ static int ink_on(int paper)
 
 // --- eight colours -------------------------------------------------------------------------------
 
-// Grey ink becomes the terminal's own colour, grey paper reverse video; other colours keep their
-// hue. Black paper stays: reversed, every text of a black theme would appear in a box.
+// Replaces grey ink by the terminal's default, grey paper by reverse video, and other colours by
+// their hue. Black paper stays: reversed, every text of a black theme would appear in a box.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));

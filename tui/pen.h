@@ -1,4 +1,4 @@
-// tui/pen.h -- how a cell is written on a terminal with a given number of colours.
+// tui/pen.h -- colours and attributes of a cell on a terminal with a given number of colours.
 //
 //   const struct pen pen = pen_of(theme, &cell, 256, false);
 #ifndef TUI_PEN_H

@@ -17,7 +17,7 @@ enum { FILES_MAX = 5000 };
 
 static const struct kind {
     const char *name, *title;
-    const char *const *endings; // of files; NULL: none, only folders that hold `holds`
+    const char *const *endings; // of files; NULL: only folders that contain the file `holds`
     const char *holds;
     const char *command;
     bool cached; // lists models of the Hugging Face cache first
@@ -93,7 +93,7 @@ static bool ends_with(const char *name, const char *const *endings)
     return false;
 }
 
-// Terminals insert dropped paths unquoted, quoted for a shell, or as file://.
+// Terminals insert the path of a dropped file unquoted, quoted for a shell, or as file://.
 char *picker_dropped(const char *text)
 {
     char *line = NULL;
@@ -162,7 +162,7 @@ static void put_first(struct list_view *l, size_t count)
     free(last);
 }
 
-// Adds the models in the cache of huggingface_hub, first in any folder.
+// Adds the models in the cache of huggingface_hub at the beginning of the list.
 static void add_cached(struct list_view *l)
 {
     struct names found = { 0 };
@@ -256,7 +256,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-// The path relative to the current folder, if it is below it.
+// Returns the path relative to the current folder if it is below that folder, else unchanged.
 static const char *relative(const char *path)
 {
     char here[PATH_MAX];

@@ -1,18 +1,18 @@
-// tui/picker.h -- contents of the pickers: models, pictures, data, adapters, sessions; previews.
+// tui/picker.h -- the pickers' contents: models, pictures, data, adapters, sessions; previews.
 #ifndef TUI_PICKER_H
 #define TUI_PICKER_H
 
 #include "tui/list.h"
 
 void picker_choose(struct view *v, const char *value, const struct shell *shell);
-void picker_up(struct view *v); // the folder above
+void picker_up(struct view *v); // to the parent folder
 // Requests the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);
-// The command for a path of a picture dropped on the window, quoted, escaped or as file://:
-// "/image cat.png". NULL: plain text.
+// Returns the command for the path of a picture dropped on the window (quoted, escaped or as
+// file://): "/image cat.png". NULL: other text.
 char *picker_dropped(const char *text);
-// The path as an argument of a command line.
+// Returns the path as an argument of a command line, quoted if necessary.
 char *picker_quote(const char *path);
 
 // From list.c.

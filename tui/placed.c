@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "tui/painter.h"
 
-// Repeats after half a second, then doubles the pause each time, up to LONGEST seconds and TRIES
+// Repeats after half a second and doubles the pause each time, LONGEST times, for at most TRIES
 // tries.
 enum { TRIES = 6, LONGEST = 3 };
 static const double first_pause = 0.5;
@@ -18,7 +18,7 @@ static double due(double at, int tries)
     return at + first_pause * (1 << (times > 0 ? times : 0));
 }
 
-// --- the question --------------------------------------------------------------------------------
+// --- the query -----------------------------------------------------------------------------------
 
 static bool unanswered(const struct placed *p)
 {
@@ -86,8 +86,8 @@ bool placed_shows(const struct placed *p, const struct canvas *c, int number, in
     return painter_ready(c->painter, d->key) || (c->graphics == p->way && find(p, a));
 }
 
-// Text erases the pixels of a picture, except kitty's, which form a separate layer. tmux would
-// also keep the previous sixels.
+// Text erases the pixels of a picture, except kitty's, which are a separate layer. tmux keeps
+// previous sixels unless text erases them.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched)
 {
     const struct canvas_picture *d = &c->drawn[number];
@@ -99,7 +99,7 @@ bool placed_blanks(const struct placed *p, const struct canvas *c, int number, b
     return other && (was->width != d->width || was->height != d->height);
 }
 
-// Draws one picture of the canvas if it is new, overwritten or unconfirmed.
+// Draws one picture of the canvas if it is new, overwritten or unconfirmed; returns its new state.
 static struct placed_picture draw(struct placed *p, const struct canvas *c, int number,
                                   bool touched, double now, struct buf *out)
 {

@@ -1,15 +1,15 @@
-// tui/placed.h -- the pictures on the terminal: draws, resends and removes them.
+// tui/placed.h -- draws, resends and removes the pictures on the terminal.
 //
 //   struct placed p = { 0 };
-//   placed_query(&p, &out);                               // what the terminal can draw
+//   placed_query(&p, &out);                               // queries the terminal's capabilities
 //   placed_reply(&p, bytes, length);
 //   shown = placed_shows(&p, &canvas, i, columns, lines);
 //   if (placed_blanks(&p, &canvas, i, touched[i])) ...
 //   placed_draw(&p, &canvas, shown, touched, &out);
 //   seconds = placed_wait(&p, now);                     // until something must be sent again
 //
-// While tmux redraws a window or shows another, it drops sequences for the outer terminal. So the
-// query is repeated until a reply arrives, and pictures until the terminal confirms them.
+// While tmux redraws a window or shows another, it drops sequences for the outer terminal. So this
+// code repeats the query until a reply arrives, and pictures until the terminal confirms them.
 #ifndef TUI_PLACED_H
 #define TUI_PLACED_H
 
@@ -22,7 +22,7 @@ struct placed_picture {
     int width, height; // pixels that it covers
     uint32_t id;
     bool unsure;    // not confirmed yet
-    int tries;      // how often it was sent
+    int tries;      // number of times it was sent
     double sent_at; // seconds
 };
 
@@ -37,20 +37,21 @@ struct placed {
 
 void placed_query(struct placed *p, struct buf *out);
 void placed_reply(struct placed *p, const char *bytes, size_t length);
-// Whether picture `number` of the canvas is visible: its cells are uncovered, and it is ready, or
-// its predecessor is still shown there.
+// Returns whether picture `number` of the canvas is visible: no cell is covered, and the picture is
+// ready, or its predecessor is still shown there.
 bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
                   int lines);
-// Whether its cells must be blanked first, because their contents would show around the picture.
+// Returns whether its cells must be cleared first, because old contents would show around the
+// picture.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched);
 // Draws new, overwritten (touched) and unconfirmed pictures, then removes their predecessors.
 void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],
                  struct buf *out);
-// Removes pictures that kitty keeps by their ids; others are overwritten.
+// Removes pictures that the terminal keeps by their ids (kitty); others are overwritten.
 void placed_forget(struct placed *p, struct buf *out);
-// Whether a reply to the query, or a confirmation of a picture, may still arrive.
+// Returns whether a reply to the query, or a confirmation of a picture, may still arrive.
 bool placed_expects(const struct placed *p);
-// Seconds until something must be sent again; below 0: never.
+// Returns the seconds until something must be sent again; below 0: never.
 double placed_wait(const struct placed *p, double now);
 
 #endif

@@ -1,8 +1,8 @@
-// tui/plain.c -- events as lines of text.
+// tui/plain.c -- writes events as lines of text.
 //
 // Three kinds of output share a terminal: the answer, which grows within a line; the progress line,
-// which overwrites itself; and whole lines. Before a whole line, the progress line is erased and an
-// unfinished answer line is ended.
+// which overwrites itself; and whole lines. Writing a whole line first erases the progress line and
+// ends an unfinished line of the answer.
 #include "tui/plain.h"
 
 #include <limits.h>
@@ -42,13 +42,13 @@ struct plain {
     struct stream out, err; // standard output and error
     struct stream *note;    // notices, errors, progress: one of the two
     bool interactive;
-    bool mid_line;  // the answer's last line is not ended
-    bool answering; // tokens of this answer came
-    bool begun;     // and some of its text was printed
-    bool page;      // the following texts belong to a page
+    bool mid_line;  // the answer's last line has no newline yet
+    bool answering; // a token of this answer has arrived
+    bool begun;     // some text of the answer was printed
+    bool page;      // a page is open: texts belong to it
     bool progress;  // the progress line is on the screen
     struct throttle throttle;
-    struct settings *settings; // as events report them
+    struct settings *settings; // as reported by events
     bool asked;                // the terminal was queried
     struct graphics graphics;
     uint32_t last_id; // of a picture
@@ -154,7 +154,7 @@ static void show_answer(struct plain *p, const struct event *e)
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// Ids of pictures, as in tui/painter.c.
+// Size limits in cells; ids of pictures, as in tui/painter.c.
 enum { COLUMNS = 48, LINES_MAX = 16, NAMES = 240, FIRST_NAME = 16 };
 static const double patience = 0.4; // seconds for the terminal's reply
 
@@ -164,7 +164,7 @@ static const struct graphics_way *way_of(const struct plain *p)
     return graphics_way(graphics_choose(&p->graphics, setting));
 }
 
-// Whether the terminal draws pictures. The first call queries it.
+// Returns whether the terminal draws pictures. The first call queries it.
 static bool draws_pictures(struct plain *p)
 {
     struct buf typed = { 0 };
@@ -271,7 +271,7 @@ static void put_flow(struct plain *p, struct flow *f)
     flow_release(f);
 }
 
-// A line of a table; an ellipsis where the terminal is too narrow.
+// Writes a line of a table, cut with an ellipsis if the terminal is too narrow.
 static void put_row(struct plain *p, enum style style, const char *line, int width)
 {
     const bool cut = width && text_width(line) > width;
@@ -284,7 +284,7 @@ static void show_table(struct plain *p, const struct event *e)
 {
     const int width = text_terminal_columns(p->out.file);
     struct table_copy *copy = table_copy_new(e->table);
-    if (p->page && width) { // a page of text: cuts no cell
+    if (p->page && width) { // a page does not cut cells
         struct flow f = { 0 };
         flow_add_table(&f, copy, width);
         put_flow(p, &f);
@@ -300,8 +300,8 @@ static void show_table(struct plain *p, const struct event *e)
 
 static const char shades[] = " .:-=+*#%@"; // ink grows to the right
 
-// Draws each cell as a shade, doubled because a character is twice as high as wide. papers: high
-// values also get one of eight colours.
+// Draws each cell as a shade, doubled because a character is twice as high as wide. papers: adds
+// one of eight background colours to high values.
 static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers)
 {
     enum { BLACK = 0, BLUE = 4, WHITE = 7 };
@@ -321,7 +321,7 @@ static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers
     }
 }
 
-// Sets a colour: exactly, or the nearest of the 256.
+// Sets a colour: exactly, or the nearest of 256.
 static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool exact)
 {
     if (exact)
@@ -471,8 +471,8 @@ static void show_attached(struct plain *p, const struct event *e)
     show_picture(p, &e->pictures->image);
 }
 
-// "question 2 of 5 that B answers worse: ID (KIND)", then a line for each text. A loss has no
-// answers.
+// Writes "question 2 of 5 that B answers worse: ID (KIND)", then a line for each text. Questions
+// scored by loss have no answers.
 static void show_changed(struct plain *p, const struct event *e)
 {
     const struct event_changed *c = e->changed;
@@ -491,7 +491,7 @@ static void show_changed(struct plain *p, const struct event *e)
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
 }
 
-// A queried value goes to the output, a change to the notices.
+// Writes a queried value to the output, a change to the notices.
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);
@@ -509,7 +509,7 @@ static void show_error(struct plain *p, const struct event *e)
     free(line);
 }
 
-// Overwrites itself on the terminal's last line; shows nothing before 0.3 s.
+// Updates the progress line, once the work has taken 0.3 s.
 static void show_progress(struct plain *p, const struct event *e)
 {
     const struct event_progress *g = e->progress;

@@ -1,4 +1,4 @@
-// tui/prompt.c -- readline without a terminal.
+// tui/prompt.c -- runs readline without a terminal.
 #include "tui/prompt.h"
 
 #include <stdio.h>
@@ -25,11 +25,11 @@ struct prompt {
 // Readline's callbacks take no user argument, and readline is global.
 static struct prompt *current;
 
-// --- what readline calls -------------------------------------------------------------------------
+// --- callbacks of readline -----------------------------------------------------------------------
 
 // Bytes run out only if readline reads beyond the key (a macro that ends within a sequence). At the
-// end of input it would send the line, or jump to a frame that no longer exists, so it gets an
-// unbound key.
+// end of input, readline would send the line, or jump to a frame that no longer exists, so it gets
+// an unbound key.
 static int get_byte(FILE *stream)
 {
     if (!current->left) return '\a';
@@ -46,8 +46,8 @@ static void draw_nothing(void)
 {
 }
 
-// Calls on_line here: the history may only grow before readline begins its next line. A search
-// begun within the line (by a macro) refers to entries of the history.
+// Calls on_line here, because the history may only grow before readline begins its next line. Ends
+// a search that a macro began within the line: it refers to entries of the history.
 static void take_line(char *line)
 {
     rl_callback_sigcleanup();
@@ -122,7 +122,7 @@ void prompt_close_menu(struct prompt *p)
 
 // --- editing -------------------------------------------------------------------------------------
 
-// In invalid UTF-8, readline's vi commands search for the end of a word forever.
+// Replaces invalid UTF-8, in which readline's vi commands search for the end of a word forever.
 static char *repaired(const char *text)
 {
     struct buf b = { 0 };
@@ -143,8 +143,8 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
-// Whether the sequence has no binding: readline would insert its rest. It inserts a quoted sequence
-// whole.
+// Returns whether the sequence has no binding: readline would insert its rest. A quoted sequence is
+// inserted whole.
 static bool is_unbound(const char *bytes, size_t length)
 {
     const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');
@@ -172,7 +172,7 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     free(key);
 }
 
-// In emacs mode ESC would begin the next key.
+// Sends ESC in vi mode only: in emacs mode it would begin the next key.
 void prompt_escape(struct prompt *p)
 {
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
@@ -198,8 +198,8 @@ void prompt_set(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
-    // Edits as if typed, so that readline's undo list fits the text (rl_replace_line does not
-    // ensure it).
+    // Edits as if typed, so that readline's undo list fits the text; rl_replace_line does not
+    // ensure that.
     rl_begin_undo_group();
     rl_delete_text(0, rl_end);
     rl_point = 0;
@@ -228,7 +228,7 @@ size_t prompt_offers(const struct prompt *p, char *const **list)
 
 // --- drawing -------------------------------------------------------------------------------------
 
-// Position of each character: x, y relative to the area.
+// Position of a character: x, y relative to the area.
 struct position {
     int x, y;
 };
@@ -264,7 +264,8 @@ static struct position measure(const char *text, size_t length, int columns)
     return at;
 }
 
-// Readline's own searches have their own label: "(reverse-i-search)`x': ".
+// Returns the label with the typed text. Readline's searches have a label: "(reverse-i-search)`x':
+// ".
 static char *whole_text(const char *label, size_t *label_length, size_t *point)
 {
     const bool own = rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt;

@@ -14,7 +14,7 @@
 
 struct prompt;
 
-// shell: for completion. on_line receives each typed line; text NULL: Ctrl-D on an empty line.
+// shell: for completion. on_line gets each typed line; text NULL: Ctrl-D on an empty line.
 struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self, const char *text),
                           void *self);
 void prompt_free(struct prompt *p);
@@ -25,7 +25,7 @@ void prompt_set(struct prompt *p, const char *text);
 const char *prompt_typed(const struct prompt *p);
 bool prompt_plain(const struct prompt *p); // no special mode is active (a search, a quoted key)
 
-// Tab's candidates; 0 when no menu is open.
+// Returns the number of Tab's candidates; 0 if no menu is open.
 size_t prompt_offers(const struct prompt *p, char *const **list);
 void prompt_close_menu(struct prompt *p);
 

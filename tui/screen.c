@@ -69,7 +69,8 @@ static void serve_capture(struct screen *s, struct capture *k)
     canvas_release(&c);
 }
 
-// Shows compared answers until Esc or until the user chooses another layout.
+// Switches to the layout of compared answers if there are fresh ones. Esc, or choosing another
+// layout, ends it.
 static void show_layout(struct screen *s, const char *name, bool *fresh)
 {
     const int now = screen_layout_find(name, s->canvas.columns);
@@ -90,7 +91,7 @@ static void take_draft(struct screen *s, const struct draft *d)
     screen_draft_announce(s, d);
 }
 
-// Explains once, with the first map, how to get more colours.
+// Explains how to get more colours, once, with the first map.
 static void explain_colours(struct screen *s)
 {
     const char *term = getenv("TERM");
@@ -147,7 +148,7 @@ static void take_news(struct screen *s)
     terminal_mouse(s->terminal, settings_flag(s->view->settings, "screen.mouse"));
 }
 
-// Runs in the thread that computes; the screen's thread draws.
+// Runs in the worker's thread; waits until the screen's thread has drawn the capture.
 static int capture(void *self, int lines, int columns, struct buf *text, struct err *err)
 {
     struct screen *s = self;
@@ -200,7 +201,7 @@ static void take_input(struct screen *s)
         s->key_at = clock_seconds();
         screen_bytes(s, false);
     } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-        s->leave = true; // the terminal is gone
+        s->leave = true; // the terminal was closed
     }
 }
 
@@ -209,7 +210,8 @@ static int milliseconds(double seconds)
     return seconds <= 0 ? 0 : (int)(seconds * 1000) + 1;
 }
 
-// When the next frame may be drawn: soon after a key, even if another was just drawn.
+// Returns the time when the next frame may be drawn: soon after a key, even if another was just
+// drawn.
 static double frame_time(const struct screen *s)
 {
     return s->drawn + (s->key_at > s->drawn ? key_pause : frame_pause);
@@ -226,7 +228,8 @@ static void wait_at_most(int *wait, double seconds)
     if (*wait < 0 || pause < *wait) *wait = pause;
 }
 
-// How long to wait for the next frame, the rest of a key or the next step of the spinner.
+// Returns how long to wait (ms) for the next frame, the rest of a key or the next step of the
+// spinner.
 static int patience(const struct screen *s)
 {
     const double now = clock_seconds(), again = terminal_wait(s->terminal, now);
@@ -244,8 +247,8 @@ static bool frame_due(const struct screen *s)
     return s->dirty && clock_seconds() >= frame_time(s);
 }
 
-// Reads news together with the next frame: a small model posts thousands per second, and waking for
-// each would take CPU time from it.
+// Reads news only when the next frame is due: a small model posts thousands per second, and waking
+// for each would take CPU time from it.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
@@ -314,7 +317,7 @@ static void close_all(struct screen *s)
     store_close(s->lookup.store);
 }
 
-// Returns false if a thread hangs. While waiting, serves news whose senders block (captures).
+// Ends the threads; false if one hangs. While waiting, serves news whose senders block (captures).
 static bool end_threads(struct screen *s)
 {
     int tries = 0;

@@ -6,7 +6,7 @@
 //   screen_free(s);
 //
 // Two threads: one computes (tui/worker.h); this one draws and reads keys, in one loop around
-// poll(). The screen's only input is the news queue.
+// poll(). The news queue is the screen's only source of data.
 #ifndef TUI_SCREEN_H
 #define TUI_SCREEN_H
 

@@ -1,5 +1,5 @@
 // tui/screen_draft.c -- stores unsent text with the session shortly after it was typed, so that it
-// survives any end of the program.
+// survives a crash.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "tui/screen_parts.h"
 
-static const double keep_pause = 0.7; // seconds between typing and keeping
+static const double keep_pause = 0.7; // seconds between typing and storing
 
 static char *draft_of(const struct screen *s)
 {

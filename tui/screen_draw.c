@@ -50,7 +50,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed_p
     const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
-    // The conversation alone and small areas have no frame.
+    // A conversation without other panels, and small areas, have no frame.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {
@@ -63,8 +63,8 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed_p
     if (inner.width > 0 && inner.height > 0) panel->draw(s->view, c, inner, focused);
 }
 
-// Draws the picture attached to the next message if no panel shows it: small, over the oldest lines
-// of the conversation, until another entry is added.
+// Draws the picture attached to the next message as a thumbnail if no panel shows it: over the
+// oldest lines of the conversation, until another entry is added.
 static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area panels,
                            const struct placed_panel *placed, int count)
 {
@@ -115,7 +115,7 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
         canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
 }
 
-// Draws the hint above the status line, on as many lines as it needs.
+// Draws the hint above the status line, on up to three lines.
 static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
 {
     enum { MOST = 3 };

@@ -1,4 +1,4 @@
-// tui/screen_events.c -- the news queue, and copies of events.
+// tui/screen_events.c -- the news queue; copies events for it.
 #include "tui/screen_events.h"
 
 #include <errno.h>
@@ -68,7 +68,8 @@ static void push(struct news_queue *q, struct news *n)
         q->last->next = n;
     q->last = n;
     pthread_mutex_unlock(&q->mutex);
-    // With others before it, the eventfd is readable already: news_next clears it with the queue.
+    // In a queue that is not empty, the eventfd is readable already: news_next clears it only once
+    // the queue is empty.
     if (empty && write(q->wake, &one, sizeof one) < 0) return;
 }
 
@@ -141,8 +142,8 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->name = keep_text(n, from->name);
     h->tile = keep_text(n, from->tile);
     h->image = NULL;
-    // As fractions of the picture (left, top, right, bottom): the picture itself stays with the
-    // engine.
+    // The area as fractions of the picture (left, top, right, bottom), because the picture is not
+    // copied.
     static const double whole[4] = { 0, 0, 1, 1 };
     for (int i = 0; i < 4; i++)
         h->area[i] =

@@ -19,16 +19,16 @@ enum news_kind {
     NEWS_EVENT,
     NEWS_BUSY,     // a line starts; text: the line
     NEWS_BUSY_KEY, // the same for the line of a panel's key
-    NEWS_KEY_DONE, // such a line ran between two tokens; data: the current struct settings
+    NEWS_KEY_DONE, // a key's line ran between two tokens; data: the current struct settings
     NEWS_IDLE,     // the line has ended
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
-    NEWS_OPEN,     // text: which picker
+    NEWS_OPEN,     // text: the picker to open, or "tour"
     NEWS_DRAFT,    // data: struct draft, an earlier unsent line
-    NEWS_MAP,      // event: the map requested by a step
-    NEWS_NO_MAP,   // text: why it cannot be computed
+    NEWS_MAP,      // event: a map that the screen requested
+    NEWS_NO_MAP,   // text: why the requested map cannot be computed
     NEWS_PAINTED,  // a picture is ready for the terminal
     NEWS_LEAVE,    // the worker has ended
 };
@@ -39,7 +39,7 @@ struct news {
     char *text;
     void *data;
     void (*release)(void *data); // NULL: data is borrowed
-    void **owned;                // what event points to
+    void **owned;                // memory that `event` points to
     size_t owned_count;
     struct news *next;
 };

@@ -1,8 +1,8 @@
 // tui/screen_keys.c -- routes keys, and runs the actions that belong to no panel.
 //
-// An open list takes all keys. A focused panel takes those of its context, then those of "all";
-// other letters return the focus to the input line. The input line also takes the keys that the
-// table does not name: readline's own.
+// An open list takes all keys. A focused panel takes the keys of its context, then those of "all";
+// other letters return the focus to the input line. The input line also passes keys that are not in
+// the table to readline.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +63,8 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
     return read;
 }
 
-// Runs the line of a panel's key. Shows the change at once, so that the next key starts from it.
+// Runs the line of a panel's key. Shows the change at once, so that the next key starts from the
+// new value.
 static void run_key(struct screen *s, const char *line)
 {
     char key[48], value[256];
@@ -72,7 +73,7 @@ static void run_key(struct screen *s, const char *line)
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
 }
 
-// /quit and lists do not wait for the running line.
+// Runs a line. /quit and lists do not wait for the running line.
 static void run_line(struct screen *s, const char *line)
 {
     const char *what = arguments_of(line, "open");
@@ -105,7 +106,7 @@ void screen_submit(struct screen *s, const char *text)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// Cancels the running line. If it does not stop (a blocking system call), two more Ctrl-C leave.
+// Cancels the running line. If it does not stop (a blocking system call), two more Ctrl-C quit.
 static void stop_work(struct screen *s, double now)
 {
     struct buf dropped = { 0 };
@@ -277,7 +278,7 @@ static void run_action(struct screen *s, const char *action)
     }
 }
 
-// Does the focused panel cover all others, the conversation too?
+// Returns whether the focused panel covers all others, the conversation too.
 static bool covers_all(const struct screen *s)
 {
     struct placed_panel placed[PANEL_COUNT];
@@ -303,7 +304,7 @@ static void run_command(struct screen *s, const char *command)
     }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
-    // A panel's line prints into the conversation, which must be visible.
+    // The line of a panel prints into the conversation, which must be visible.
     const bool answers = s->view->run && !s->view->run_key;
     if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
     if (result != PANEL_IGNORED) return;
@@ -324,7 +325,7 @@ static void copy(struct screen *s, const char *text)
     buf_puts(&b, "\033]52;c;");
     base64_encode(&b, text, strlen(text));
     buf_puts(&b, "\a");
-    if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals take no more
+    if (strlen(text) < 70000) terminal_write(b.data, b.length); // the limit of terminals
     buf_release(&b);
     if (path && places_make_parents(path, &err) == 0 &&
         file_out_update(path, text, strlen(text), &err) == 0)
@@ -416,7 +417,7 @@ static void take_mouse(struct screen *s, const struct key *key)
     if (key->button == 1) s->focus = PANEL_NONE;
 }
 
-// The panel in focus, if it takes letters.
+// Returns the panel in focus if it accepts letters, else NULL.
 static const struct panel *typing_panel(const struct screen *s)
 {
     const struct panel *panel = panel_at(s->focus);
@@ -424,7 +425,7 @@ static const struct panel *typing_panel(const struct screen *s)
     return types && panel->typing(s->view) ? panel : NULL;
 }
 
-// Closes fields without focus, so that later keys do not go to them.
+// Closes fields without focus, so that they get no keys later.
 static void close_fields(struct screen *s)
 {
     static const struct key esc = { .kind = KEY_NAMED, .name = "Esc" };
@@ -473,7 +474,7 @@ static void take_named(struct screen *s, const struct key *key)
         pager_type(s->view, key);
         return;
     }
-    // During readline's searches, and after its quoting key, readline takes all keys.
+    // During its searches, and after its quoting key, readline takes all keys.
     const bool own = !panel && !list && !page && !prompt_plain(s->prompt) && !stop;
     char *command = *key->name && !own ? keys_find(s->keys, screen_context(s), key->name) : NULL;
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");

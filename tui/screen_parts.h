@@ -24,12 +24,12 @@ struct screen {
     struct prompt *prompt;
     struct typed typed;
     struct keys *keys;
-    struct shell *shell; // the worker's: only its constant parts are used here
+    struct shell *shell; // the worker's; the screen uses only its constant parts
     struct shell lookup; // a copy for completion and pickers, with a separate store
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
-    int layout; // -1: as screen.layout says
+    int layout; // -1: the layout of screen.layout
     int before; // the layout before a comparison was shown
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
@@ -40,15 +40,15 @@ struct screen {
     double interrupted;      // time of the last Ctrl-C, if a second one leaves; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes
-    // The draft as last stored; the dead shell's draft that it replaces; time of the next check (0:
-    // none).
+    // The draft as last stored, and its session; id of a crashed shell's draft that it replaces;
+    // time of the next check (0: none).
     struct draft_owner owner;
     char *stored, *stored_session;
     int64_t taken;
     double draft_at;
 };
 
-// The request of a thread that waits for the screen as text (/screen).
+// A request for the screen as text (/screen); the requesting thread waits.
 struct capture {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -63,7 +63,7 @@ void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
-bool screen_covered(const struct screen *s); // a list or page covers it and takes the keys
+bool screen_covered(const struct screen *s); // whether a list or page covers it and takes the keys
 
 // screen_draft.c
 void screen_draft_typed(struct screen *s);                           // schedules a check
@@ -74,12 +74,12 @@ void screen_draft_announce(struct screen *s, const struct draft *d); // reports 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s);                 // writes the current step
 void screen_tour_ran(struct screen *s, const char *line); // advances if the line is the step
-bool screen_tour_end(struct screen *s);                   // false: no tour was running
+bool screen_tour_end(struct screen *s);                   // false: no tour is running
 
 // screen_keys.c
 void screen_bytes(struct screen *s, bool flush);
-void screen_apply(struct screen *s);                // serves the requests of panels
-bool screen_shows_compared(const struct screen *s); // in a layout of comparisons
+void screen_apply(struct screen *s);                // serves requests of panels
+bool screen_shows_compared(const struct screen *s); // whether its layout shows a comparison
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);

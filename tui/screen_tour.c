@@ -1,5 +1,5 @@
-// tui/screen_tour.c -- /tour in the full screen: each step is written into the input line, where
-// Enter runs it like any line, so that it is in the history. Other lines may come between.
+// tui/screen_tour.c -- /tour in the full screen: writes each step into the input line, where Enter
+// runs it like any line, so that it enters the history. Users may run other lines between steps.
 #include <stdlib.h>
 #include <string.h>
 

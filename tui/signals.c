@@ -37,21 +37,21 @@ void signals_save_terminal(void)
 void signals_restore_terminal(void)
 {
     const pid_t foreground = tcgetpgrp(STDIN_FILENO);
-    if (foreground >= 0 && foreground != getpgrp()) return; // another program owns the terminal now
+    if (foreground >= 0 && foreground != getpgrp()) return; // another program owns the terminal
     const char *farewell = state.farewell;
     if (farewell && write(state.farewell_to, farewell, strlen(farewell)) < 0) state.farewell = NULL;
     state.farewell = NULL;
     if (state.have_terminal) tcsetattr(STDIN_FILENO, TCSANOW, &state.terminal);
 }
 
-// Restores the terminal, then lets the signal have its former effect.
+// Restores the terminal, then restores and triggers the signal's previous effect.
 static void on_fatal(int signal, siginfo_t *info, void *context)
 {
     const bool fault = signal == SIGSEGV || signal == SIGFPE || signal == SIGILL;
     signals_restore_terminal();
     sigaction(signal, &state.former[signal], NULL);
-    // A fault occurs again on return, with its address for debuggers; raises a sent signal (abort,
-    // kill, a timer, a limit) again.
+    // A fault occurs again on return, with its address for debuggers; a sent signal (abort, kill, a
+    // timer, a limit) is raised again.
     if (!fault || info->si_code <= 0) raise(signal);
 }
 
@@ -61,7 +61,7 @@ void signals_set_farewell(const char *bytes, int to)
     state.farewell = bytes;
 }
 
-// Whether this signal ends a program that does not handle it.
+// Returns whether this signal ends a program that does not handle it.
 static bool is_fatal(int signal)
 {
     static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH,
@@ -149,7 +149,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     state.how = how;
     if (how == SIGNALS_PROMPT && pipe2(state.pipe, O_CLOEXEC | O_NONBLOCK) < 0)
         fatal("cannot create a pipe: %s", strerror(errno));
-    if (how == SIGNALS_PROMPT) handle_fatal(); // first: the calls below replace some handlers
+    if (how == SIGNALS_PROMPT) handle_fatal(); // the calls below replace some of its handlers
     // A script that waits for input must wake up; a dialogue continues to read.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);
@@ -175,7 +175,8 @@ void signals_forget(void)
     if (state.engine) engine_uncancel(state.engine);
 }
 
-// A prompt forgets interrupts before it reads: Ctrl-C after Enter belongs to the line.
+// Does not clear interrupts at a prompt, which clears them before it reads: Ctrl-C after Enter
+// belongs to the line.
 void signals_busy(bool busy)
 {
     if (busy && state.how == SIGNALS_DIALOGUE) signals_forget();

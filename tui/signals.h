@@ -1,4 +1,4 @@
-// tui/signals.h -- Ctrl-C and other signals.
+// tui/signals.h -- handles Ctrl-C and other signals.
 //
 //   signals_start(engine, SIGNALS_PROMPT);
 //   signals_busy(true);  shell_line(...);  signals_busy(false);
@@ -27,23 +27,23 @@ void signals_start(struct engine *engine, enum signals_how how);
 void signals_stop(void); // call before the engine is freed
 // A line begins (in a dialogue an earlier interruption is cleared) or ends.
 void signals_busy(bool busy);
-// The interrupted line has ended: the program waits at a prompt.
+// Clears the interrupt once the interrupted line has ended and the prompt waits.
 void signals_forget(void);
-// Whether Ctrl-C was pressed since then; in scripts: ever.
+// Returns whether Ctrl-C was pressed since then; in scripts, at any time.
 bool signals_interrupted(void);
-// The signal that requests the program's end, or 0.
+// Returns the signal that requested the program's end, or 0.
 int signals_terminated(void);
 
 // For the prompt: readable after a signal; signals_next returns the next signal, or 0.
 int signals_fd(void);
 int signals_next(void);
 
-// Saves the terminal's state; restored when a signal ends the program (at a prompt: any that can be
-// caught), and by signals_restore_terminal (which BUG() calls too).
+// Saves the terminal's state. It is restored when a signal ends the program (at a prompt: any
+// signal that can be caught), and by signals_restore_terminal, which BUG() calls too.
 void signals_save_terminal(void);
 void signals_restore_terminal(void);
-// Sequences that are also written then, to this descriptor: they leave the full screen. Borrowed;
-// NULL: none.
+// Sets sequences to write then to this descriptor, which leave the full screen. Borrowed; NULL:
+// none.
 void signals_set_farewell(const char *bytes, int to);
 
 #endif

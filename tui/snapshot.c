@@ -63,7 +63,7 @@ void preview_free(void *preview)
     free(p);
 }
 
-// Shrinks to at most side x side pixels.
+// Shrinks a picture to at most side x side pixels; `to` stays empty if memory is short.
 static void shrink(struct image *to, const struct image *from, int side)
 {
     static const uint8_t white[3] = { 255, 255, 255 };
@@ -133,7 +133,7 @@ void post_pictures(struct posted_pictures *posted, const struct shell *shell, st
     if (posted->count > c.picture_count) posted->count = c.picture_count;
     for (size_t i = 0; i < c.picture_count; i++) {
         const struct picture *p = &c.pictures[i];
-        if (!p->path || !p->image.pixels) continue; // taken back
+        if (!p->path || !p->image.pixels) continue; // removed by /undo
         if (i < posted->count && !strcmp(posted->sha256[i], p->sha256)) continue;
         memcpy(posted->sha256[i], p->sha256, sizeof p->sha256);
         news_post(q, NEWS_PICTURE, NULL, preview_picture((int)i, p), preview_free);

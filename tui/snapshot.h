@@ -1,6 +1,6 @@
 // tui/snapshot.h -- the engine's state for the screen, copied between two lines.
 //
-// The engine belongs to the computing thread; after every line it posts a snapshot. Each picture is
+// Only the computing thread uses the engine; it posts a snapshot after every line. Each picture is
 // posted once.
 #ifndef TUI_SNAPSHOT_H
 #define TUI_SNAPSHOT_H
@@ -35,17 +35,17 @@ struct snapshot *snapshot_make(const struct shell *shell);
 void snapshot_free(void *snapshot);
 void preview_free(void *preview);
 struct picture;
-// Several, for one piece of news.
+// Several previews, for one piece of news.
 struct previews {
     struct preview **list; // [count]
     size_t count;
 };
 struct previews *previews_new(const struct picture *list, size_t count);
 void previews_free(void *previews);
-// A picture at most `side` pixels wide and high; image.pixels NULL if unavailable.
+// Reads a picture, shrunk to at most `side` pixels wide and high; image.pixels NULL if unavailable.
 struct preview *preview_file(const char *path, int side);
 
-// Which pictures have been posted.
+// The pictures that have been posted.
 struct posted_pictures {
     char (*sha256)[65];
     size_t count;

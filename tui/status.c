@@ -1,4 +1,4 @@
-// tui/status.c -- draws as much of the status line as fits.
+// tui/status.c -- draws the parts of the status line that fit.
 #include "tui/status.h"
 
 #include <stdlib.h>
@@ -96,8 +96,8 @@ static int draw_jobs(const struct view *v, struct canvas *c, struct area area, i
     return more ? canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d", more) : x;
 }
 
-// Draws right of x how far the conversation is scrolled up, or otherwise as many key hints as fit,
-// the first at the right edge.
+// Draws, right of x, the number of lines below a conversation that is scrolled up, otherwise as
+// many key hints as fit, the first at the right edge.
 static void draw_right(const struct view *v, struct canvas *c, struct area area, int x,
                        const char *ways)
 {

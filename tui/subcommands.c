@@ -1,4 +1,4 @@
-// tui/subcommands.c -- the subcommands.
+// tui/subcommands.c -- the table of subcommands and their functions.
 #include "tui/subcommands.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int run_version(const struct subcommand *c, int argc, char **argv, struct
     return STATUS_OK;
 }
 
-// Runs a shell command with plain output; with the model of that name, if any.
+// Runs a command of the shell with plain output, after loading `model` unless it is NULL.
 static int run_with(const char *model, const char *name, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(name);
@@ -118,7 +118,8 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-// A rank reads pause requests from the job's row; a signal ends it and all other ranks.
+// Sets the signal handlers. A rank reads pause requests from the job's row; a signal ends it and
+// all other ranks.
 static void listen(bool rank)
 {
     handle(SIGINT, rank ? SIG_DFL : on_pause);
@@ -130,7 +131,7 @@ static void listen(bool rank)
 
 // --- actions -------------------------------------------------------------------------------------
 
-// Who started the process of a job: a shell or a user, a queue, or mpirun for one of these.
+// What started the process of a job: a shell or a user, a queue, or mpirun for one of these.
 enum job_way { WAY_HERE, WAY_QUEUED, WAY_RANK };
 
 static int run_way(enum job_way way, const char *place, int64_t id, const struct job_setup *setup,
@@ -146,7 +147,7 @@ static int run_way(enum job_way way, const char *place, int64_t id, const struct
     return status;
 }
 
-// `place`: the database, or the job's folder.
+// Runs a job. `place`: the database, or the job's folder.
 static int run_job(enum job_way way, const char *place, int64_t id, struct err *err)
 {
     struct sinks sinks = { 0 };

@@ -1,5 +1,4 @@
-// tui/subcommands.h -- subcommands: `vlmsh new ...`, `vlmsh version`. A table with one row per
-// subcommand.
+// tui/subcommands.h -- subcommands, as a table: `vlmsh new ...`, `vlmsh version`.
 #ifndef TUI_SUBCOMMANDS_H
 #define TUI_SUBCOMMANDS_H
 
@@ -18,7 +17,7 @@ struct subcommand {
 };
 
 const struct subcommand *subcommand_find(const char *name); // NULL
-// Appends each with its usage as an item of help (commands/help_text.h).
+// Appends each subcommand with its usage as an item of a help text (commands/help_text.h).
 void subcommands_help(struct buf *b);
 
 #endif

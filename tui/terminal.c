@@ -1,7 +1,7 @@
-// tui/terminal.c -- writes a canvas to the terminal: the cells that differ from those it shows.
+// tui/terminal.c -- writes the cells of a canvas that differ from the terminal's.
 //
-// Never scrolls lines, as ncurses does when rows look alike: scrolling would move colours and
-// pictures. Uses only the terminfo part of ncurses.
+// Never scrolls lines, as ncurses does for similar rows: scrolling would move colours and pictures.
+// Uses only the terminfo part of ncurses.
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 #include "tui/terminfo.h"
 
 enum {
-    REPLY_MS = 100, // a terminal replies within
-    PALETTE = 256   // with more colours (xterm-direct), numbers from 8 on mean RGB
+    REPLY_MS = 100, // time within which a terminal replies
+    PALETTE = 256   // in larger palettes (xterm-direct), numbers from 8 on are RGB values
 };
 
 struct terminal {
@@ -95,8 +95,8 @@ static bool is_set(const char *variable)
     return text && *text;
 }
 
-// From terminfo, COLORTERM and the terminal's replies. A TERM without colours was chosen on purpose
-// and stays monochrome.
+// Finds the number of colours from terminfo, COLORTERM and the terminal's replies. A TERM without
+// colours stays monochrome: the user chose it on purpose.
 static void find_colours(struct terminal *t)
 {
     const struct graphics *g = &t->placed.graphics;
@@ -280,7 +280,7 @@ void terminal_size(struct terminal *t, int *lines, int *columns)
     *columns = t->shown.columns;
 }
 
-// The size fixed by LINES or COLUMNS, as in other programs.
+// Returns the size fixed by LINES or COLUMNS, as other programs do; 0: not fixed.
 static int fixed(const char *variable)
 {
     const char *text = getenv(variable);
@@ -305,7 +305,7 @@ void terminal_resize(struct terminal *t)
 
 // --- cells ---------------------------------------------------------------------------------------
 
-// Output not yet sent, with the cursor and the pen after it.
+// Output that is not sent yet, with the cursor and the pen after it.
 struct written {
     struct buf bytes;
     int x, y; // -1: unknown
@@ -373,7 +373,7 @@ static void add_character(struct buf *out, wchar_t character)
     if (n > 0) buf_add(out, bytes, (size_t)n);
 }
 
-// Moves to column x by rewriting the few plain characters of the same style before it: fewer bytes
+// Moves to column x by rewriting a few plain characters of the same style, which takes fewer bytes
 // than placing the cursor. False if that is impossible.
 static bool write_gap(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                       int y)
@@ -424,7 +424,8 @@ static bool same_cell(const struct cell *a, const struct cell *b)
 
 // --- the whole screen ----------------------------------------------------------------------------
 
-// Makes all cells differ, blanks too: the theme's paper may differ from the terminal's.
+// Clears the screen and marks all cells as different, empty ones too: the theme's paper may differ
+// from the terminal's.
 static void clear_all(struct terminal *t, struct written *w)
 {
     t->fresh = false;
@@ -436,7 +437,7 @@ static void clear_all(struct terminal *t, struct written *w)
     terminfo_add(&w->bytes, t->info.strings[TERMINFO_CLEAR]);
 }
 
-// The cell as the terminal should hold it: blank under a picture.
+// Returns the cell as the terminal should show it: empty under a picture.
 static struct cell wanted_cell(const struct cell *now, const bool shown[])
 {
     struct cell cell = *now;
@@ -446,7 +447,7 @@ static struct cell wanted_cell(const struct cell *now, const bool shown[])
     return cell;
 }
 
-// Whether something else was drawn on the picture's cells.
+// Returns whether something else was drawn on the picture's cells.
 static bool is_touched(const struct terminal *t, const struct canvas *c, int number)
 {
     const struct area a = c->drawn[number].area;
@@ -499,7 +500,7 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     placed_draw(&t->placed, c, shown, touched, &pictures);
     buf_add(&w.bytes, pictures.data, pictures.length);
     put_cursor(t, &w, c);
-    // A synchronized update, without flicker where the terminal knows it. tmux redraws its window
+    // A synchronized update avoids flicker on terminals that support it. tmux redraws its window
     // after one and loses the sixels in it.
     const bool at_once = pictures.length && !(c->tmux && c->graphics == GRAPHICS_SIXEL);
     if (at_once) buf_puts(&all, update_begin);

@@ -16,7 +16,7 @@
 
 struct terminal;
 
-// Whether standard output can show a screen: a terminal with cursor movement, not "dumb".
+// Returns whether standard output can show a screen: a terminal with cursor movement, not "dumb".
 bool terminal_possible(void);
 // Chooses C.UTF-8 if no locale is set, also in the environment, for readline and editors: call
 // before either. Returns whether the locale is UTF-8.
@@ -28,9 +28,9 @@ void terminal_resize(struct terminal *t); // after SIGWINCH
 void terminal_show(struct terminal *t, const struct canvas *c, const struct theme *theme);
 // Reads a reply of the terminal (KEY_REPLY).
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
-// Seconds until the next show is due even without changes; below 0: never.
+// Returns the seconds until the next show is due even without changes; below 0: never.
 double terminal_wait(const struct terminal *t, double now);
-// Sets the canvas's colours, way to draw pictures (by screen.graphics) and cell size.
+// Sets the canvas's colours, cell size and way to draw pictures (by screen.graphics).
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
 void terminal_redraw(struct terminal *t); // the next show draws everything
 void terminal_leave(struct terminal *t);

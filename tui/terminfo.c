@@ -1,5 +1,5 @@
-// tui/terminfo.c -- copies the terminal's description, because readline's own terminfo replaces
-// ours.
+// tui/terminfo.c -- copies the terminal's description, because readline loads another one in its
+// place.
 #include "tui/terminfo.h"
 
 #include <curses.h>

@@ -1,4 +1,4 @@
-// tui/terminfo.h -- reads the terminal's description, as strings to write.
+// tui/terminfo.h -- reads the terminal's description (terminfo): strings to write, sizes, colours.
 //
 //   struct terminfo info = { 0 };
 //   if (terminfo_read(&info, STDOUT_FILENO) == 0) terminfo_add(&out, info.strings[TERMINFO_CLEAR]);

@@ -10,7 +10,8 @@
 
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
-// Length of the character at `p`, its code in *code; an invalid byte gives 1 and code -1.
+// Returns the length of the character at `p` and its code; an invalid byte has length 1 and code
+// -1.
 static int next_character(const char *p, size_t left, int32_t *code)
 {
     utf8proc_ssize_t n =

@@ -95,8 +95,8 @@ uint32_t colour_cube(uint32_t rgb)
     return palette(cube_index(rgb));
 }
 
-// The channels above the middle of the widest range: the nearest of eight by distance is white or
-// black for most colours.
+// Returns the channels above the middle of the colour's range as bits. The nearest of eight colours
+// by distance would be white or black for most colours.
 int colour_hue(uint32_t rgb)
 {
     enum { GREYEST = 48 };

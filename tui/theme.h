@@ -1,4 +1,4 @@
-// tui/theme.h -- styles, and how each theme shows them.
+// tui/theme.h -- styles, and their colours and attributes in each theme.
 //
 //   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
 //
@@ -53,13 +53,13 @@ struct theme {
 };
 
 extern const char *const theme_names[];           // NULL at the end
-const struct theme *theme_find(const char *name); // the first when unknown
+const struct theme *theme_find(const char *name); // the first if unknown
 const struct look *theme_look(const struct theme *theme, enum style style);
 
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // The nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
-uint32_t colour_cube(uint32_t rgb); // the nearest of the cube's, never a grey: 0xRRGGBB
+uint32_t colour_cube(uint32_t rgb); // the nearest colour of the cube, never of the greys: 0xRRGGBB
 int colour_hue(uint32_t rgb);       // one of the first eight, 1..6 by hue; -1: grey
 // One of the first eight colours for a share of a map's range: -1 (none), blue, cyan, green,
 // yellow.

@@ -1,17 +1,18 @@
-// tui/typed.c -- physical to logical lines.
+// tui/typed.c -- joins physical lines to logical lines.
 #include "tui/typed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// A pasted text that begins with #, // or /* is code: neither a comment nor a command.
+// Returns whether a pasted text is code, because it begins with #, // or /*: it is neither a
+// comment nor a command.
 static bool is_code(const char *text)
 {
     const char *first = text + strspn(text, " \t\n");
     return *first == '#' || (*first == '/' && (first[1] == '/' || first[1] == '*'));
 }
 
-// Whether lines that arrived at once are read one by one.
+// Returns whether lines that arrived together are read one by one.
 static bool is_split(const struct typed *t, const char *text)
 {
     const char *first = text + strspn(text, " \t\n"), *end = strchr(text, '\n');
@@ -38,7 +39,7 @@ void typed_submit(struct typed *t, const char *submitted)
     free(text);
 }
 
-// Adds pending text to the reader until a logical line is whole.
+// Adds pending text to the reader until a logical line is complete.
 static bool take_pending(struct typed *t)
 {
     bool split = is_split(t, t->pending + t->at), whole = false;

@@ -114,7 +114,7 @@ const char *view_setting(const struct view *v, const char *key)
     return settings_text(v->settings, key);
 }
 
-// Shows a line in the conversation; of a panel's key, on the status line.
+// Shows a message in the conversation; a message of a panel's key on the status line.
 static void show_message(struct view *v, enum entry_kind kind, const char *text)
 {
     if (!v->by_key) {
@@ -217,7 +217,7 @@ static void remove_message(struct chat_view *c, size_t i)
     remove_entry(c, i);
 }
 
-// The last entry before `i` that is part of the conversation; -1: none.
+// Returns the last entry before `i` that is a message of the conversation; -1: none.
 static int message_before(const struct chat_view *c, int i)
 {
     while (--i >= 0 && c->entries[i].kind != ENTRY_RULE) {
@@ -252,7 +252,7 @@ static void take_answer(struct view *v, const struct event *e)
         view_add(v, ENTRY_MEASURES, b.data);
         buf_release(&b);
     }
-    // The last token that was fed back: others have no map.
+    // The last token that was fed back: later tokens have no map.
     maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1));
 }
 
@@ -262,7 +262,7 @@ static void take_message(struct view *v, const struct event *e)
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
     const bool said = v->expect_message && e->id == ROLE_USER;
-    // Its pictures are sent.
+    // Its pictures are no longer waiting.
     if (said && v->snapshot) v->snapshot->waiting = 0;
     if (said) { // the typed line is already on the screen
         struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
@@ -285,15 +285,15 @@ static void take_message(struct view *v, const struct event *e)
     buf_release(&b);
 }
 
-// Removes undone messages. A question without an answer stays visible, marked as undone; a question
-// that joins the previous message replaces it.
+// Removes undone messages. If a question failed, it stays visible, marked as undone; a question
+// that was joined to the previous message replaces it.
 static void take_undo(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;
     const bool asked = v->line && is_question(v->line), joins = v->expect_message;
     int at = (int)c->count;
     maps_forget(v);
-    image_drop_maps(&v->image, NULL); // they belong to the last answer
+    image_drop_maps(&v->image, NULL); // of the removed answer
     if (joins && c->count && c->entries[c->count - 1].kind == ENTRY_USER) at--; // the typed line
     for (int64_t left = e->count; left > 0; left--) {
         if ((at = message_before(c, at)) < 0) break;
@@ -432,7 +432,7 @@ static void take_answering(struct view *v, const struct event *e)
     v->image.map = -1;
 }
 
-// Takes the data from the news: the view owns it from now on.
+// Takes the data from the news: the view owns it now.
 static void *take_data(const struct news *n)
 {
     struct news *own = (struct news *)n;
@@ -444,7 +444,7 @@ static void take_done(struct view *v, const struct event *e)
 {
     v->chat.answering = -1;
     v->loading = false;
-    // The line was a command or an error, not a message.
+    // No message followed: the line was a command or an error.
     for (size_t i = v->chat.count; v->expect_message && i-- > 0;) {
         if (v->chat.entries[i].kind != ENTRY_USER) continue;
         v->chat.entries[i].kind = ENTRY_COMMAND;
@@ -484,7 +484,7 @@ static void take_busy(struct view *v, const struct news *n)
     view_add(v, v->expect_message ? ENTRY_USER : ENTRY_COMMAND, v->line);
 }
 
-// Adopts the engine's settings, unless later keys have changed them.
+// Copies the engine's settings, unless lines of keys that change them are still queued.
 static void take_settings(struct view *v, const struct settings *settings)
 {
     if (v->keys_waiting) return;

@@ -1,9 +1,9 @@
-// tui/view.h -- the state of the screen: everything the panels draw, built only from news.
+// tui/view.h -- the state of the screen: everything that panels draw, built only from news.
 //
 //   view_take(v, news);                  // one piece of news
 //   panel->draw(v, &canvas, area, true);
 //
-// The screen's thread owns it. Panels compute only positions on the screen.
+// The screen's thread owns the view. Panels add only positions on the screen.
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 
@@ -22,7 +22,7 @@ enum entry_kind {
     ENTRY_ANSWER,
     ENTRY_COMMAND,
     ENTRY_TEXT,
-    ENTRY_TABLE, // preformatted lines: not wrapped
+    ENTRY_TABLE, // preformatted lines, not wrapped
     ENTRY_NOTICE,
     ENTRY_MEASURES,
     ENTRY_ERROR,
@@ -37,9 +37,9 @@ struct entry {
     struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
     size_t remark_count;
     struct markdown shown; // ENTRY_ANSWER: as drawn at that width
-    bool undone;           // a question without an answer: not part of the conversation
+    bool undone;           // a question without an answer, not part of the conversation
     int width, lines;      // number of lines when wrapped at this width; width 0: not counted
-    // ENTRY_TABLE: source and state of the text; NULL: fixed text.
+    // ENTRY_TABLE: the source from which `render` makes the text; NULL: fixed text.
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
@@ -53,11 +53,11 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
-    int wide;                 // last drawn table that is wider than the panel; -1: none
+    int wide;                 // entry of the last drawn table wider than the panel; -1: none
     unsigned markdown;        // options of tui/markdown.h, as drawn last
     bool searching;           // letters go to the search text
     struct buf search;
-    int found; // line from the beginning, -1
+    int found; // line of the last match, from the beginning; -1: none
 };
 
 // --- pictures and maps ---------------------------------------------------------------------------
@@ -106,7 +106,7 @@ struct compare_view {
     bool fresh;                     // not viewed yet
 };
 
-// A question that changed sides in a comparison over data.
+// A flip: a question that one side of a comparison answers better.
 struct changed_view {
     char *which, *name, *title[2], *question, *reference, *answer[2]; // which NULL: none yet
     double score[2];
@@ -232,9 +232,9 @@ struct view {
     double progress;
     double progress_left; // seconds; NaN: unknown
     char *progress_what;
-    bool stale; // a setting changed: the next answer recomputes the prompt
-    bool expect_message;
-    int tour; // the offered step, from 1; 0: none
+    bool stale;          // a setting changed, so the next answer recomputes the prompt
+    bool expect_message; // the running line is expected to become a message
+    int tour;            // the offered step, from 1; 0: none
     int64_t prompt_tokens;
     char *hint; // one line, until the next key
     // Requests of a panel.

@@ -63,7 +63,7 @@ static bool same_map(const struct map *a, const struct event_heatmap *b)
            !strcmp(a->tile ? a->tile : "", b->tile ? b->tile : "");
 }
 
-// A new version of a map replaces the old one.
+// Adds a map; replaces an older version of it.
 void image_take_map(struct image_view *i, const struct event_heatmap *h)
 {
     const size_t count = (size_t)h->rows * (size_t)h->cols;
@@ -111,7 +111,7 @@ const struct preview *view_picture(const struct view *v)
     return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
 }
 
-// The chosen map, else the newest one of the picture that is shown.
+// Returns the chosen map, else the newest map of the shown picture.
 const struct map *view_map(const struct view *v)
 {
     const struct image_view *i = &v->image;
@@ -182,7 +182,7 @@ const struct map *compare_map(const struct view *v, int side)
     return found;
 }
 
-// --- a question that changed sides ---------------------------------------------------------------
+// --- a flip --------------------------------------------------------------------------------------
 
 void changed_release(struct changed_view *k)
 {
@@ -253,7 +253,7 @@ static struct series read_series(const struct event_table *t)
     return s;
 }
 
-// Tables whose first column counts layers, steps or tokens become curves.
+// Keeps a table for curves if its first column counts layers, steps or tokens.
 void dynamics_take(struct dynamics_view *d, const struct event_table *t)
 {
     static const char *const axes[] = { "layer", "step", "token", NULL };

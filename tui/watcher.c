@@ -1,4 +1,4 @@
-// tui/watcher.c -- jobs and drafts in one thread, previews in another.
+// tui/watcher.c -- reads jobs and stores drafts in one thread, loads previews in another.
 #include "tui/watcher.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
     names_release(&names);
 }
 
-// Posts jobs that changed. A killed job changes nothing in the database, so running ones are
+// Posts the jobs if they changed. A killed job changes nothing in the database, so running jobs are
 // checked each time.
 static void look_at_jobs(struct watcher *w, int64_t curve)
 {

@@ -1,5 +1,5 @@
-// tui/watcher.h -- background threads, so that the screen need not wait: one reads the jobs from
-// the database once a second, one loads picture previews. They also store drafts.
+// tui/watcher.h -- background threads, so that the screen never waits: one reads the jobs from the
+// database once a second and stores drafts, one loads previews of pictures.
 //
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1
@@ -22,7 +22,7 @@ struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
 void watcher_preview(struct watcher *w, const char *path);
 void watcher_curve(struct watcher *w, int64_t job);
 void watcher_draft(struct watcher *w, const char *session, struct draft d); // takes d
-// False: one of them hangs, and memory must not be freed.
+// Ends the threads; false: one of them hangs, and memory must not be freed.
 bool watcher_stop(struct watcher *w);
 
 #endif

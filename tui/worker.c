@@ -1,4 +1,4 @@
-// tui/worker.c -- runs lines one after the other, in a separate thread.
+// tui/worker.c -- runs lines one after the other in a separate thread.
 #include "tui/worker.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct worker {
     bool quiet_now;
     bool busy, stop, joined;
     struct posted_pictures posted;
-    char *session; // its draft was reported; NULL: none yet
+    char *session; // the session whose draft was posted; NULL: none yet
 };
 
 // --- the thread ----------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ static void free_draft(void *draft)
     free(draft);
 }
 
-// Posts the unsent line of the session that became current; at start without a session, the last
-// unsent line of any session.
+// Posts the unsent line of the session that became current; at the start, without a session, the
+// last unsent line of any session.
 static void report_draft(struct worker *w)
 {
     struct store *store = w->shell->store;
@@ -107,7 +107,7 @@ static void run_line(struct worker *w, const char *line, bool key)
     report_state(w);
 }
 
-// Takes the first waiting line, a live one before others; NULL: none. Call locked.
+// Takes the first waiting line; live lines precede others. NULL: none. Call locked.
 static char *take_line(struct worker *w, bool live, bool *key)
 {
     int i = 0;
@@ -167,7 +167,7 @@ static char *next_line(struct worker *w, bool *quiet, bool *key)
         line = take_line(w, false, key);
         *quiet = w->quiet_now = !line;
         if (!line) line = w->quiet, w->quiet = NULL;
-        engine_uncancel(w->shell->engine); // later cancels apply to this line
+        engine_uncancel(w->shell->engine); // a cancel from now on applies to this line
         w->busy = true;
     }
     pthread_mutex_unlock(&w->mutex);

@@ -1,4 +1,4 @@
-// tui/wrap.c -- word wrap.
+// tui/wrap.c -- wraps text between words.
 #include "tui/wrap.h"
 
 #include <ctype.h>
@@ -29,8 +29,8 @@ static bool is_letter(char c)
     return isalpha((unsigned char)c) || (c & 0x80);
 }
 
-// Whether the word around `at` is ordinary language and may be cut after its hyphens. Options, file
-// names, numbers and overlong words may not.
+// Returns whether the word around `at` may be broken after its hyphens: ordinary words may;
+// options, file names, numbers and overlong words may not.
 static bool is_ordinary(const char *line, size_t length, size_t at)
 {
     enum { LONGEST = 64 };
@@ -48,14 +48,14 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
     return true;
 }
 
-// Whether a line may end before `at`. Ideographs have no blanks between them.
+// Returns whether a line may end before `at`. No spaces separate ideographs.
 static bool may_break(const char *line, size_t length, size_t at, int32_t code, int width)
 {
     if (code == '-') return is_ordinary(line, length, at - 1);
     return code == ' ' || (width == 2 && code >= 0x2e80);
 }
 
-// Length in bytes of the part of `line` that fits, up to the last possible break.
+// Returns the length in bytes of the part of `line` that fits, up to the last possible break.
 static size_t fit(const char *line, size_t length, int room, bool code_line)
 {
     size_t at = 0, place = 0;
@@ -67,7 +67,7 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         const bool control = code > 0 && (code < 0x20 || code == 0x7f); // ^X
         const int step = code == '\t' ? 4 - column % 4 : control ? 2 : width;
         if (column + step > room && at) {
-            if (code == ' ' && !code_line) return at; // the blank itself may exceed the width
+            if (code == ' ' && !code_line) return at; // the space may exceed the width
             return place && !code_line ? place : at;
         }
         column += step;
@@ -77,7 +77,7 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
     return length;
 }
 
-// Columns of the leading blanks, and of the bullet or number of a list item.
+// Returns the columns of the leading spaces and of the bullet or number of a list item.
 static int item_indent(const char *line, size_t length)
 {
     static const char *const bullets[] = { "\xe2\x80\xa2 ", "* ", "\xe2\x94\x82 ", "| " };
@@ -97,7 +97,7 @@ static int item_indent(const char *line, size_t length)
 bool wrap_next(struct wrap *w)
 {
     if (w->ended) return false;
-    if (w->within && !w->code) // blanks at the cut
+    if (w->within && !w->code) // skips spaces at the break
         while (*w->next == ' ') w->next++;
     const char *end = strchrnul(w->next, '\n');
     const size_t left = (size_t)(end - w->next);
@@ -112,7 +112,7 @@ bool wrap_next(struct wrap *w)
     w->within = w->length < left;
     w->next += w->length + (w->within || !*end ? 0 : 1);
     w->ended = !w->within && !*end;
-    if (w->within && !w->code) { // drops trailing blanks
+    if (w->within && !w->code) { // drops trailing spaces
         const char *p = w->next;
         while (p < end && *p == ' ') p++;
         if (p == end) {

@@ -3,9 +3,9 @@
 //   struct wrap w = wrap_begin(text, 40);
 //   while (wrap_next(&w)) ... w.line[0..w.length) is a line, w.code says whether it is code ...
 //
-// Lines end at newlines. A line of code (between ``` lines, or indented by four blanks or a tab)
-// keeps its blanks and is cut only at the edge. Words longer than a line are cut. A line may end
-// after the hyphen of well-known, but not within --data or scene-1.png.
+// Lines end at newlines. A line of code (between ``` lines, or indented by four spaces or a tab)
+// keeps its spaces and is cut only at the edge. Words longer than a line are cut. A line may end
+// after the hyphen of "well-known", but not within --data or scene-1.png.
 #ifndef TUI_WRAP_H
 #define TUI_WRAP_H
 
@@ -20,15 +20,15 @@ struct wrap {
     // Position:
     const char *next;
     int width;
-    bool fenced, within; // between ```; the next line continues one that was cut
+    bool fenced, within; // between ```; the next line continues a cut one
     bool ended;
     bool marked; // wrap_begin_marked
     int hang;    // indent of continued lines
 };
 
 struct wrap wrap_begin(const char *text, int width);
-// For text of markdown_render: only a tab begins a line of code, and continued lines of a list item
-// align with its words.
+// Wraps text of markdown_render: only a tab begins a line of code, and continued lines of a list
+// item align with its words.
 struct wrap wrap_begin_marked(const char *text, int width);
 bool wrap_next(struct wrap *w);
 int wrap_count(const char *text, int width); // lines; at least 1
