@@ -32,8 +32,8 @@ int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t leng
     uint32_t hash = hash_bytes(text, length);
     for (uint32_t i = hash & t->slot_mask; t->slots[i].id >= 0; i = (i + 1) & t->slot_mask) {
         int32_t id = t->slots[i].id;
-        if (t->slots[i].hash == hash && t->text_length[id] == length &&
-            !memcmp(t->texts.data + t->text_at[id], text, length))
+        if (t->slots[i].hash == hash && t->tokens[id].length == length &&
+            !memcmp(t->texts.data + t->tokens[id].at, text, length))
             return id;
     }
     return -1;
@@ -41,7 +41,7 @@ int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t leng
 
 void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former)
 {
-    uint32_t hash = hash_bytes(t->texts.data + t->text_at[id], t->text_length[id]);
+    uint32_t hash = hash_bytes(t->texts.data + t->tokens[id].at, t->tokens[id].length);
     uint32_t i = hash & t->slot_mask;
     while (t->slots[i].id >= 0 && t->slots[i].id != former) i = (i + 1) & t->slot_mask;
     t->slots[i] = (struct vocabulary_slot){ hash, id };
@@ -61,16 +61,15 @@ static uint32_t pair_slot(const struct tokenizer *t, uint64_t pair)
 }
 
 // A later duplicate of a pair replaces the earlier one.
-void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id)
+void merge_add(struct tokenizer *t, struct merge m)
 {
-    uint64_t pair = merge_pair(left, right);
-    uint32_t i = pair_slot(t, pair);
-    while (t->merges[i].pair != UINT64_MAX && t->merges[i].pair != pair)
+    uint32_t i = pair_slot(t, m.pair);
+    while (t->merges[i].pair != UINT64_MAX && t->merges[i].pair != m.pair)
         i = (i + 1) & t->merge_mask;
-    t->merges[i] = (struct merge){ pair, rank, id };
+    t->merges[i] = m;
 }
 
-// Rank of the pair, NO_MERGE if it has none.
+// Returns the rank of the pair; NO_MERGE if it has none.
 static inline uint32_t merge_find(const struct tokenizer *t, int32_t left, int32_t right,
                                   int32_t *merged)
 {
@@ -104,7 +103,7 @@ void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *p
 // Appends the ids of the word's characters.
 static void characters(const struct tokenizer *t, const char *word, size_t length, struct ids *out)
 {
-    bool pending = false; // the last id encodes unknown characters
+    bool pending = false; // the last id is the unknown token
     for (size_t i = 0, n; i < length; i += n) {
         int32_t c, id;
         n = utf8_next(word + i, length - i, &c);
@@ -120,7 +119,7 @@ static void characters(const struct tokenizer *t, const char *word, size_t lengt
 
 // --- short words -------------------------------------------------------------------------------
 
-// Merges id[0, n) in place; returns the number of ids left.
+// Merges id[0, n) in place; returns the number of ids that remain.
 static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 {
     uint32_t rank[SHORT_WORD];
@@ -147,7 +146,8 @@ static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 
 // --- long words --------------------------------------------------------------------------------
 
-// A heap of rank << 32 | index of the left symbol: its smallest key is the lowest rank, leftmost.
+// The keys of the heap are rank << 32 | index of the left symbol, so the smallest one is that of
+// the leftmost pair with the lowest rank.
 static void heap_push(struct encoder *e, size_t *count, uint64_t key)
 {
     e->heap = xgrow(e->heap, &e->heap_capacity, *count, sizeof *e->heap);
@@ -211,10 +211,11 @@ static size_t merge_long(struct encoder *e, int32_t *id, size_t n)
 
 // --- words -------------------------------------------------------------------------------------
 
+// Appends a token, or the halves of an unused one, recursively.
 static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
 {
     const struct halves h = t->unused[id];
-    if (h.left == h.right && !h.left) {
+    if (!h.left && !h.right) {
         ids_add(out, id);
         return;
     }
@@ -222,7 +223,7 @@ static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
     put_used(t, h.right, out);
 }
 
-// Splits tokens that may appear only as intermediate merges.
+// Splits tokens that may result only from intermediate merges.
 static void split_unused(const struct tokenizer *t, struct ids *ids, size_t start)
 {
     struct ids merged = { 0 };
@@ -246,7 +247,7 @@ static void merge_word(struct encoder *e, const char *word, size_t length)
     if (t->unused && n) split_unused(t, e->ids, start);
 }
 
-// Direct-mapped, because words repeat. Keeps only short words with few ids.
+// Caches the ids of short words with few ids, because words repeat; direct-mapped.
 enum { CACHE_SLOTS = 8192, CACHE_WORD = 24, CACHE_IDS = 6 };
 
 struct word_cache {
@@ -280,7 +281,7 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
     const struct tokenizer *t = e->t;
     int32_t id = t->ignore_merges ? vocabulary_find(t, word, length) : -1;
     // Text never encodes to a special token, even to one in the vocabulary.
-    if (id >= 0 && !(t->flags[id] & TOKEN_SPECIAL)) {
+    if (id >= 0 && !(t->tokens[id].flags & TOKEN_SPECIAL)) {
         ids_add(e->ids, id);
     } else if (e->cache && length <= CACHE_WORD) {
         cached_word(e, word, length);

@@ -1,5 +1,5 @@
-// core/tokenizer/build.c -- shared by the readers of all formats: texts and ids, added tokens,
-// merges.
+// core/tokenizer/build.c -- fills a tokenizer's tables, for the readers of all formats: texts and
+// ids, merges, added tokens.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,17 +12,10 @@
 static void tables_grow(struct tokenizer *t, int32_t size)
 {
     if (size > t->capacity) {
-        const size_t capacity = (size_t)size + (size_t)size / 8;
-        t->text_at = xreallocarray(t->text_at, capacity, sizeof *t->text_at);
-        t->text_length = xreallocarray(t->text_length, capacity, sizeof *t->text_length);
-        t->flags = xreallocarray(t->flags, capacity, 1);
-        t->capacity = (int32_t)capacity;
+        t->capacity = size + size / 8;
+        t->tokens = xreallocarray(t->tokens, (size_t)t->capacity, sizeof *t->tokens);
     }
-    for (; t->size < size; t->size++) {
-        t->text_at[t->size] = NO_TEXT;
-        t->text_length[t->size] = 0;
-        t->flags[t->size] = 0;
-    }
+    for (; t->size < size; t->size++) t->tokens[t->size] = (struct token){ .at = NO_TEXT };
 }
 
 void tables_make(struct tokenizer *t, size_t words)
@@ -55,10 +48,10 @@ int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, st
 
 static void set_text(struct tokenizer *t, int32_t id, const char *text)
 {
-    t->text_at[id] = (int64_t)t->texts.length;
-    t->text_length[id] = (uint32_t)strlen(text);
-    buf_add(&t->texts, text, t->text_length[id] + 1);
-    t->flags[id] &= (uint8_t)~TOKEN_NORMAL;
+    t->tokens[id].at = (int64_t)t->texts.length;
+    t->tokens[id].length = (uint32_t)strlen(text);
+    buf_add(&t->texts, text, t->tokens[id].length + 1);
+    t->tokens[id].flags &= (uint8_t)~TOKEN_NORMAL;
 }
 
 static bool crosses_mark(const char *text)
@@ -73,7 +66,7 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again
     size_t length = strlen(text);
     int32_t c;
     if (!utf8_valid(text, length)) return err_set(err, "invalid UTF-8");
-    if (t->text_at[id] != NO_TEXT)
+    if (t->tokens[id].at != NO_TEXT)
         return err_set(err, "\"%.40s\" and \"%.40s\" have the same id %d", tokenizer_token(t, id),
                        text, id);
     set_text(t, id, text);
@@ -107,10 +100,10 @@ void merges_make(struct tokenizer *t, size_t count)
     t->merge_mask = (uint32_t)slots - 1;
 }
 
-void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out)
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct merges *out)
 {
     const char *text = tokenizer_token(t, id);
-    size_t length = t->text_length[id];
+    size_t length = t->tokens[id].length;
     int32_t c;
     for (size_t i = utf8_next(text, length, &c); i < length;
          i += utf8_next(text + i, length - i, &c)) {
@@ -118,24 +111,20 @@ void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, stru
         if (left < 0 || rank[left] == UINT32_MAX) continue;
         int32_t right = vocabulary_find(t, text + i, length - i);
         if (right < 0 || rank[right] == UINT32_MAX) continue;
-        struct merge m = { merge_pair(left, right), rank[id], id };
-        buf_add(out, &m, sizeof m);
+        out->list = xgrow(out->list, &out->capacity, out->count, sizeof *out->list);
+        out->list[out->count++] = (struct merge){ merge_pair(left, right), rank[id], id };
     }
 }
 
 void merges_derive(struct tokenizer *t, const uint32_t *rank)
 {
-    struct buf all = { 0 };
+    struct merges all = { 0 };
     for (int32_t id = 0; id < t->size; id++)
-        if (rank[id] != UINT32_MAX && !(t->flags[id] & TOKEN_SPECIAL)) merges_of(t, id, rank, &all);
-    size_t count = all.length / sizeof(struct merge);
-    merges_make(t, count);
-    for (size_t i = 0; i < count; i++) {
-        struct merge m;
-        memcpy(&m, all.data + i * sizeof m, sizeof m);
-        merge_add(t, (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX), m.rank, m.id);
-    }
-    buf_release(&all);
+        if (rank[id] != UINT32_MAX && !(t->tokens[id].flags & TOKEN_SPECIAL))
+            merges_of(t, id, rank, &all);
+    merges_make(t, all.count);
+    for (size_t i = 0; i < all.count; i++) merge_add(t, all.list[i]);
+    free(all.list);
 }
 
 // --- added tokens ------------------------------------------------------------------------------
@@ -182,7 +171,7 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
     if (known >= 0) a.id = known;
     const char *former = tokenizer_token(t, a.id);
     if (!former || strcmp(former, text) != 0) set_text(t, a.id, text);
-    t->flags[a.id] |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
+    t->tokens[a.id].flags |= (uint8_t)(TOKEN_ADDED | (a.special ? TOKEN_SPECIAL : 0));
     // Typed text must not encode to a special token, even one of a single character.
     if (a.special && utf8_next(text, length, &c) == length && c < 65536) t->char_id[c] = -1;
     if (!a.normalized) {
@@ -201,7 +190,7 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
         set_text(t, a.id, text);
         buf_add(&t->texts, normal, normal_length);
         buf_add(&t->texts, "", 1);
-        t->flags[a.id] |= TOKEN_NORMAL;
+        t->tokens[a.id].flags |= TOKEN_NORMAL;
     }
     encoder_release(&e);
     return status;
@@ -230,21 +219,6 @@ struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *na
     err_in(err, "tokenizer '%s'", name);
     tokenizer_free(t);
     return NULL;
-}
-
-bool lines_next(struct lines *l)
-{
-    while (l->next < l->end) {
-        l->line = l->next;
-        l->number++;
-        const char *stop = memchr(l->line, '\n', (size_t)(l->end - l->line));
-        l->next = stop ? stop + 1 : l->end;
-        if (!stop) stop = l->end;
-        if (stop > l->line && stop[-1] == '\r') stop--;
-        l->length = (size_t)(stop - l->line);
-        if (l->length) return true;
-    }
-    return false;
 }
 
 void list_put(struct buf *b, const char *text)

@@ -1,10 +1,10 @@
 // core/tokenizer/charsmap.c -- SentencePiece's normaliser: a precompiled table of replacements, and
 // rules for spaces.
 //
-// The table is a trie over bytes in the double-array form of darts-clone, one 32-bit unit a node:
+// The table is a trie over bytes in the double-array form of darts-clone, one 32-bit unit per node:
 //   bits 0-7 and 31  label (31: the unit is a value)    bit 8  a text ends here
 //   bits 10-30       offset to the children, in units of 1 or (bit 9) 256
-// followed by the replacements. SentencePiece takes the longest match; the library behind
+// The replacements follow. SentencePiece takes the longest match; the library behind
 // tokenizer.json takes the shortest, grapheme by grapheme (charsmap_run).
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +117,7 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
 
 // --- as in tokenizer.model ---------------------------------------------------------------------
 
-// Returns how many bytes of `text` are replaced next, and their replacement.
+// Returns the number of bytes that are replaced next, and their replacement.
 static size_t next_part(const struct encoder *e, const struct normal *n, const char *text,
                         size_t length, const char **part, size_t *part_length)
 {

@@ -9,8 +9,8 @@
 #include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Classes without CLASS_PIECES renumber the pieces of a SentencePiece model or change the text
-// first.
+// Classes without CLASS_PIECES renumber the pieces of a SentencePiece model, or change the text
+// before encoding it.
 static const struct class_kind classes[] = {
     { "LlamaTokenizer", CLASS_PIECES | CLASS_AROUND | CLASS_BOS, { "<s>", "</s>", "<unk>" } },
     { "CodeLlamaTokenizer",
@@ -165,8 +165,8 @@ static void put_words(struct buf *b, const struct tokenizer *t, const struct ids
     buf_printf(b, " %s", where);
 }
 
-// Adds the token that `key` names if `flag` is true. Returns 1, 0 if no token is named, -1 on
-// error.
+// Adds the token that `key` names if `flag` is true. Returns 1; 0 if the config names no token; -1
+// on error.
 static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
 {
@@ -255,8 +255,8 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
                              "or class decides: %s",
                              unused.data);
     buf_release(&unused);
-    // A tokenizer.model would give other ids: it adds a space to no text, or only to the first of
-    // several.
+    // A tokenizer.model would yield other ids: it adds a space to no text, or only to the first
+    // one.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));
     if (c->pieces && around && kind->flags & CLASS_PIECES && cJSON_IsBool(prefix) &&
@@ -267,8 +267,7 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
     return 0;
 }
 
-// Overrides add_prefix_space of a ByteLevel outside a Sequence, the only case transformers 4
-// supports.
+// Overrides add_prefix_space of a ByteLevel outside a Sequence, as transformers 4 does.
 bool companions_prefix(cJSON *json, const struct companions *c)
 {
     cJSON *split = cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer");

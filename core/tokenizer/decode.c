@@ -18,7 +18,7 @@ struct decoding {
 
 static void stage_push(struct decoding *r, int stage, const char *text, size_t length);
 
-// <0xE4> -> 0xE4; -1 for other tokens.
+// Returns the byte of a token "<0xE4>"; -1 for other tokens.
 static int fallback_byte(const char *text, size_t length)
 {
     if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
@@ -69,7 +69,7 @@ static void bytes_push(struct decoding *r, int stage, const char *text, size_t l
     buf_release(&ready);
 }
 
-// Bytes of `content`, repeated at most `limit` times, at the start or end of the text.
+// Counts the bytes of `content`, repeated at most `limit` times, at the start or end of the text.
 static size_t count_at(bool end, const char *text, size_t length, const char *content,
                        int64_t limit)
 {
@@ -80,7 +80,8 @@ static size_t count_at(bool end, const char *text, size_t length, const char *co
     return cut;
 }
 
-// Strips a text that arrives in pieces: the start at once; holds back what may be the end.
+// Strips a text that arrives in pieces: its start at once; holds back what may be stripped at its
+// end.
 static void strip_pieces(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -198,7 +199,7 @@ static void stage_token(struct decoding *r, int stage, const char *text, size_t 
     }
 }
 
-// Messages are C strings: a NUL byte, which a model may generate, would hide the rest.
+// Writes U+FFFD for a NUL byte, which a model may generate: messages are C strings.
 static void give_out(struct buf *out, const char *text, size_t length)
 {
     for (const char *nul; length && (nul = memchr(text, 0, length));) {
@@ -211,8 +212,8 @@ static void give_out(struct buf *out, const char *text, size_t length)
     buf_add(out, text, length);
 }
 
-// Passes a text to the stage; after the last stage, outputs it. A stage that works on tokens waits
-// for the whole text if it arrives in pieces (no known file has such a decoder).
+// Passes a text to the stage; after the last stage, outputs it. A stage for tokens that receives
+// one text in pieces waits for the whole text (no known file has such a decoder).
 static void stage_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;
@@ -244,7 +245,7 @@ static void stage_finish(struct decoding *r, int stage)
     r->d->stages[stage].held = (struct buf){ 0 };
     if (s->fused && s->kind != DECODE_FUSE && s->kind != DECODE_STRIP) {
         if (held.length) stage_token(r, stage, held.data, held.length);
-        // Flushes the trailing bytes that the token may have left held.
+        // The token may have been a byte, which the stage still holds.
         if (s->kind == DECODE_BYTE_FALLBACK) fallback_flush(r, stage);
         buf_release(&held);
         held = r->d->stages[stage].held;
@@ -256,7 +257,7 @@ static void stage_finish(struct decoding *r, int stage)
         stage_push(r, stage + 1, rest.data, rest.length);
         buf_release(&rest);
     }
-    buf_release(&held); // of a strip stage: the end, to be removed
+    buf_release(&held); // a strip stage held the end of the text, which it removes
 }
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)
@@ -268,9 +269,9 @@ void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out)
 {
     const struct tokenizer *t = d->tokenizer;
     const char *text = tokenizer_token(t, id);
-    if (!text || (d->skip_special && t->flags[id] & TOKEN_SPECIAL)) return;
-    size_t length = t->text_length[id];
-    if (t->flags[id] & TOKEN_NORMAL) {
+    if (!text || (d->skip_special && t->tokens[id].flags & TOKEN_SPECIAL)) return;
+    size_t length = t->tokens[id].length;
+    if (t->tokens[id].flags & TOKEN_NORMAL) {
         text += length + 1;
         length = strlen(text);
     }

@@ -1,7 +1,8 @@
-// core/tokenizer/export.c -- struct tokenizer -> a list of tokens, as GGUF files hold it.
+// core/tokenizer/export.c -- struct tokenizer -> a list of tokens, as in GGUF files.
 //
-// A list names its pre-tokenizer (list.c) and has flags for spaces. Export tries each name and
-// flag: it reads the list back and compares ids on texts that tell the kinds apart.
+// A list names its pre-tokenizer (list.c) and has flags for spaces. To find them, the export tries
+// each name and flag: it reads the list back and compares the ids of texts that pre-tokenizers
+// split differently.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const char *const sentences[] = {
     "Straße Привет café cafe\u0301 你好世界2024年 こんにちは 한국어 مرحبا 😀👍",
     "CamelCaseWords iPhone HTTPServer don'T we'Re 1,000.50 ½ ٣٤ a/b/c /path",
 };
-// Some kinds split between two of these, others do not.
+// Some pre-tokenizers split between two of these, others do not.
 static const char *const pieces_of_text[] = {
     " ", "  ",   "\n", "\t", "ing", "the", "_x",   "A",  "The",
     "7", "2024", "'s", ".",  "$",   "é",   "世界", "한", "😀",
@@ -36,12 +37,12 @@ struct token_export {
 
 static bool is_there(const struct tokenizer *t, int32_t id)
 {
-    return id < t->size && t->text_at[id] != NO_TEXT;
+    return id < t->size && t->tokens[id].at != NO_TEXT;
 }
 
 static enum token_type type_of(const struct tokenizer *t, int32_t id, bool pieces)
 {
-    const uint8_t flags = id < t->size ? t->flags[id] : 0;
+    const uint8_t flags = id < t->size ? t->tokens[id].flags : 0;
     if (!is_there(t, id)) return TOKEN_TYPE_UNUSED;
     if (id == t->unknown) return TOKEN_TYPE_UNKNOWN;
     if (flags & TOKEN_SPECIAL) return TOKEN_TYPE_CONTROL;
@@ -63,7 +64,7 @@ static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t
         if (!is_there(t, (int32_t)i))
             buf_printf(&e->texts, "[PAD%zu]", i);
         else
-            buf_add(&e->texts, t->texts.data + t->text_at[i], t->text_length[i]);
+            buf_add(&e->texts, t->texts.data + t->tokens[i].at, t->tokens[i].length);
         e->tokens[i].length = e->texts.length - at[i];
     }
     for (size_t i = 0; i < n; i++) e->tokens[i].text = e->texts.data + at[i];
@@ -91,7 +92,7 @@ static struct merge *sorted_merges(const struct tokenizer *t, size_t *count)
     return all;
 }
 
-// "a b", in the order of ranks.
+// Stores the merges, "a b", in the order of ranks.
 static void put_merges(struct token_export *e, const struct tokenizer *t)
 {
     size_t count;

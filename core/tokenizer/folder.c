@@ -54,7 +54,8 @@ static cJSON *join_lists(const cJSON *first, const cJSON *second)
     return all;
 }
 
-// As transformers: a config that lists added tokens is complete, else the map wins.
+// As in transformers: a config that lists added tokens is complete; otherwise, the map overrides
+// it.
 static void join_map(cJSON *config, const cJSON *map)
 {
     const cJSON *item;
@@ -177,7 +178,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     else if (!model)
         t = companions_read(json, FROM_FILE, &c, path, err);
     else if (is_ranks(file, size) || text_ends(path, "/tiktoken.model") ||
-             text_ends(path, ".tiktoken")) // even if damaged, for the message
+             text_ends(path, ".tiktoken")) // a damaged file too, for the error
         t = tokenizer_parse_ranks(file, size, &c, path, err);
     else
         t = tokenizer_parse_pieces(file, size, &c, path, err);

@@ -11,8 +11,8 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+. Its \w includes joiners (U+200C, U+200D); of the
-// numbers, only digits, like Oniguruma's \w in a set.
+// The pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+. Like Oniguruma's \w in a set, Rust's matches
+// digits, but no other numbers; unlike it, also joiners (U+200C, U+200D).
 static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
 
 // --- helpers -----------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ static int valid_text(const char *text, const char *where, struct err *err)
     return err_set(err, "%s: invalid UTF-8", where);
 }
 
-// A member that must be a text.
+// Reads a member that must be a text.
 static int need_text(const cJSON *object, const char *key, const char **text, struct err *err)
 {
     if (json_text(object, key, NULL, text, err) < 0) return -1;
@@ -31,7 +31,8 @@ static int need_text(const cJSON *object, const char *key, const char **text, st
     return valid_text(*text, key, err);
 }
 
-// Index of a member's text among the names; `otherwise` if it is absent. -1 with a message.
+// Returns the index of a member's text among the names; -1 with a message if it is not among them.
+// `otherwise`: the text if the member is absent; NULL: required.
 static int choice(const cJSON *object, const char *key, const char *otherwise,
                   const char *const *names, struct err *err)
 {
@@ -45,7 +46,7 @@ static int choice(const cJSON *object, const char *key, const char *otherwise,
     return err_set(err, "%s \"%s\" is not supported", key, name);
 }
 
-// "pattern": {"Regex": ...} or {"String": ...}
+// Reads "pattern": {"Regex": ...} or {"String": ...}.
 static int read_pattern(const cJSON *object, struct pattern *p, struct err *err)
 {
     const cJSON *pattern = json_get(object, "pattern");
@@ -59,7 +60,7 @@ static int read_pattern(const cJSON *object, struct pattern *p, struct err *err)
     return 0;
 }
 
-// Reads stages in order; `read` adds one to the tokenizer. A Sequence is replaced by its members.
+// Reads a stage, or the members of a Sequence in order; `read` adds one to the tokenizer.
 static int read_stages(struct tokenizer *t, const cJSON *object, const char *members,
                        int (*read)(struct tokenizer *t, const cJSON *object, struct err *err),
                        struct err *err)
@@ -81,9 +82,10 @@ static int read_stages(struct tokenizer *t, const cJSON *object, const char *mem
 
 static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err)
 {
-    static const char *const kinds[] = { "NFC",       "NFD",         "NFKC",      "NFKD",
-                                         "Prepend",   "Replace",     "Lowercase", "Strip",
-                                         "ByteLevel", "Precompiled", NULL }; // as in the enums
+    static const char *const kinds[] = {
+        "NFC",       "NFD",   "NFKC",      "NFKD",        "Prepend", "Replace",
+        "Lowercase", "Strip", "ByteLevel", "Precompiled", NULL
+    }; // in the order of the enums
     const char *text = "";
     const int k = choice(object, "type", NULL, kinds, err);
     if (k < 0 || stages_full(t->normal_count, err) < 0) return -1;
@@ -282,7 +284,8 @@ static int read_decode(struct tokenizer *t, const cJSON *object, struct err *err
 
 // --- vocabulary --------------------------------------------------------------------------------
 
-// BPE: {"text": id}. Unigram: ["text", score] in the order of the ids.
+// Reads an entry of the vocabulary. BPE: {"text": id}. Unigram: ["text", score] in the order of
+// ids.
 static int read_word(const cJSON *item, size_t place, const char **text, double *id,
                      struct err *err)
 {
@@ -356,7 +359,8 @@ static int read_merges(struct tokenizer *t, const cJSON *merges, struct err *err
                     (int)(parts[i].length < 40 ? parts[i].length : 40), parts[i].text);
             break;
         }
-        if (!(t->flags[id[2]] & TOKEN_SPECIAL)) merge_add(t, id[0], id[1], rank, id[2]);
+        if (!(t->tokens[id[2]].flags & TOKEN_SPECIAL))
+            merge_add(t, (struct merge){ merge_pair(id[0], id[1]), rank, id[2] });
         rank++;
         status = 0;
     }

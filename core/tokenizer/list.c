@@ -1,11 +1,11 @@
-// core/tokenizer/list.c -- a list of tokens, as GGUF files hold it, vocab.json and merges.txt,
+// core/tokenizer/list.c -- a list of tokens (of a GGUF file), vocab.json and merges.txt, or a
 // tiktoken.model -> struct tokenizer.
 //
 // Byte-level BPE is converted to a tokenizer.json and read as one. These formats lack word
-// patterns; a table supplies them by the list's pre-tokenizer or the tokenizer's class. (Names and
-// patterns of lists follow llama.cpp's src/llama-vocab.cpp, except where a model's tokenizer.json
-// says more.) A tiktoken.model has no merges: encoding merges the pair whose result has the lowest
-// rank, so every split of a token into two is a merge.
+// patterns; tables supply them for the list's pre-tokenizer or the tokenizer's class. (Names and
+// patterns of lists follow llama.cpp's src/llama-vocab.cpp, or a model's tokenizer.json if it is
+// more precise.) A tiktoken.model has no merges: encoding merges the pair whose result has the
+// lowest rank, so every split of a token into two is a merge.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const struct pre_kind {
     const char *names; // separated by spaces
     const char *normalizer;
     const char *cut[CUTS_MOST + 1]; // applied in turn; none: GPT-2's
-    bool whole;                     // a word in the vocabulary is that token, whatever the merges
+    bool whole;                     // a word in the vocabulary is one token, whatever the merges
     bool begins;                    // starts with BOS unless the file says otherwise
 } pre_kinds[] = {
     { .names = "default",
@@ -89,7 +89,7 @@ bool tokenizer_list_begins(const char *model, const char *pre)
 
 // --- tokenizer.json ------------------------------------------------------------------------------
 
-// JSON with ' in place of ".
+// Parses JSON written with ' instead of ".
 __attribute__((format(printf, 1, 2))) static cJSON *json_made(const char *format, ...)
 {
     struct buf b = { 0 };
@@ -261,7 +261,30 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 
 // --- vocab.json and merges.txt, tiktoken.model ---------------------------------------------------
 
-// The row (of two) of the class that tokenizer_config.json names.
+// Iterates over the lines of a text that are not empty, without line ends.
+struct lines {
+    const char *next, *end;
+    const char *line;
+    size_t length, number; // of the line; the first is 1
+};
+
+static bool lines_next(struct lines *l)
+{
+    while (l->next < l->end) {
+        l->line = l->next;
+        l->number++;
+        const char *stop = memchr(l->line, '\n', (size_t)(l->end - l->line));
+        l->next = stop ? stop + 1 : l->end;
+        if (!stop) stop = l->end;
+        if (stop > l->line && stop[-1] == '\r') stop--;
+        l->length = (size_t)(stop - l->line);
+        if (l->length) return true;
+    }
+    return false;
+}
+
+// Returns the row (of two) for the class `name` of tokenizer_config.json; NULL with an error that
+// names `what`, the files.
 static const struct pre_kind *find_class(const struct pre_kind *rows, const char *name,
                                          const char *what, struct err *err)
 {
@@ -289,7 +312,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
     cJSON_AddItemReferenceToObject(model, "vocab", vocab);
     cJSON *list = cJSON_AddArrayToObject(model, "merges");
-    // A line has two tokens; the first line may be the version.
+    // Each line has two tokens, but the first may be the version.
     for (struct lines l = { .next = merges, .end = merges + size }; lines_next(&l);) {
         if (l.number == 1 && l.length > 8 && !memcmp(l.line, "#version", 8)) continue;
         char *text = xstrndup(l.line, l.length);
@@ -301,7 +324,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     return t;
 }
 
-// A line is a token's bytes in base64, a space, and its rank, which is also its id.
+// Adds the token of a line: its bytes in base64, a space, and its rank, which is also its id.
 static int put_line(cJSON *vocab, const struct lines *l, struct buf *bytes, struct buf *text,
                     struct err *err)
 {
@@ -328,7 +351,6 @@ static int put_line(cJSON *vocab, const struct lines *l, struct buf *bytes, stru
 struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const struct companions *c,
                                         const char *name, struct err *err)
 {
-    // A word in the vocabulary is that token.
     static const struct pre_kind rows[] = {
         { .names = "TikTokenTokenizer", .cut = { WORDS_KIMI }, .whole = true }, // Moonlight, Kimi
         { .names = "ChatGLM4Tokenizer", .cut = { WORDS_LLAMA3 }, .whole = true },

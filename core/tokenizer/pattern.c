@@ -2,13 +2,13 @@
 //
 // The files are written for Oniguruma (Ruby's dialect). Constructs that PCRE2 reads differently are
 // rewritten before compiling:
-//   \s \w \h \v   other sets of characters (PCRE2 counts U+180E as white; \h is a hex digit)
+//   \s \w \h \v   match other characters (PCRE2's \s matches U+180E; \h is a hex digit)
 //
-//   \b \B         between its own \w and other characters
+//   \b \B         boundaries of Oniguruma's \w
 //
-//   [[:punct:]]   other sets of characters; their names are properties too: \p{Alnum}
+//   [[:punct:]]   matches other characters; such names are also properties: \p{Alnum}
 //
-//   \p{Han}       the script; PCRE2 means the script extensions
+//   \p{Han}       the script; in PCRE2, the script extensions
 //
 //   [a&&[^b]]     intersection of sets -> (?:(?![b])[a])
 //
@@ -20,13 +20,13 @@
 //
 //   x{1,3}+       a repeated interval, not a possessive one -> (?:x{1,3})+
 //
-//   x{,3}         from nought to three
+//   x{,3}         zero to three
 //
-//   ^ $           at every line
+//   ^ $           match at every line
 //
 // Matching is bounded in steps, memory and time, so that a hostile pattern gives an error. PCRE2's
 // own limit does not count the characters that possessive repeats, look-aheads and back references
-// scan; so callouts at the start of every group and after every repeat check the clock and Ctrl-C.
+// scan, so callouts at the start of every group and after every repeat check the clock and Ctrl-C.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,9 +40,9 @@ enum {
     SET_DEPTH_MAX = 16,             // sets in sets
     MATCH_LIMIT = 20 * 1000000,     // steps of one match
     HEAP_LIMIT = 256 * 1024,        // KiB
-    STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group takes some 30 bytes a character
+    STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group needs some 30 per character
 };
-static const size_t TEXT_MAX = (size_t)256 << 20; // bytes to which replacements may grow a text
+static const size_t TEXT_MAX = (size_t)256 << 20; // bytes; limit on a text after replacements
 
 static const char CALLOUT[] = "(?C1)";
 
@@ -71,8 +71,8 @@ struct rewrite {
     struct err *err;
 };
 
-// A set as [items], preceded by look-aheads that must match. `others`: members that need a negated
-// set, "|[^...]" each.
+// A set, written as look-aheads that must match (guards), then [items]. `others`: members that need
+// a negated set, each as "|[^...]".
 struct set {
     struct buf items, others, guards;
     bool negated;
@@ -99,7 +99,7 @@ static void rewrite_kind(struct rewrite *r, struct set *inside, const char *memb
 // Named character classes.
 static const struct named {
     const char *name, *members;
-    const char *property; // of \p{NAME} if it differs
+    const char *property; // members of \p{NAME} if they differ
 } kinds[] = {
     { "alnum", "\\p{Alphabetic}\\p{Nd}", NULL },
     { "alpha", "\\p{Alphabetic}", NULL },
@@ -242,7 +242,7 @@ static void add_guard(struct set *s, const struct set *other)
     buf_putc(&s->guards, ')');
 }
 
-// Rewrites a nested set: a union if it is plain; otherwise it must be alone on its side of &&.
+// Rewrites a nested set: merges a plain one into `s`; any other must be alone on its side of &&.
 static int rewrite_nested(struct rewrite *r, struct set *s, int depth)
 {
     struct set inner = { .negated = r->at < r->end && *r->at == '^' };
@@ -362,7 +362,7 @@ static int rewrite_all(struct rewrite *r)
 {
     size_t open[256], atom = 0;
     int depth = 0;
-    bool repeated = false; // whether the last atom is
+    bool repeated = false; // the last atom has a repeat
     buf_puts(&r->out, CALLOUT);
     while (r->at < r->end) {
         char c = *r->at++;
@@ -390,7 +390,7 @@ static int rewrite_all(struct rewrite *r)
         }
         if (c == '(' && depth < 256) open[depth++] = here;
         if (c == ')' && depth > 0) here = open[--depth];
-        // Bytes inside a character and repeats belong to the atom before.
+        // Continuation bytes of a character, and repeats, belong to the previous atom.
         if (((uint8_t)c & 0xC0) != 0x80 && !interval && !strchr("*+?", c)) atom = here;
         // Adds a callout after a repeat once its end is known.
         if (!repeated || (r->at < r->end && strchr("*+?{", *r->at))) continue;
@@ -438,7 +438,7 @@ void pattern_release(struct pattern *p)
     *p = (struct pattern){ 0 };
 }
 
-// CPU time of this thread: excludes time when the machine is busy elsewhere or asleep.
+// CPU time of this thread excludes the time when the machine is busy with other work or asleep.
 double search_clock(void)
 {
     struct timespec t;
@@ -446,7 +446,8 @@ double search_clock(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// A sane pattern reads megabytes per second, and replacements are short.
+// A sane pattern reads megabytes per second, and its replacements are short; the limits are far
+// above that.
 void search_start(struct search *s, size_t text_length)
 {
     s->seconds = 2 + (double)text_length / 2e5;

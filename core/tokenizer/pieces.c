@@ -41,9 +41,9 @@ struct proto {
 enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };
 
 struct field {
-    uint64_t number, value; // of numbers
+    uint64_t number, value; // value: of a VARINT
     enum wire wire;
-    const char *bytes; // of texts and messages
+    const char *bytes; // [length], of other wire types
     size_t length;
 };
 
@@ -62,7 +62,7 @@ static int read_varint(struct message *m, uint64_t *value)
     return -1;
 }
 
-// 1 and the next field, 0 at the end, -1 if the message is broken.
+// Reads the next field: returns 1, 0 at the end, or -1 if the message is broken.
 static int read_field(struct message *m, struct field *f)
 {
     uint64_t key;
@@ -84,8 +84,8 @@ static int read_field(struct message *m, struct field *f)
     return 1;
 }
 
-// Where a field is stored: a token_text, int32_t or (FIXED32) float at an offset. The last row has
-// number 0.
+// Where to store a field: at an offset, as a token_text (BYTES), int32_t (VARINT) or float
+// (FIXED32). The last row has number 0.
 struct kept {
     uint64_t number;
     enum wire wire;
@@ -216,7 +216,7 @@ static int check_proto(const struct proto *p, const struct companions *c,
 // True if a configuration file has given the id another text.
 static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
 {
-    return t->text_length[id] != p->text.length ||
+    return t->tokens[id].length != p->text.length ||
            memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
 }
 
@@ -229,18 +229,18 @@ static int put_symbols(struct tokenizer *t, const struct proto *p, const struct 
         const struct piece *piece = &p->pieces[i];
         struct added a = { .id = (int32_t)i };
         if (overwritten(t, piece, i)) continue;
-        if (piece->type == TOKEN_TYPE_USER && !(t->flags[i] & TOKEN_SPECIAL)) {
+        if (piece->type == TOKEN_TYPE_USER && !(t->tokens[i].flags & TOKEN_SPECIAL)) {
             added_list_put(&t->symbols, a, piece->text.text, piece->text.length);
             if (p->model == BPE)
                 added_list_put(&t->added_normal, a, piece->text.text, piece->text.length);
-            t->flags[i] |= TOKEN_SYMBOL;
+            t->tokens[i].flags |= TOKEN_SYMBOL;
         }
         if (piece->type == TOKEN_TYPE_BYTE ||
             (piece->type == TOKEN_TYPE_UNUSED && p->model == UNIGRAM))
-            t->flags[i] |= TOKEN_APART;
+            t->tokens[i].flags |= TOKEN_APART;
         a.special =
             piece->type == TOKEN_TYPE_CONTROL || (piece->type == TOKEN_TYPE_UNKNOWN && !kind);
-        if (!a.special || t->flags[i] & TOKEN_ADDED) continue;
+        if (!a.special || t->tokens[i].flags & TOKEN_ADDED) continue;
         a.text = xstrndup(piece->text.text, piece->text.length);
         const int status = added_put(t, a, err);
         free(a.text);
@@ -282,7 +282,7 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
     return rank;
 }
 
-// Rank of the half that forms later; single characters exist from the start.
+// Returns the rank of the half that forms later; single characters exist from the start.
 static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
 {
     int32_t c;
@@ -290,31 +290,31 @@ static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, stru
     uint32_t latest = 0;
     for (int i = 0; i < 2; i++) {
         const char *text = tokenizer_token(t, id[i]);
-        if (utf8_next(text, t->text_length[id[i]], &c) == t->text_length[id[i]]) continue;
+        if (utf8_next(text, t->tokens[id[i]].length, &c) == t->tokens[id[i]].length) continue;
         if (rank[id[i]] > latest) latest = rank[id[i]];
     }
     return latest;
 }
 
-// An unused piece takes part in merging; one that remains is split into the two halves that form
-// earliest.
+// Unused pieces take part in merging; one that remains at the end is split into the two halves that
+// form earliest.
 static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
 {
     for (size_t i = 0; i < p->count; i++) {
         if (p->pieces[i].type != TOKEN_TYPE_UNUSED || rank[i] == UINT32_MAX) continue;
         if (!t->unused) t->unused = xcalloc((size_t)t->size, sizeof *t->unused);
         uint32_t best = UINT32_MAX;
-        struct buf parts = { 0 };
+        struct merges parts = { 0 };
         merges_of(t, (int32_t)i, rank, &parts);
-        for (size_t k = 0; k < parts.length; k += sizeof(struct merge)) {
-            struct merge m;
-            memcpy(&m, parts.data + k, sizeof m);
-            const struct halves h = { (int32_t)(m.pair >> 32), (int32_t)(m.pair & UINT32_MAX) };
-            if (later_part(t, rank, h) > best) continue; // on ties the longest left part
-            best = later_part(t, rank, h);
+        for (size_t k = 0; k < parts.count; k++) {
+            const uint64_t pair = parts.list[k].pair;
+            const struct halves h = { (int32_t)(pair >> 32), (int32_t)(pair & UINT32_MAX) };
+            const uint32_t later = later_part(t, rank, h);
+            if (later > best) continue; // on ties, the one with the longest left part
+            best = later;
             t->unused[i] = h;
         }
-        buf_release(&parts);
+        free(parts.list);
     }
 }
 
@@ -406,8 +406,8 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
 
 // --- notices of differences from transformers ---------------------------------------------------
 
-// Adds a notice of the rules that are lost when LlamaTokenizer converts the model to a
-// tokenizer.json.
+// Adds a notice about the model's rules that transformers loses when its LlamaTokenizer converts
+// the model to a tokenizer.json.
 static void note_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
@@ -449,12 +449,12 @@ static void note_open(struct tokenizer *t, const struct companions *c,
     buf_release(&open);
 }
 
-// Adds a notice of vocabulary words that never result from a merge because they are special.
+// Adds a notice about vocabulary words that are special, so that no merge yields them.
 static void note_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };
     for (size_t i = 0; i < p->count && words.length < 200; i++)
-        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && t->flags[i] & TOKEN_SPECIAL &&
+        if (p->pieces[i].type == TOKEN_TYPE_NORMAL && t->tokens[i].flags & TOKEN_SPECIAL &&
             !overwritten(t, &p->pieces[i], i))
             buf_printf(&words, "%s%.40s", words.length ? ", " : "", tokenizer_token(t, (int32_t)i));
     if (words.length)
@@ -480,7 +480,7 @@ static void note_differences(struct tokenizer *t, const struct proto *p, const s
                              kind->name);
     if (kind) return;
     int32_t holes = 0;
-    for (int32_t id = (int32_t)p->count; id < t->size; id++) holes += t->text_at[id] == NO_TEXT;
+    for (int32_t id = (int32_t)p->count; id < t->size; id++) holes += t->tokens[id].at == NO_TEXT;
     if (holes)
         tokenizer_add_notice(t,
                              "the files' ids of added tokens leave gaps (%d ids); transformers "

@@ -4,8 +4,8 @@
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
 // ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
 // text is known keeps its id and gets the flags of the file; a new one gets the next free id,
-// whatever the file says. Only classes outside transformers (code beside the model) keep the ids of
-// the files.
+// whatever the file says. Only with a class that transformers lacks (code beside the model) do
+// tokens keep the files' ids.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,27 +23,27 @@ struct token_notes {
 
 struct merging {
     cJSON *list;               // "added_tokens"
-    cJSON **items;             // its members, by their number in `known`
+    struct names known;        // texts of its members
+    cJSON **items;             // [known.count] the members
     size_t capacity;           // of `items`
-    struct names known;        // their texts
-    bool whole;                // a tokenizer.json's, which should have all added tokens
+    bool whole;                // the list of a tokenizer.json file, which should be complete
     bool own;                  // new tokens get the files' ids, if given, and match the
                                // unnormalised text
-    const struct tokenizer *t; // its vocabulary, or NULL:
-    const cJSON *vocab;        // of the model
-    struct names words;        // texts of the vocabulary, filled at the first lookup
-    double *word_ids;          // of these
-    double word_count;         // of the vocabulary
-    double last;               // largest id in the list, -1: none
-    struct buf ids;            // in the list at first, sorted: doubles
+    const struct tokenizer *t; // has the vocabulary; NULL: `vocab` is it
+    const cJSON *vocab;        // the model's "vocab"
+    struct names words;        // its texts, filled at the first lookup
+    double *word_ids;          // [words.count]
+    double word_count;         // size of the vocabulary
+    double last;               // largest id in the list; -1: none
+    struct buf ids;            // doubles, sorted: the ids in the list at first
     struct names special;      // texts that the files mark special
     struct token_notes added, changed, moved;
 };
 
 struct extra {
-    struct added token; // with the id that the file gives; -1: none
+    struct added token; // id: the file's; -1: none
     bool five;          // only transformers 5 adds it
-    size_t order;       // in the file
+    size_t order;       // position in the file
 };
 
 enum { NOTED_MOST = 4 };
@@ -76,8 +76,8 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Id of a text of the vocabulary, -1 if none. BPE: {"text": id}. Unigram: ["text", score] in the
-// order of the ids.
+// Returns the id of a text of the vocabulary; -1 if none. BPE: {"text": id}. Unigram: ["text",
+// score] in the order of ids.
 static double word_id(struct merging *m, const char *text)
 {
     size_t number;
@@ -194,7 +194,7 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // `extra` wins
-        // CodeLlama's are visited below; its fill_token marks a gap and is no token.
+        // The last loop visits CodeLlama's. Its fill_token marks a gap and is no token.
         if (infill &&
             (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
             continue;
@@ -217,7 +217,8 @@ static int compare_extras(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-// {"id": {token}} of tokenizer_config.json, or else {"text": id} of added_tokens.json.
+// Puts the tokens of tokenizer_config.json, {"id": {token}}, or else of added_tokens.json,
+// {"text": id}.
 static int put_extras(struct merging *m, const struct companions *c, struct err *err)
 {
     const cJSON *decoder = json_get(c->config, "added_tokens_decoder");
@@ -258,7 +259,7 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
         if (status < 0 || (status = id_check(id, INT32_MAX / 8, &x.token.id, err)) < 0) break;
         x.token.normalized &= !m->own;
         x.token.special |= names_find(&m->special, x.token.text, &number);
-        // added_tokens.json has no flags: where both name an id, tokenizer.json decides.
+        // added_tokens.json has no flags, so tokenizer.json decides about ids that both have.
         const bool taken =
             taken_count && bsearch(&id, m->ids.data, taken_count, sizeof id, compare_ids);
         if (decoder || !taken) buf_add(&all, &x, sizeof x);

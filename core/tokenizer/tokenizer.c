@@ -18,7 +18,7 @@ static const size_t TEXT_MAX = (size_t)1 << 30; // bytes; positions in a word ar
 
 // --- added tokens ------------------------------------------------------------------------------
 
-// Ranges in which no special token is recognised.
+// Ranges in which special tokens are not recognised.
 struct typed {
     const struct text_range *ranges;
     size_t count;
@@ -52,7 +52,7 @@ static size_t first_with(const struct added_list *list, size_t depth, int byte, 
     return low;
 }
 
-// The longest added token at text[at].
+// Returns the longest added token at text[at]; NULL if none.
 static const struct added *added_at(const struct added_list *list, const struct typed *typed,
                                     const char *text, size_t length, size_t at)
 {
@@ -89,8 +89,9 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
 // A found added token.
 struct found {
     const struct added *token;
-    size_t start, end; // in the text, with the white space that lstrip and rstrip add
-    size_t next;       // where the search continues: the next one may be inside that white space
+    size_t start, end; // with the white space that lstrip and rstrip add
+    size_t next;       // end of the token itself, where the search continues: that white space may
+                       // contain the next token
 };
 
 const struct added *added_longest(const struct added_list *list, const char *text, size_t length)
@@ -142,7 +143,8 @@ size_t tokenizer_count_special(const struct tokenizer *t, const char *text, size
 
 // --- encoding ----------------------------------------------------------------------------------
 
-// Maps the typed ranges to the normalised text[start, end) by normalising the text before each end.
+// Maps the typed ranges to the normalised text[start, end): normalises the text before each
+// boundary to find its offset.
 static int normal_ranges(struct encoder *e, const struct typed *typed, const char *text,
                          size_t start, size_t end, struct text_range *ranges, size_t *count)
 {
@@ -169,7 +171,7 @@ static int encode_stretch(struct encoder *e, const struct typed *typed, const ch
     struct text_range *ranges = NULL;
     struct typed inside = { 0 };
     int status = -1;
-    if (list->special && typed->count) { // they matter for special tokens only
+    if (list->special && typed->count) { // typed ranges matter only for special tokens
         inside.ranges = ranges = xreallocarray(NULL, typed->count, sizeof *ranges);
         if (normal_ranges(e, typed, text, start, end, ranges, &inside.count) < 0) goto out;
     }
@@ -236,7 +238,7 @@ static bool inside_character(const struct marked_text *m, size_t at)
     return at < m->length && ((uint8_t)m->text[at] & 0xC0) == 0x80;
 }
 
-// Every stretch between two marks must be UTF-8 by itself.
+// True if every stretch between two marks is UTF-8 by itself.
 static bool all_valid(const struct marked_text *m)
 {
     if (!utf8_valid(m->text, m->length)) return false;
@@ -339,13 +341,13 @@ void encoder_release(struct encoder *e)
 
 const char *tokenizer_token(const struct tokenizer *t, int32_t id)
 {
-    if (id < 0 || id >= t->size || t->text_at[id] == NO_TEXT) return NULL;
-    return t->texts.data + t->text_at[id];
+    if (id < 0 || id >= t->size || t->tokens[id].at == NO_TEXT) return NULL;
+    return t->texts.data + t->tokens[id].at;
 }
 
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
-    return id >= 0 && id < t->size && t->flags[id] & TOKEN_SPECIAL;
+    return id >= 0 && id < t->size && t->tokens[id].flags & TOKEN_SPECIAL;
 }
 
 int32_t tokenizer_size(const struct tokenizer *t)
@@ -358,7 +360,7 @@ int32_t tokenizer_id(const struct tokenizer *t, const char *token)
     size_t length = strlen(token);
     for (size_t i = 0; i < t->added.count; i++)
         if (!strcmp(t->added.tokens[i].text, token)) return t->added.tokens[i].id;
-    // That list has the normalised texts; the table has the original ones.
+    // added_normal has normalised texts; the tokens have the original ones.
     for (size_t i = 0; i < t->added_normal.count; i++)
         if (!strcmp(tokenizer_token(t, t->added_normal.tokens[i].id), token))
             return t->added_normal.tokens[i].id;
@@ -390,9 +392,7 @@ void tokenizer_free(struct tokenizer *t)
     if (!t) return;
     buf_release(&t->notice);
     buf_release(&t->texts);
-    free(t->text_at);
-    free(t->text_length);
-    free(t->flags);
+    free(t->tokens);
     free(t->slots);
     free(t->merges);
     free(t->unused);

@@ -1,15 +1,15 @@
 // core/tokenizer/tokenizer_parts.h -- shared by the files of the tokenizer only.
 //
-//   folder.c     which file of a folder holds the tokenizer; the small files beside it
-//   special.c    tokens that the small files add
-//   class.c      behaviour of the tokenizer's class
+//   folder.c     finds a folder's tokenizer file, and reads the small files beside it
+//   special.c    adds the tokens of the small files
+//   class.c      applies the behaviour of the tokenizer's class
 //   json.c       tokenizer.json -> struct tokenizer
 //   pieces.c     SentencePiece's tokenizer.model -> struct tokenizer
 //   list.c       a list of tokens (of a GGUF file), vocab.json and merges.txt, or a tiktoken.model,
 //                as if they were a tokenizer.json
-//   export.c     struct tokenizer -> such a list
-//   build.c      functions with which all of them fill it
-//   tokenizer.c  a text through all stages: added tokens, the three below, post-processor
+//   export.c     struct tokenizer -> a list of tokens
+//   build.c      fills the tables of struct tokenizer, for all readers
+//   tokenizer.c  passes a text through all stages: added tokens, words, ids, post-processor
 //   words.c      normaliser and pre-tokenizer: text -> words
 //   pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
 //   charsmap.c   SentencePiece's normaliser: table of replacements, rules for spaces
@@ -32,7 +32,8 @@
 
 // --- bytes -------------------------------------------------------------------------------------
 
-// GPT-2's byte alphabet: every byte as one printable character, and back (-1: not in it).
+// Map a byte to its character in GPT-2's byte alphabet, in which all are printable, and back (-1:
+// not in the alphabet).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
 // Appends the text in that alphabet.
@@ -57,17 +58,18 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double began, seconds;  // thread time: first clock reading (0: none yet), and limit
-    size_t work;            // since the clock was read
+    double began, seconds;  // thread time: first reading of the clock (0: none yet), and limit
+    size_t work;            // estimated nanoseconds since the clock was read
     size_t last;            // offset of the last callout
-    size_t most;            // bytes that the text may grow to
-    bool late;              // it took too long, or was cancelled
+    size_t most;            // limit on the text's length after replacements, in bytes
+    bool late;              // took too long, or was cancelled
 };
 
 double search_clock(void); // seconds of this thread
 void search_start(struct search *s, size_t text_length);
 void search_release(struct search *s);
-// Next match in text at or after `from`: 1 and its position, 0 if there is none, -1 on error.
+// Finds the next match in the text at or after `from`: returns 1 and its position, 0 if none, -1 on
+// error.
 int search_next(struct search *s, const struct pattern *p, const char *text, size_t length,
                 size_t from, size_t *start, size_t *end, struct err *err);
 
@@ -83,24 +85,24 @@ struct charsmap {
 };
 
 enum normal_kind {
-    NORMAL_UNICODE, // `form`
-    NORMAL_PREPEND, // `text`
-    NORMAL_REPLACE, // `pattern` by `text`
+    NORMAL_UNICODE, // converts to `form`
+    NORMAL_PREPEND, // prepends `text`
+    NORMAL_REPLACE, // replaces `pattern` by `text`
     NORMAL_LOWERCASE,
-    NORMAL_STRIP,    // white space at `left`, `right`
+    NORMAL_STRIP,    // strips white space at the `left`, `right`
     NORMAL_BYTES,    // ByteLevel
-    NORMAL_CHARSMAP, // `map`, grapheme by grapheme
-    NORMAL_PIECES,   // SentencePiece's: `map` and `spaces`
+    NORMAL_CHARSMAP, // applies `map`, grapheme by grapheme
+    NORMAL_PIECES,   // applies SentencePiece's `map` and `spaces`
 };
 
 enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
 
 // SentencePiece's rules for spaces.
 struct space_rules {
-    enum prepend dummy; // adds one before the text
-    bool suffix;        // or after it
-    bool squeeze;       // keeps one of several, and none at the ends
-    bool escape;        // writes them as U+2581
+    enum prepend dummy; // adds a space before the text
+    bool suffix;        // adds it after the text instead
+    bool squeeze;       // keeps one of several spaces, and none at the ends
+    bool escape;        // writes spaces as U+2581
 };
 
 enum unicode_form { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
@@ -134,14 +136,14 @@ struct split {
 };
 
 enum decode_kind {
-    DECODE_REPLACE, // `pattern` by `text`, token by token
+    DECODE_REPLACE, // replaces `pattern` by `text`, token by token
     DECODE_BYTE_FALLBACK,
     DECODE_FUSE,
-    DECODE_STRIP, // up to `start`, `stop` times `text` at the ends
+    DECODE_STRIP, // strips `text` up to `start` times at the start, `stop` times at the end
     DECODE_BYTES, // ByteLevel
     DECODE_METASPACE,
-    DECODE_PIECES, // SentencePiece's; `text` for the unknown token
-    DECODE_SPACES, // no decoder: tokens are joined by spaces
+    DECODE_PIECES, // SentencePiece's; `text` replaces the unknown token
+    DECODE_SPACES, // no decoder: joins tokens with spaces
 };
 
 struct decode {
@@ -149,9 +151,9 @@ struct decode {
     struct pattern pattern;
     char *text;
     int64_t start, stop;
-    bool prepend; // DECODE_METASPACE, DECODE_PIECES: the first token's mark is dropped
-    bool squeeze; // DECODE_PIECES: and every mark before the first letter
-    bool fused;   // the stage receives one text in pieces, not tokens
+    bool prepend; // DECODE_METASPACE, DECODE_PIECES: drops the first token's mark
+    bool squeeze; // DECODE_PIECES: also drops every mark before the first letter
+    bool fused;   // receives one text in pieces, not tokens
 };
 
 enum { STAGES_MAX = 16 };
@@ -160,12 +162,12 @@ enum token_flags {
     TOKEN_ADDED = 1,
     TOKEN_SPECIAL = 2,
     TOKEN_SYMBOL = 4,  // user-defined in a SentencePiece model
-    TOKEN_APART = 8,   // never a result of the unigram model
-    TOKEN_NORMAL = 16, // decodes to its normalised text, which follows its own in `texts`
+    TOKEN_APART = 8,   // the unigram model never chooses it
+    TOKEN_NORMAL = 16, // decodes to its normalised text, which follows the original in `texts`
 };
 
 struct added {
-    char *text; // pattern to match: for `normalized` tokens after the normaliser
+    char *text; // text to match; of a `normalized` token, normalised
     size_t length;
     int32_t id;
     bool special, normalized, lstrip, rstrip, single_word;
@@ -175,11 +177,11 @@ struct added {
 struct added_list {
     struct added *tokens;
     size_t count, capacity;
-    bool special;        // some are
-    uint32_t first[257]; // tokens that begin with byte b: first[b] .. first[b + 1]
+    bool special;        // some tokens are special
+    uint32_t first[257]; // tokens [first[b], first[b + 1]) begin with byte b
 };
 
-// The longest token of a list that the text starts with; NULL if none.
+// Returns the longest token of a list that the text starts with; NULL if none.
 const struct added *added_longest(const struct added_list *list, const char *text, size_t length);
 
 struct vocabulary_slot {
@@ -190,10 +192,15 @@ struct vocabulary_slot {
 struct merge {
     uint64_t pair; // left id << 32 | right id; UINT64_MAX: empty
     uint32_t rank;
-    int32_t id; // of both together
+    int32_t id; // of the token that results
 };
 
-// Texts by their bytes. Node 0 is the root.
+struct merges {
+    struct merge *list;
+    size_t count, capacity;
+};
+
+// A trie of texts, byte by byte. Node 0 is the root.
 struct trie_edge {
     uint32_t from; // node << 8 | byte
     uint32_t to;   // 0: empty
@@ -202,7 +209,7 @@ struct trie_edge {
 struct trie {
     struct trie_edge *edges; // open addressing
     uint32_t mask;
-    int32_t *value; // [nodes] of the text that ends here, or -1
+    int32_t *value; // [nodes] value of the text that ends here, or -1
     uint32_t nodes, capacity;
 };
 
@@ -213,8 +220,8 @@ void trie_release(struct trie *trie);
 struct unigram {
     struct trie trie;
     double *score; // [size] log-probability
-    double least;  // score of a character that no token has
-    bool single;   // sums are rounded to float, as SentencePiece's
+    double least;  // score of an unknown character
+    bool single;   // rounds sums to float, as SentencePiece does
 };
 
 // Log-probability of an unknown character, below that of the least likely token.
@@ -225,13 +232,15 @@ enum { NO_TEXT = -1 };
 struct encoder;
 
 struct tokenizer {
-    // Ids to texts: text of id i is texts + text_at[i], NUL-terminated, text_length[i] bytes.
+    // Ids to texts.
     int32_t size;     // largest id + 1
-    int32_t capacity; // of the tables below
+    int32_t capacity; // of `tokens`
+    struct token {
+        int64_t at;      // offset in `texts` of its text, NUL-terminated; NO_TEXT: a missing id
+        uint32_t length; // bytes of the text
+        uint8_t flags;   // TOKEN_*
+    } * tokens;          // [size]
     struct buf texts;
-    int64_t *text_at; // [size], NO_TEXT for a missing id
-    uint32_t *text_length;
-    uint8_t *flags; // [size] TOKEN_*
 
     // Texts to ids, of the model's vocabulary only; open addressing.
     struct vocabulary_slot *slots;
@@ -242,33 +251,33 @@ struct tokenizer {
     struct unigram unigram;
     struct halves { // both 0: none
         int32_t left, right;
-    } * unused;           // [size] parts of a token that may only be passed through, or NULL
+    } * unused;           // [size] halves of a token that only merging may use; or NULL
     struct merge *merges; // open addressing
     uint32_t merge_mask;
-    int32_t *char_id;     // [65536] id of a one-character token, -1 if there is none
-    int32_t byte_id[256]; // of <0x00>.. with byte_fallback, else -1
-    int32_t unknown;      // unk_token, -1 without
+    int32_t *char_id;     // [65536] id of a one-character token; -1 if none
+    int32_t byte_id[256]; // ids of <0x00>, ... with byte_fallback; else -1
+    int32_t unknown;      // id of unk_token; -1 if none
     bool fuse_unknown, ignore_merges;
-    bool marks_apart; // no token has U+2581 after another character: words end before it
+    bool marks_apart; // no token has U+2581 after another character, so words end before it
 
     struct added_list added, added_normal;
-    struct added_list symbols; // user-defined: the normaliser leaves them as they are
+    struct added_list symbols; // user-defined, which the normaliser does not change
     struct normal normals[STAGES_MAX];
     struct split splits[STAGES_MAX];
     struct decode decodes[STAGES_MAX];
     int normal_count, split_count, decode_count;
     struct ids before, after; // ids that the post-processor adds
     struct buf notice;        // for the user; empty: none
-    double normalising;       // start of the first added token: all share a budget
+    double normalising;       // when normalising the added tokens began: they share a time limit
 };
 
-// Id in the model's vocabulary, -1 if there is none.
+// Returns the id in the model's vocabulary; -1 if none.
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length);
-// Adds a text of the vocabulary (already in text_at) to the hash table, which must not be full. It
-// replaces `former`, an id of the same text; -1: none.
+// Adds a text of the vocabulary (already in `tokens`) to the hash table, which must not be full.
+// Replaces `former`, an id of the same text; -1: none.
 void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former);
 uint64_t merge_pair(int32_t left, int32_t right);
-void merge_add(struct tokenizer *t, int32_t left, int32_t right, uint32_t rank, int32_t id);
+void merge_add(struct tokenizer *t, struct merge m);
 
 // --- building ----------------------------------------------------------------------------------
 
@@ -277,7 +286,7 @@ void tables_make(struct tokenizer *t, size_t words);
 // Checks an id against the number of entries: ids may have gaps, but tables must not outgrow the
 // file.
 int id_check(double id, size_t entries, int32_t *checked, struct err *err);
-// Checks an id likewise and adds it to the tables.
+// Checks an id and makes space for it in `tokens`.
 int id_take(struct tokenizer *t, double id, size_t entries, int32_t *checked, struct err *err);
 // Enters a vocabulary text under an id from id_take. `again`: a text may have several ids, and
 // encodes to the last.
@@ -286,12 +295,13 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again
 void bytes_find(struct tokenizer *t, bool fallback);
 // Allocates a table for `count` merges.
 void merges_make(struct tokenizer *t, size_t count);
-// Makes every split of a token into two a merge, with the rank of the token (UINT32_MAX: a token
-// takes no part). For formats that list tokens instead of merges.
+// For formats that list tokens instead of merges: makes every split of a token into two tokens a
+// merge, with the rank of the whole. Rank UINT32_MAX: the token takes no part in merging.
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
-// Appends the merges that give token `id`, as struct merge.
-void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct buf *out);
-// Finishes a reader: returns the tokenizer, or NULL and adds the file's name to the message.
+// Appends the merges that result in token `id`.
+void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct merges *out);
+// Ends a reader: returns the tokenizer, or frees it, adds the file's name to the message and
+// returns NULL.
 struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
                                  struct err *err);
 // Fills a unigram model's trie with all texts except special tokens; needs the scores.
@@ -303,20 +313,13 @@ int added_put(struct tokenizer *t, struct added a, struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
 // Sorts the list; call once all tokens are in it.
 void added_sort(struct added_list *list);
+// Returns -1 if there is no space for another stage.
 int stages_full(int count, struct err *err);
 // Marks the stages of the decoder after Fuse and ByteLevel, which receive a text, not tokens.
 void mark_fused(struct tokenizer *t);
 
-void list_put(struct buf *b, const char *text); // "a, b"
-
-// Iterates over the lines of a text that are not empty, without line ends.
-struct lines {
-    const char *next, *end;
-    const char *line;
-    size_t length, number; // of the line, from 1
-};
-
-bool lines_next(struct lines *l);
+// Appends a text to a list "a, b".
+void list_put(struct buf *b, const char *text);
 
 // --- folders -----------------------------------------------------------------------------------
 
@@ -328,8 +331,9 @@ struct companions {
     bool pieces;    // the folder has a tokenizer.model
 };
 
-// Origin of a tokenizer.json: a file, which should have all added tokens; vocab.json and
-// merges.txt; a tiktoken.model, whose class transformers lacks: new tokens keep the files' ids.
+// The origin of a tokenizer.json: a file, which should have all added tokens; vocab.json and
+// merges.txt; or a tiktoken.model, whose class transformers lacks, so that new tokens keep the
+// files' ids.
 enum json_source { FROM_FILE, FROM_MERGES, FROM_RANKS };
 
 // Adds tokens of the files beside a tokenizer.json, as transformers does, and notes the changes in
@@ -340,17 +344,16 @@ int companions_merge(cJSON *json, enum json_source source, const struct companio
 struct tokenizer *companions_read(cJSON *json, enum json_source source, const struct companions *c,
                                   const char *name, struct err *err);
 
-// Enters the added tokens beside another file of `words` tokens, after its vocabulary. `own`: they
-// keep the files' ids, as for a class that transformers lacks; else a new token gets the next free
-// id.
+// Enters the added tokens of the files beside a vocabulary of `words` tokens. `own`: they keep the
+// files' ids, as for a class that transformers lacks; else a new token gets the next free id.
 int companions_added(struct tokenizer *t, const struct companions *c, size_t words, bool own,
                      struct err *err);
 
-// Text of a special token given as a text or {"content": text}; NULL if neither.
+// Returns the text of a special token given as a text or {"content": text}; NULL if neither.
 const char *token_content(const cJSON *token);
 // Keys of special tokens, NULL-terminated.
 extern const char *const companions_names[];
-// Text of "bos_token" and the like; NULL if missing.
+// Returns the text of "bos_token" and the like; NULL if missing.
 const char *companions_token(const struct companions *c, const char *key);
 
 // --- the tokenizer's class ---------------------------------------------------------------------
@@ -375,7 +378,7 @@ struct class_kind {
 // Keys of CodeLlama's special tokens for infilling, NULL-terminated.
 extern const char *const companions_infill[];
 
-// Name of the class without "Fast"; "" if the config names none of its own.
+// Sets the name of the class, without "Fast"; "" if the config names none, or a generic one.
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
 // If tokenizer_config.json names no class, sets the one that transformers 4 derives from the
 // model's config.json, unless `json`, the tokenizer.json, lacks its special tokens. json NULL:
@@ -388,13 +391,13 @@ int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *
                     struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
-// Applies the settings of the files beside a tokenizer's file that differ, or adds a notice that
-// they are ignored. `companions_prefix`: changes a tokenizer.json before it is read; true if it
-// did.
+// Apply the settings in which the files beside a tokenizer's file differ from it, or add a notice
+// that they are ignored. companions_prefix changes a tokenizer.json before it is read, and returns
+// true if it did.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
 
-// `ranked`: no merges; they are derived from the ids, which are ranks.
+// `ranked`: derives the merges from the ids, which are ranks.
 struct tokenizer *tokenizer_from_json(const cJSON *json, bool ranked, const char *name,
                                       struct err *err);
 // `vocab`: vocab.json; `merges`: merges.txt.
@@ -406,7 +409,7 @@ struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const str
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
                                          const char *name, struct err *err);
 
-// Copies the name of list pre-tokenizer i; false after the last.
+// Copies the name of pre-tokenizer i of lists; returns false after the last.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 // Builds SentencePiece's BPE from a list.
@@ -423,7 +426,7 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" WORDS_SPACES
 #define WORDS_QWEN2  WORDS_BY("\\p{N}")
 #define WORDS_LLAMA3 WORDS_BY("\\p{N}{1,3}") // and GLM-4
-// Capitals start words (GPT-4o).
+// Words start at capitals (GPT-4o).
 #define WORDS_CASED(upper, lower, suffix, numbers, rest)                                          \
     "[^\\r\\n\\p{L}\\p{N}]?" upper "*" lower "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" upper "+" lower \
     "*" suffix "|" numbers "| ?[^\\s\\p{L}\\p{N}]+" rest WORDS_SPACES
@@ -450,9 +453,9 @@ struct symbol {
 // The best path to a position in a unigram word.
 struct path {
     double score;
-    int32_t id;     // of the token that ends here; -1: an unknown character, -2: no path
+    int32_t id;     // of the path's last token; -1: an unknown character, -2: no path
     uint32_t start; // of that token
-    uint32_t end;   // of the token that starts here, on the best path
+    uint32_t end;   // if the best path has a token that starts here: its end
 };
 
 struct encoder {
@@ -460,7 +463,7 @@ struct encoder {
     struct ids *ids; // result
     struct err *err;
     struct search search;
-    size_t most;    // ids; 0: no limit
+    size_t most;    // limit on ids; 0: none
     bool begins;    // the text starts the whole input
     bool continues; // the text follows other tokens: prepends nothing
     struct buf normal[2], split[STAGES_MAX];
@@ -481,15 +484,15 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 void unigram_word(struct encoder *e, const char *word, size_t length);
-// Encodes an unknown character as its bytes' tokens or the unknown token. `pending`: the last id is
-// such a token.
+// Encodes an unknown character as its bytes' tokens or the unknown token. *pending: the last id is
+// the unknown token.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out);
 // Starts a cache of words for long texts.
 void bpe_start(struct encoder *e, size_t text_length);
 void bpe_release(struct encoder *e);
 
-uint32_t little_endian(const char *bytes); // of four
+uint32_t little_endian(const char *bytes); // value of four bytes
 int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err *err);
 void charsmap_release(struct charsmap *m);
 // Run the normalisers NORMAL_CHARSMAP and NORMAL_PIECES.

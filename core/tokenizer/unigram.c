@@ -18,7 +18,7 @@ static uint32_t edge_slot(const struct trie *trie, uint32_t from)
     return (uint32_t)(h >> 32 ^ h >> 52) & trie->mask;
 }
 
-// The child of `node` for this byte; 0: none.
+// Returns the child of `node` for this byte; 0 if none.
 static uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte)
 {
     if (!trie->edges) return 0;
@@ -82,13 +82,13 @@ int unigram_fill(struct tokenizer *t, struct err *err)
 {
     for (int32_t id = 0; id < t->size; id++) {
         const char *text = tokenizer_token(t, id);
-        if (!text || id == t->unknown || t->flags[id] & (TOKEN_SPECIAL | TOKEN_APART) ||
+        if (!text || id == t->unknown || t->tokens[id].flags & (TOKEN_SPECIAL | TOKEN_APART) ||
             vocabulary_find(t, text, strlen(text)) != id)
             continue;
-        if (t->text_length[id] > TOKEN_BYTES_MAX)
+        if (t->tokens[id].length > TOKEN_BYTES_MAX)
             return err_set(err, "token %d has %u bytes; at most %d are supported", id,
-                           t->text_length[id], TOKEN_BYTES_MAX);
-        if (trie_add(&t->unigram.trie, text, t->text_length[id], id) < 0)
+                           t->tokens[id].length, TOKEN_BYTES_MAX);
+        if (trie_add(&t->unigram.trie, text, t->tokens[id].length, id) < 0)
             return err_set(err, "the tokens' texts are too long in total");
     }
     return 0;
@@ -99,7 +99,7 @@ static double sum(const struct unigram *u, double a, double b)
     return u->single ? (double)(float)(a + b) : a + b;
 }
 
-// On ties the first path wins: its last token is the longest.
+// Keeps a path to `at` if it is better. On ties the first path wins: its last token is the longest.
 static void offer(struct path *at, double score, int32_t id, size_t start)
 {
     if (at->id != NO_WAY && !(score > at->score)) return;
@@ -122,7 +122,7 @@ static void offer_tokens(struct encoder *e, const char *word, size_t length, siz
         const int32_t id = u->trie.value[node];
         if (id < 0) continue;
         // A user-defined symbol beats any split of its text, whose parts score less than 0.
-        const double score = t->flags[id] & TOKEN_SYMBOL
+        const double score = t->tokens[id].flags & TOKEN_SYMBOL
                                  ? (double)((float)(end - start) * 0.1f) - 0.1
                                  : u->score[id];
         offer(&e->paths[end], sum(u, here, score), id, start);

@@ -1,8 +1,8 @@
 // core/tokenizer/words.c -- normaliser and pre-tokenizer: from a text to the words that the model
 // encodes.
 //
-// Normalisers change the text in turn. Each splitter cuts the output of the one before it; a text
-// passes them depth first, so words arrive in order and no lists are built.
+// Normalisers change the text in turn. Each splitter cuts the output of the previous one; a text
+// passes through them depth first, so words arrive in order without lists of pieces.
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -62,7 +62,7 @@ static bool nfc_stable(int32_t c)
     return c >= 0x1F300 && c <= 0x1FAFF;                             // pictographs
 }
 
-// utf8proc's form of text[0, length) appended to out.
+// Appends text[0, length) in a Unicode form.
 static int unicode_map(enum unicode_form form, const char *text, size_t length, struct buf *out,
                        struct err *err)
 {
@@ -111,7 +111,7 @@ static int nfc(const char *text, size_t length, struct buf *out, struct err *err
 
 // --- normalisers -------------------------------------------------------------------------------
 
-// Character by character, without the rule for the final sigma.
+// Converts character by character, without the rule for the final sigma.
 static void lowercase(const char *text, size_t length, struct buf *out)
 {
     for (size_t i = 0; i < length;) {
@@ -185,12 +185,12 @@ static int split_step(struct encoder *e, int step, const char *text, size_t leng
 // next is known.
 struct stretches {
     struct encoder *e;
-    int step; // of the splitter that gets the result
+    int step; // the splitter that receives the result
     const char *text;
     bool first;
     enum behaviour behaviour;
-    size_t start, end;  // held back
-    bool held, matched; // a stretch is held back; it is a match still unjoined
+    size_t start, end;  // the stretch that is held back
+    bool held, matched; // a stretch is held back; it ends with a match
 };
 
 static int stretch_flush(struct stretches *s)
@@ -273,7 +273,8 @@ static size_t least_tokens(const struct tokenizer *t, size_t length)
     const bool dropped = t->fuse_unknown && t->byte_id[0] < 0; // any number of characters in one
     if (length < 1 << 16 || dropped) return 0;
     for (int32_t i = 0; i < t->size; i++)
-        if (t->text_at[i] != NO_TEXT && t->text_length[i] > longest) longest = t->text_length[i];
+        if (t->tokens[i].at != NO_TEXT && t->tokens[i].length > longest)
+            longest = t->tokens[i].length;
     return length / longest;
 }
 
