@@ -13,8 +13,8 @@
 // clang-format off
 
 // `const struct setting NAME_settings[]`, ended by a row without a key, in the file of core/ that
-// uses the settings. Methods and commands name their own: those of methods come between the two
-// lists, those of commands last.
+// uses the settings. Methods and commands name their own settings: those of methods are between the
+// two lists, those of commands at the end.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \

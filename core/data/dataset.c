@@ -18,7 +18,8 @@
 #include "core/data/keys.h"
 #include "core/picture/source.h"
 
-// LONG: bytes after which reading a file can be cancelled.
+// LONG: bytes after which scanning a file can be cancelled; PROBE: samples that decide whether a
+// file is a data set.
 enum { BLOCK = 1 << 20, LONG = 64 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 
 // --- the index -----------------------------------------------------------------------------------
@@ -30,7 +31,7 @@ struct scan {
     int64_t line;  // of that byte
     int64_t depth; // of brackets around it
     bool text, escaped, closed;
-    bool begun, wanted; // inside a sample; after a comma
+    bool begun, wanted; // inside a sample; after a comma, which a sample must follow
     struct dataset_entry entry;
 };
 
@@ -148,7 +149,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     return 0;
 }
 
-// Reads the text of a sample, valid UTF-8 without zero bytes. NULL on error. free() it.
+// Returns the text of a sample, valid UTF-8 without zero bytes; free() it. NULL on error.
 static char *read_entry(const struct dataset *d, int64_t index, struct err *err)
 {
     const struct dataset_entry *e = &d->entries[index];
@@ -198,7 +199,7 @@ static int check_kind(const struct dataset *d, struct err *err)
     return -1;
 }
 
-// `begin`: reads a few samples before judging a file that continues.
+// `begin`: scans only the first block; judges a longer file if that has enough samples.
 static int open_file(struct dataset *d, const char *path, const char *images, bool begin,
                      struct err *err)
 {
@@ -262,7 +263,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     return json;
 }
 
-// A string, or a number as written.
+// Returns the text of a string, or of a number as written; NULL for others.
 static char *read_name(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);

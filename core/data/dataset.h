@@ -14,7 +14,7 @@
 // request, by any thread. The file is untrusted.
 //
 // Room core/data/: data sets: samples, their dialogues and order, and notices about them. Uses
-// base, picture, text and model.
+// base, picture, tokenizer, template and model.
 #ifndef CORE_DATA_DATASET_H
 #define CORE_DATA_DATASET_H
 
@@ -50,15 +50,16 @@ struct dataset {
 };
 
 struct sample {
-    bool broken; // not JSON
-    bool blind;  // lacks the picture that its set requires
+    bool broken; // it is not JSON
+    bool blind;  // it lacks the picture that its set requires
     int64_t index, line;
     char *id;          // as text; NULL when the sample has none
     char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
     char *metric;      // the sample's metric, or NULL
-    const char *suite; // owner of the rule (core/sets/table.c), static; NULL: the metric's
+    const char *suite; // suite whose scoring rule applies (core/sets/table.c), static; NULL: the
+                       // metric's
     int lost;          // number of choices that its suite's prompt leaves out ("None")
-    char *group;       // joins questions (MME: of a picture); NULL: none
+    char *group;       // name that questions scored together share (MME: a picture); NULL: none
     int max_tokens;    // of an answer; 0: the setting
     char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
@@ -68,7 +69,7 @@ struct sample {
     char **references;
     size_t reference_count;
     char *unanswered;         // why it has no reference; NULL: unknown
-    int right;                // the right choice by number, from 0, or -1
+    int right;                // index of the right choice, or -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
 };
@@ -76,20 +77,20 @@ struct sample {
 // Checks that the file is readable and begins like a data set. Reads the first megabyte only: for
 // the shell, before a job starts.
 int dataset_check(const char *path, struct err *err);
-// Scans the file once. `images`: base folder of relative paths, NULL: the folder of the file. -1
-// when it is neither a JSON list nor JSON lines, is truncated, or has no samples; a single broken
-// sample is accepted here.
+// Scans the file once. `images`: base folder of relative paths; NULL: the folder of the file.
+// Returns -1 if it is neither a JSON list nor JSON lines, is truncated, or has no samples;
+// dataset_read reports broken samples.
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err);
 void dataset_close(struct dataset *d);
 // Returns the sample's JSON (cJSON_Delete it); NULL if it is invalid or the file has changed. Only
 // for data sets without a reader.
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
-// Sets line and id (release them) even if it returns -1 for an error in the rest.
+// Reads a sample. Sets line and id (release them) even if it returns -1 for an error in the rest.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
 // Returns the bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
-// As dataset_read, for parsed JSON; `folder` as above.
+// As dataset_read, for parsed JSON; `folder`: base of relative paths.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

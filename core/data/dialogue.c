@@ -38,7 +38,7 @@ static struct message *add_message(struct dialogue *d, enum role role)
     return &d->messages[d->count++];
 }
 
-// Index of the new path.
+// Adds a path; returns its index.
 static int add_path(struct dialogue *d, const char *path, const char *folder)
 {
     d->paths = xreallocarray(d->paths, d->path_count + 1, sizeof *d->paths);
@@ -60,7 +60,6 @@ char *dialogue_picture(const cJSON *item)
     return NULL;
 }
 
-// State of the readers below.
 struct reading {
     struct dialogue *d;
     const char *folder;
@@ -207,7 +206,7 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 
 // --- samples -------------------------------------------------------------------------------------
 
-// Tables have "" in rows without a picture.
+// Adds a picture of the sample's list, or none for "", which tables have in rows without a picture.
 static int add_listed(struct reading *r, const cJSON *item)
 {
     char *path = dialogue_picture(item);
@@ -218,8 +217,8 @@ static int add_listed(struct reading *r, const cJSON *item)
     return err_set(r->err, "\"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
 }
 
-// "image" or "images": a path, a list of paths, or {"<image_00>": PATH, ...}, pictures by the marks
-// in the texts (MiniCPM-V).
+// Reads "image" or "images": a path, a list of paths, or {"<image_00>": PATH, ...}, pictures by
+// their marks in the texts (MiniCPM-V).
 static int read_paths(struct reading *r, const cJSON *sample)
 {
     struct dialogue *d = r->d;
@@ -295,7 +294,7 @@ static int read_turns(struct reading *r, const cJSON *turns)
     return 0;
 }
 
-// Pictures without a mark come before the text of the first question.
+// Puts pictures without a mark before the text of the first question.
 static void place_unmarked(struct dialogue *d, size_t given)
 {
     size_t first = 0, next = d->placed;

@@ -14,20 +14,21 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char **marks; // [mark_count] names of the first pictures in the texts ("<image_00>")
+    char **marks; // [mark_count] marks of the first pictures in the texts ("<image_00>")
     size_t mark_count;
     char *reference;   // the data's answer to the last question, or NULL
-    size_t placed;     // pictures of a sample without "<image>" marks
+    size_t placed;     // pictures of a sample's list that its texts or items show
     bool marks_differ; // marks and pictures do not match: reading failed or had to guess
 };
 
-// A list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image", "path"}]}.
-// "image" and OpenAI's "image_url" also work for "path". Relative paths start at `folder`; a path
-// may be file:// or a data: URI (core/picture/source.h). Messages name the position: "message 2:
+// Reads a list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image",
+// "path"}]}. "image" and OpenAI's "image_url" also work for "path". Relative paths start at
+// `folder`; a path may be file:// or a data: URI (core/picture/source.h). Messages name the
+// position: "message 2:
 // \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
-// One sample of a data set, with answers: {"conversations": [{"from", "value"}], "image"},
+// Reads one sample of a data set, with answers: {"conversations": [{"from", "value"}], "image"},
 // {"question", "answer", "image" | "images"}, {"messages": [...], "images"} or a list of messages.
 // "<image>" in a text marks the next picture; pictures without marks come before the first
 // question.
@@ -37,9 +38,9 @@ int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const ch
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);
-// Number of messages up to and including the last question; 0 without a question.
+// Returns the number of messages up to and including the last question; 0 without a question.
 size_t dialogue_question(const struct dialogue *d);
-// Says why messages have no answer to train on or to score: no answer is a text ("answer": 7 is
+// Returns why messages have no answer to train on or to score: no answer is a text ("answer": 7 is
 // only a reference), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);
 

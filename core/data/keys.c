@@ -2,7 +2,7 @@
 // over the sample.
 //
 // Data sets for other programs have additional keys. An unread key may be a remark or half of the
-// training signal, so every key is either read, known to be harmless, or named.
+// training signal, so a notice names every key that is neither read nor known to be harmless.
 #include "core/data/keys.h"
 
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "core/base/items.h"
 #include "core/base/json.h"
 
-enum { KEYS_COUNTED = 32, KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 };
+enum { KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 }; // KEY_SHOWN: bytes
 
-// Keys in lists are separated by blanks.
+// Spaces separate the keys in these lists.
 
 // --- marks ---------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ static const char marks[] =
 // 1 or true: the same (torchtune).
 static const char masks[] = "masked";
 
-// 0, 1, or -1: neither, such as a weight of 0.5.
+// Returns 0 or 1; -1 for other values, such as a weight of 0.5.
 static int mark_value(const cJSON *mark)
 {
     static const char *const words[2][5] = { { "0", "0.0", "false", "no", "off" },
@@ -66,7 +66,7 @@ static const char sample_keys[] = "metric image images choices endings answer an
                                   "captions caption label system video videos";
 static const char message_keys[] = "role content", turn_keys[] = "from value";
 static const char item_keys[] = "type text image image_url path url bytes";
-// The first one present holds the dialogue of a sample.
+// The first key present has the dialogue of a sample.
 static const char *const forms[] = { "messages", "conversations", "question", "text", "ctx", NULL };
 
 static bool is_empty(const cJSON *value)
@@ -84,7 +84,8 @@ static void add(struct names *unread, const char *key, const char *of)
     free(name);
 }
 
-// `read`: keys that are read. `trained`: marks apply to the object.
+// Adds unread keys of an object. `read`: keys that are read, besides `form`; `trained`: marks apply
+// to the object.
 static void add_object(struct names *unread, const cJSON *object, const char *read,
                        const char *form, bool trained)
 {
@@ -105,7 +106,8 @@ static void add_object(struct names *unread, const cJSON *object, const char *re
     }
 }
 
-// A sample's pictures are shown in list order. *pictures: number of image parts so far.
+// Adds unread keys of content items. *pictures: number of image items so far; the prompt shows them
+// in this order.
 static void add_items(struct names *unread, const cJSON *content, int64_t *pictures)
 {
     const cJSON *item;
@@ -143,7 +145,7 @@ static const char foreign_marks[] =
     "<ImageHere> <video> <audio> <IMG_CONTEXT> [IMG] <image_placeholder> <|image|> <|image_pad|> "
     "<|video_pad|> <start_of_image> <image_soft_token> <VideoHere> <|vision_start|>";
 
-// Length of a mark "<image 1>", "<image_01>" or "<|image_1|>" at `text`, or 0.
+// Returns the length of a mark "<image 1>", "<image_01>" or "<|image_1|>" at `text`, or 0.
 static size_t numbered_mark(const char *text)
 {
     const bool bars = !strncmp(text, "<|", 2);
@@ -159,7 +161,8 @@ static size_t numbered_mark(const char *text)
     return strncmp(p, end, strlen(end)) != 0 ? 0 : (size_t)(p - text) + strlen(end);
 }
 
-// `named`: an object whose keys are marks (MiniCPM-V's "image"), or NULL.
+// Adds marks in the text that vlmsh reads as text. `named`: an object whose keys are marks that it
+// reads (MiniCPM-V's "image"), or NULL.
 static void add_marks(struct names *unread, const char *text, const cJSON *named)
 {
     static const char of[] = " as text, not as a picture";
@@ -216,15 +219,13 @@ void keys_unread(const cJSON *sample, struct names *unread)
 
 // --- counts --------------------------------------------------------------------------------------
 
-// Returns false for a new key beyond KEYS_COUNTED.
+// Counts a key; returns false for a new one beyond KEYS_COUNTED.
 static bool count_key(struct key_counts *c, const char *key)
 {
     size_t number;
     if (!names_find(&c->keys, key, &number)) {
         if (c->keys.count == KEYS_COUNTED) return false;
         number = names_add(&c->keys, key, NULL);
-        c->samples = xreallocarray(c->samples, c->keys.count, sizeof *c->samples);
-        c->samples[number] = 0;
     }
     c->samples[number]++;
     return true;
@@ -253,6 +254,5 @@ char *key_counts_text(const struct key_counts *c)
 void key_counts_release(struct key_counts *c)
 {
     names_release(&c->keys);
-    free(c->samples);
     *c = (struct key_counts){ 0 };
 }

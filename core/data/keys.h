@@ -9,8 +9,8 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 
-// True if a turn or sample is excluded from training: {"weight": 0} as in OpenAI's fine-tuning
-// format, "loss", "train" or "training": false, "masked": true, and similar keys.
+// Returns true if a turn or sample is excluded from training: {"weight": 0} as in OpenAI's
+// fine-tuning format, "loss", "train" or "training": false, "masked": true, and similar keys.
 bool keys_untrained(const cJSON *turn);
 
 // Adds, quoted, the unread keys of a sample or list of messages that may affect the prompt or the
@@ -18,16 +18,18 @@ bool keys_untrained(const cJSON *turn);
 // describe a sample ("source", "license").
 void keys_unread(const cJSON *sample, struct names *unread);
 
+enum { KEYS_COUNTED = 32 };
+
 // Counts the samples with each unread key.
 struct key_counts {
-    struct names keys;
-    int64_t *samples; // [keys.count]
-    int64_t more;     // samples with keys beyond the first few
+    struct names keys;             // at most KEYS_COUNTED
+    int64_t samples[KEYS_COUNTED]; // [keys.count]
+    int64_t more;                  // samples with further keys
 };
 
-// `other`: one more key, or NULL.
+// Counts the keys of one sample. `other`: one more key, or NULL.
 void key_counts_add(struct key_counts *c, const struct names *unread, const char *other);
-// "not used: "tools" (3 samples), ..."; NULL if all keys are read. free() it.
+// Returns "not used: "tools" (3 samples), ..."; NULL if all keys are read. free() it.
 char *key_counts_text(const struct key_counts *c);
 void key_counts_release(struct key_counts *c);
 

@@ -7,8 +7,8 @@
 #include "core/model/families/family.h"
 #include "core/template/message.h"
 
-// Sets the target of each row before an answer's row. Answers are in the order of their messages;
-// untrained ones stay context.
+// Sets the targets of the rows that predict an answer's rows. Answers are in the order of their
+// messages; untrained ones stay context.
 static void mark_answers(struct labels *l, const struct message *messages, size_t count,
                          const struct prompt_answer *answers, size_t answer_count,
                          int32_t end_token)

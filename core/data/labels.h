@@ -12,10 +12,10 @@
 // end token ends it: the last answer gets an extra row for it; earlier answers also predict it,
 // although the conversation continues without it, as in generation.
 //
-// LLaVA-1.5's layout puts a blank after every answer. Between turns the blank is part of the next
-// token (" USER"), so an earlier answer's last row predicts the end directly; after the last answer
-// the blank is a token, which the reference implementation also trains: answer, " ", end. A model
-// trained on both forms ends an answer either way; the blank is not visible.
+// LLaVA-1.5's layout writes a space after every answer. Between turns the space is part of the next
+// token (" USER"), so an earlier answer's last row predicts the end directly. After the last answer
+// the space is a token, which the reference implementation also trains: answer, " ", end. A model
+// trained on both forms ends an answer either way; the space is not visible.
 #ifndef CORE_DATA_LABELS_H
 #define CORE_DATA_LABELS_H
 
@@ -27,12 +27,13 @@ struct labels {
     int64_t trained;          // number of targets other than -1
 };
 
-// Pictures are indexed by content_item.picture; only their counts are read (model_size_picture).
+// Computes rows and targets. content_item.picture is an index into `pictures`, of which only the sizes
+// are read (model_size_picture).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
 void labels_release(struct labels *l);
-// True if an answer to train on is not empty.
+// Returns true if at least one answer to train on is not empty.
 bool labels_answered(const struct message *messages, size_t count);
 
 #endif

@@ -174,8 +174,8 @@ static int put_sample(struct mix *m, size_t number, int64_t n, struct err *err)
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Shuffles the positions of all samples, of which each source owns a range; the samples of a source
-// keep their own order.
+// Shuffles the positions of all samples: each source has a range of positions, and its samples
+// follow its own order.
 static int put_all(struct mix *m, int64_t total, struct err *err)
 {
     int64_t *place = xreallocarray(NULL, (size_t)total + 1, sizeof *place);

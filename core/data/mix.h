@@ -26,8 +26,8 @@ struct mix_options {
 };
 
 // Writes JSON lines in random order, and sets written[i] to the number of samples of source i.
-// Rounds the shares so that the numbers add up. A source with fewer samples than its share repeats:
-// all of its samples appear before one repeats. Paths of pictures become absolute; ids get the
+// Rounds the shares so that the numbers add up. A source with fewer samples than its share repeats
+// them, each round in full before the next. Paths of pictures become absolute; ids get the
 // source's number, from 1, and the repetition's number, so that they stay unique:
 // "2/000017-dense-0" and "2/000017-dense-0/2". 0, or -1 without a file.
 int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,

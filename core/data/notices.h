@@ -28,8 +28,8 @@ struct data_notices {
     int64_t special;         // special tokens that texts spell
     int64_t special_samples; // samples with special tokens
     bool plain;              // special tokens stay text (data.special_tokens)
-    struct names pictures;   // inspected
-    struct names animations; // pictures of which only the first frame is read
+    struct names pictures;   // those inspected
+    struct names animations; // those of several frames, of which only the first is read
 };
 
 // The parts of a sample that the model reads, as bits; 0: none.
@@ -49,14 +49,14 @@ void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const
                         int parts);
 // Inspects a picture; counts each name in the data once.
 void data_notices_picture(struct data_notices *n, const char *name, const void *bytes, size_t size);
-// The same for the first `count` pictures of a dialogue, which a conversation shows.
+// Inspects the first `count` pictures of a dialogue, which a conversation shows.
 void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
                         size_t count);
 // Copies the counts of pictures.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
 // Returns a sentence; NULL past the last one. free() it.
 char *data_notice(const struct data_notices *n, int index);
-// All sentences, joined with "; ". NULL if there are none. free() it.
+// Returns all sentences, joined with "; "; NULL if none. free() it.
 char *data_notices_text(const struct data_notices *n);
 void data_notices_release(struct data_notices *n);
 

@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Sets order[n] to the numbers 0..n-1, shuffled or not. Samples of a pass are joined (loss_batch)
-// without padding, so lengths need not match. Batches of similar lengths would have similar content
-// and train worse.
+// Sets order[n] to 0..n-1, shuffled or not. Ignores lengths: a pass joins its samples without
+// padding (loss_batch), and batches of similar lengths would have similar content and train worse.
 void order_epoch(int64_t *order, int64_t n, bool shuffle, uint64_t seed, int64_t epoch);
 
 // Chooses about `count` of n samples to hold out for validation and sets chosen[n]. Samples of one

@@ -1,6 +1,6 @@
-// core/scenes/ask.c -- questions about a scene: short ones, and those whose answer gives a reason.
+// core/scenes/ask.c -- questions about a scene: short ones, and ones whose answer gives a reason.
 //
-// A question never contains its answer, and the object it names occurs once in the picture.
+// A question never contains its answer, and names objects uniquely.
 #include <stdlib.h>
 
 #include "core/scenes/scene.h"
@@ -61,7 +61,8 @@ static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// Picks each occurring number with equal probability; otherwise most answers would be 1.
+// Asks for a count. Picks each occurring number with equal probability; otherwise most answers
+// would be 1.
 static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     static const unsigned ways[] = { 0, HAS_SHAPE, HAS_COLOUR, HAS_SIZE, HAS_SHAPE | HAS_COLOUR };

@@ -32,7 +32,7 @@ static struct query any_kind(struct dice *d)
     return q;
 }
 
-// Absent objects: names (shape, digit or letter, and colour) that no object has. Any name:
+// Returns a random name (shape, digit or letter, and colour) that no object has.
 static struct query absent_random(const struct scene *s, struct dice *d)
 {
     struct query q;
@@ -42,8 +42,8 @@ static struct query absent_random(const struct scene *s, struct dice *d)
     return q;
 }
 
-// A name common in this world; one is always absent: eight kinds are common, a scene has at most
-// seven objects.
+// Returns an absent name that is common in this world. There always is one: eight kinds are common,
+// and a scene has at most seven objects.
 static struct query absent_popular(const struct scene *s, struct dice *d)
 {
     struct query q = { .has = NAME };
@@ -54,8 +54,8 @@ static struct query absent_popular(const struct scene *s, struct dice *d)
     return q;
 }
 
-// One object's shape in another's colour, if no object has both; else a shape of the picture in a
-// colour that it lacks here.
+// Returns one object's shape in another's colour if no object has both; otherwise a shape of the
+// picture in a colour in which it does not occur.
 static struct query absent_adversarial(const struct scene *s, struct dice *d)
 {
     const int start = dice_roll(d, s->count * s->count);
@@ -90,8 +90,8 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
 
 // --- names to find ------------------------------------------------------------------------------
 
-// A list by place teaches a place's content, a list of names an object's place. Each name
-// immediately precedes its answer, so a model only has to find the last name it read.
+// A list by place teaches the content of a place; a list of names, the place of an object. Each
+// name immediately precedes its answer, so a model only has to look up the last name.
 
 enum { NAMES = 8, TRIES = 40 };
 
@@ -110,7 +110,7 @@ static struct query name_present(const struct scene *s, struct dice *d)
     return object_query(&s->objects[dice_roll(d, s->count)], has);
 }
 
-// Half of them combine the shape of one object with the colour of another.
+// Half of the names combine the shape of one object with the colour of another.
 static struct query name_absent(const struct scene *s, struct dice *d)
 {
     const int roll = dice_roll(d, 4);
@@ -124,7 +124,7 @@ static struct query name_absent(const struct scene *s, struct dice *d)
     return q;
 }
 
-// A name may match two objects: "top and bottom left".
+// Writes the places of a name, which may match two objects: "top and bottom left".
 static void put_places(struct buf *b, const struct scene *s, const struct query *q)
 {
     int told = 0;

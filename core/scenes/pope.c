@@ -20,9 +20,9 @@ struct pope {
     const struct annotated *a;
     const struct pope_request *request;
     size_t names;
-    int64_t *have;     // [names] pictures that have the object
-    int64_t *together; // [names, names] pictures that have both
-    size_t *picture;   // [count] in the order drawn
+    int64_t *have;     // [names] number of pictures that have the object
+    int64_t *together; // [names, names] number of pictures that have both
+    size_t *picture;   // [count] pictures in the order drawn
     int64_t count;
 };
 
@@ -69,7 +69,7 @@ static int choose_pictures(struct pope *p, struct err *err)
     return err_set(err, "no picture has %" PRId64 " objects", p->request->each);
 }
 
-// --- objects that are not there ------------------------------------------------------------------
+// --- absent objects ------------------------------------------------------------------------------
 
 struct ranked {
     int object;
@@ -93,7 +93,7 @@ static int64_t score_of(const struct pope *p, int way, const struct annotated_pi
     return sum;
 }
 
-// Lists a picture's absent objects in the order to ask for; returns their number.
+// Lists a picture's absent objects in the order of the questions; returns their number.
 static int64_t absent(const struct pope *p, int way, size_t picture, int *list)
 {
     const struct annotated_picture *x = &p->a->picture[picture];

@@ -2,10 +2,10 @@
 // 2305.10355, section 5.1): per picture, `each` present objects and as many absent ones,
 // alternating yes and no. Absent objects are chosen three ways:
 //
-//   random       any
-//   popular      those in the most pictures
-//   adversarial  those that most often co-occur with this picture's objects: the sum, over these,
-//                of the number of pictures that have both
+//   random       uniformly
+//   popular      the objects in the most pictures
+//   adversarial  the objects that most often co-occur with this picture's: for each, the sum over
+//                the picture's objects of the number of pictures that have both
 //
 // On ties, the first object in the annotations wins. The seed determines pictures and present
 // objects, the same in the three files pope_{random,popular,adversarial}.json, in the format of

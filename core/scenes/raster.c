@@ -1,4 +1,4 @@
-// core/scenes/raster.c -- paints a scene: pixels, owners and boxes. Samples each pixel 4 x 4 times,
+// core/scenes/raster.c -- paints a scene: pixels, owners and boxes. Takes 4 x 4 samples per pixel
 // in integers, so that all machines paint the same pixels.
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ void raster_release(struct raster *r)
     *r = (struct raster){ 0 };
 }
 
-// Even-odd rule; corners in 1/1000 of the radius.
+// Tests by the even-odd rule; corners in 1/1000 of the radius.
 static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t y, int64_t radius)
 {
     bool inside = false;
@@ -37,11 +37,10 @@ static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t
     return inside;
 }
 
-// Digits and letters as strokes: only letters that at 20 pixels cannot be mistaken for a digit or
-// another letter.
+// Digits, and the letters that at 20 pixels cannot be mistaken for a digit or another letter.
 const char glyph_digits[DIGITS + 1] = "0123456789", glyph_letters[LETTERS + 1] = "ACEFHKLMNPTUVXY";
 
-// Points "xy" on a grid 5 wide and 7 high, joined by lines; a comma lifts the pen.
+// Strokes: lines through points "xy" on a grid 5 wide and 7 high; a comma lifts the pen.
 static const struct {
     char glyph;
     const char *strokes;
@@ -73,7 +72,7 @@ static const struct {
     { 'Y', "00 23 40,23 26" },
 };
 
-// True if (x, y) is within `half` of the line from a to b. In integers, so that all machines agree.
+// True if (x, y) is within `half` of the line from a to b.
 static bool near_line(int64_t x, int64_t y, const int64_t a[2], const int64_t b[2], int64_t half)
 {
     const int64_t dx = b[0] - a[0], dy = b[1] - a[1], px = x - a[0], py = y - a[1];
@@ -110,8 +109,8 @@ static bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius)
 
 static bool covers(const struct object *o, int64_t x, int64_t y, int64_t r)
 {
-    // cos and sin of the tenths of a turn, outer radius 1.05, inner 0.45; a little below the
-    // middle.
+    // cos and sin of tenths of a turn, with outer radius 1.05 and inner 0.45, a little below the
+    // centre.
     static const int16_t star[10][2] = {
         { 0, -1000 }, { 265, -314 }, { 999, -274 }, { 428, 189 },   { 617, 899 },
         { 0, 500 },   { -617, 899 }, { -428, 189 }, { -999, -274 }, { -265, -314 },
@@ -132,11 +131,10 @@ static bool covers(const struct object *o, int64_t x, int64_t y, int64_t r)
     }
 }
 
-// Counts the samples of pixel (px, py) that the object covers, 0..16. The side has FINE * size
-// steps.
+// Counts the samples of pixel (px, py) that the object covers, 0..16. `size`: pixels per side.
 static int coverage(const struct object *o, int px, int py, int64_t size)
 {
-    // Doubles the steps so that samples fall on their centres.
+    // Two steps per sample, so that the centre of a sample is an integer.
     const int64_t steps = (int64_t)2 * FINE * size;
     const int64_t cx = o->x * steps / SCENE_SIDE, cy = o->y * steps / SCENE_SIDE;
     const int64_t radius = o->radius * steps / SCENE_SIDE;

@@ -71,7 +71,7 @@ void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..cou
 
 // --- world.c ------------------------------------------------------------------------------------
 
-// The most common shape of a colour: the prior of this world.
+// Returns the most common shape of a colour, which is the prior of this world.
 int common_shape(int colour);
 // Draws a scene of at most `most` objects; the caller rejects unsuitable scenes.
 void scene_draw(struct scene *s, int most, struct dice *d);
@@ -113,7 +113,8 @@ static inline struct query object_query(const struct object *o, unsigned has)
 {
     return (struct query){ .has = has, .is = o->is };
 }
-// Finds a query that matches only object `index` and uses no trait of `hidden`. False if none does.
+// Finds a query that matches only object `index` and uses no trait of `hidden`; returns false if
+// none exists.
 bool referent(const struct scene *s, int index, unsigned hidden, struct dice *d, struct query *q);
 void put_description(struct buf *b, const struct scene *s);
 
@@ -123,7 +124,7 @@ enum { TURNS_MAX = 8 };
 
 struct turn {
     const char *kind, *metric, *strategy; // strategy: for yes/no, else NULL
-    struct buf question, answer, key;     // key: searched for by the metric, if not the answer
+    struct buf question, answer, key;     // key: text that the metric searches for; empty: answer
 };
 
 struct turns {
@@ -139,7 +140,7 @@ void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
 void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
 void describe_whole(struct turns *t, const struct scene *s); // the background and all places
 void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // up to 6
-void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6, three of them yes
+void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6, 3 with answer yes
 void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
 

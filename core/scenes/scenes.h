@@ -8,11 +8,11 @@
 //
 // The folder holds
 //   pictures/NNNNNN.png   size x size
-//   objects.jsonl         one line a scene: objects with attributes, box and mask (below)
+//   objects.jsonl         one line per scene: objects with attributes, box and mask (below)
 //   captions.json         one short sentence                                    (captions)
 //   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
-//   finds.json            lists of names: where each is, or nowhere             (finds)
+//   finds.json            the places of listed names, or "nowhere"              (finds)
 //   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
@@ -27,10 +27,10 @@
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.
 //
-// Training and test sets never share a scene: the SHA-256 of a scene's description ("grey: top left
-// large red circle; ...", in objects.jsonl) starts with the hexadecimal digit of its world. `seed`
-// draws only from world seed % 16, so seeds of different worlds are disjoint. The same request
-// gives the same texts and pixels on every machine (integers only).
+// Training and test sets need not share a scene: the SHA-256 of a scene's description ("grey: top
+// left large red circle; ...", in objects.jsonl) starts with the hexadecimal digit of its world,
+// and a seed draws only from world seed % 16, so the scenes of seeds of different worlds are
+// disjoint. The same request gives the same texts and pixels on every machine (integers only).
 //
 // Room core/scenes/: generated data, for two commands only: a world of simple pictures to train and
 // measure small models, and POPE's questions about annotated pictures. Uses base, picture, files

@@ -54,10 +54,10 @@ enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
 struct job {
     const struct scenes_request *request;
     struct scenes_report *report;
-    const char *folder;        // unfinished
+    const char *folder;        // the unfinished one
     FILE *files[SCENES_FILES]; // NULL: not requested
     struct raster raster;
-    struct buf text; // of one scene for one file
+    struct buf text; // of one scene, for one file
     struct turns turns[TOPICS];
 };
 
