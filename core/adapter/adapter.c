@@ -1,7 +1,7 @@
 // core/adapter/adapter.c -- applies, removes, scales, queries and measures an adapter.
 //
-// The step easy to get wrong: a tied head is not a weight of the model; it follows the embedding
-// unless the adapter has its own head.
+// Easy to get wrong: a tied head is not a weight of the model; it follows the embedding unless the
+// adapter has its own head.
 #include "core/adapter/adapter.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@
 #include "core/model/parts.h"
 #include "kernels/backend.h"
 
-// Replaces the numbers only: shape and gradient stay the model's.
+// Replaces only the numbers; shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
 {
     to->data = from->data;
@@ -200,7 +200,7 @@ struct adapter_numbers adapter_measure(const struct adapter *a, const struct ten
     return (struct adapter_numbers){ sqrt(squares), tally_mean(&magnitude), tally_std(&magnitude) };
 }
 
-// g [r,r]: products of the rows of a [r,n], or of the columns of b [n,r].
+// Computes g [r,r]: the dot products of the rows of t [r,n], or of its columns (t [n,r]).
 static void gram(const struct backend *b, const struct tensor *t, bool columns, double *g)
 {
     int64_t r = t->shape[columns ? 1 : 0], n = t->shape[columns ? 0 : 1];

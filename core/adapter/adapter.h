@@ -42,12 +42,12 @@ enum adapter_kind {
 
 struct adapter {
     char *folder;
-    char *name; // last level of the folder
+    char *name; // last level of the folder's path
     char *base; // base model according to its config; "" when unknown
     struct model *model;
     struct adapter_entry *list; // core/adapter/adapter_entry.h
-    size_t count;
-    int64_t unused;       // number of tensors skipped because their model part is not computed
+    size_t count, capacity;
+    int64_t unused;       // number of tensors skipped because vlmsh does not compute their part
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // targets without tensors in the file
     struct names notices; // sentences about unused or missing parts of the folder
@@ -58,9 +58,10 @@ struct adapter {
     char *hash;    // adapter_hash; NULL: not computed yet
 };
 
-// True if the folder looks like an adapter.
+// Returns true if the folder looks like an adapter.
 bool adapter_is(const char *folder);
-int adapter_need(const char *folder, struct err *err); // -1: err says what the folder is instead
+// Returns -1 if the folder is no adapter; the message says what it is instead.
+int adapter_need(const char *folder, struct err *err);
 // Reads the folder and checks everything against the model, which must outlive the adapter. NULL
 // with a message that names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
@@ -73,8 +74,8 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// only: applies it only in passes of conversations with a picture. It stays applied until the next
-// pass.
+// `only`: applies it in passes of conversations with a picture only. Until the next pass, it is
+// applied.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);
@@ -82,24 +83,26 @@ void adapter_scale(struct adapter *a, double factor);
 // Finds a method's tensor (f32) by name; NULL if `a` is NULL or lacks it.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// True if it changes the visual tokens that encoder and projector compute (methods act after them).
+// Returns true if it changes the encoder or the projector, and so the visual tokens.
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
-// SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all data once.
+// Returns the SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all
+// data once.
 const char *adapter_hash(struct adapter *a);
 
 // --- numbers to show -----------------------------------------------------------------------------
 
-// "LoRA 28, weight 4"; the caller frees it.
+// Returns "LoRA 28, weight 4"; the caller frees it.
 char *adapter_kinds(const struct adapter *a);
-// True if it has tensors that this method learned.
+// Returns true if it has tensors that this method learned.
 bool adapter_learned(const struct adapter *a, const struct method *m);
-// Emits tables of its LoRA by kind of layer, and of its other tensors.
+// Emits a table of its LoRA by kind of layer, and one of its other tensors.
 void adapter_show(const struct adapter *a, const struct sinks *sinks);
 
 // --- writing -------------------------------------------------------------------------------------
 
-// A trained change. LoRA: weight and lora; weight: weight and tensor; extra: name and tensor.
+// A trained change. Fields by kind: ADAPTER_LORA: weight and lora; ADAPTER_WEIGHT: weight and
+// tensor; ADAPTER_EXTRA: name and tensor.
 struct adapter_delta {
     enum adapter_kind kind;
     const struct weight *weight;
@@ -115,8 +118,8 @@ void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct
 // Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
 // scale, numbers in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
-// Writes extra.safetensors into an existing folder, with the extra deltas only; no file without
-// extra deltas.
+// Writes the extra deltas to extra.safetensors in an existing folder; writes no file if there are
+// none.
 int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
                          const struct backend *backend, const char *folder, struct err *err);
 

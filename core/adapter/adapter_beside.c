@@ -1,5 +1,5 @@
 // core/adapter/adapter_beside.c -- reports other files in an adapter's folder and unused keys of
-// adapter_config.json: parts of the training that vlmsh does not use.
+// adapter_config.json, which may belong to the training.
 //
 // Trainers save more than LoRA: weights in other files (LLaVA's projector), a tokenizer with added
 // tokens, another chat template, other picture sizes. The adapter was trained with them, although
@@ -48,7 +48,7 @@ static bool is_weights(const char *name)
     return is;
 }
 
-static void look_at_weights(struct adapter *a)
+static void check_weights(struct adapter *a)
 {
     char **files = folder_list(a->folder);
     struct names found = { 0 };
@@ -78,7 +78,7 @@ static void add_token(struct adapter *a, struct names *missing, const char *toke
 }
 
 // Finds added tokens that the model's tokenizer lacks or numbers differently.
-static void look_at_tokens(struct adapter *a, const cJSON *config)
+static void check_tokens(struct adapter *a, const cJSON *config)
 {
     struct names missing = { 0 };
     const cJSON *decoder = json_get(config, "added_tokens_decoder"), *item;
@@ -102,7 +102,7 @@ static void look_at_tokens(struct adapter *a, const cJSON *config)
         &missing, "; the model's tokenizer is used");
 }
 
-static void look_at_pictures(struct adapter *a)
+static void check_pictures(struct adapter *a)
 {
     static const char *const keys[] = {
         "size",        "crop_size",    "min_pixels",     "max_pixels",      "image_mean",
@@ -130,7 +130,7 @@ void adapter_beside(struct adapter *a)
     cJSON *tokenizer = read_json(a, "tokenizer_config.json");
     const struct checkpoint *model = a->model->checkpoint;
     char *template = checkpoint_template_in(model, a->folder, tokenizer);
-    look_at_weights(a);
+    check_weights(a);
     if (template &&
         !checkpoint_same_template(template, model->chat_template ? model->chat_template : ""))
         names_add(&a->notices,
@@ -138,8 +138,8 @@ void adapter_beside(struct adapter *a)
                   "used: if it was trained with it, copy it to the model's folder",
                   NULL);
     free(template);
-    if (a->model->tokenizer) look_at_tokens(a, tokenizer);
-    look_at_pictures(a);
+    if (a->model->tokenizer) check_tokens(a, tokenizer);
+    check_pictures(a);
     cJSON_Delete(tokenizer);
 }
 
@@ -157,7 +157,7 @@ static const char known[] =
     "use_bdlora use_dora use_qalora use_rslora velora_config";
 
 // Finds keys of rank_pattern and alpha_pattern that apply to no LoRA of the file.
-static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
+static void check_patterns(struct adapter *a, const struct adapter_config *c)
 {
     static const char *const objects[] = { "rank_pattern", "alpha_pattern" };
     for (int i = 0; i < 2; i++) {
@@ -177,9 +177,9 @@ static void look_at_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
-// Compares base model and revision by name if no record has the model's fingerprint. This is only a
-// hint, because a folder may have any name.
-static void look_at_base(struct adapter *a, const struct adapter_config *c)
+// Compares base model and revision by name if the folder has no training record, which has the
+// model's fingerprint. A difference is only a hint, because a folder may have any name.
+static void check_base(struct adapter *a, const struct adapter_config *c)
 {
     const struct checkpoint *model = a->model->checkpoint;
     const char *revision = cJSON_GetStringValue(json_get(c->json, "revision")),
@@ -205,9 +205,9 @@ void adapter_config_notices(struct adapter *a, const struct adapter_config *c)
 {
     struct names unknown = { 0 };
     const cJSON *item;
-    look_at_base(a, c);
+    check_base(a, c);
     cJSON_ArrayForEach(item, c->json) if (json_is_on(item) && !items_has(known, item->string, " "))
         names_add(&unknown, item->string, NULL);
     adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
-    look_at_patterns(a, c);
+    check_patterns(a, c);
 }

@@ -82,7 +82,7 @@ static int pattern_matches(const struct module_pattern *p, const char *text, str
 
 // --- names of modules ----------------------------------------------------------------------------
 
-// True if `end` is the name, or its end behind a dot.
+// True if `end` is the whole name, or its last levels.
 static bool names_end(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
@@ -115,8 +115,8 @@ static int pattern_find(const struct named_pattern *list, const char *module, co
 
 // --- reading -------------------------------------------------------------------------------------
 
-// LoRA variants that compute something other than W x + scale B A x; absent, null or false turns
-// each off.
+// LoRA variants that compute something other than W x + scale B A x. Each is off if its key is
+// absent, null or false.
 static const struct {
     const char *key, *what;
 } foreign[] = {
@@ -193,7 +193,7 @@ static int read_targets(struct adapter_config *c, struct err *err)
     }
     if (cJSON_GetArraySize(json_get(c->json, "modules_to_save")) > SAVED_LIMIT)
         return err_set(err, "\"modules_to_save\" has more than %d modules", SAVED_LIMIT);
-    // PEFT's names for all linear layers and for none.
+    // PEFT's words for all linear layers, and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
@@ -265,8 +265,9 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
     return 0;
 }
 
-// Returns the layer in "model.layers.3.mlp.up_proj": the last number within the name that follows
-// the name of a layer list (one or several in "layers_pattern"; absent: any), or -1.
+// Returns the layer of a module, such as 3 for "model.layers.3.mlp.up_proj": the last number inside
+// the name that follows a layer list ("layers_pattern" names one or several; absent: any). -1 if
+// none.
 static int64_t layer_of(const cJSON *pattern, const char *module)
 {
     const char *one = cJSON_GetStringValue(pattern);
@@ -301,7 +302,7 @@ static bool layer_chosen(const struct adapter_config *c, const char *module)
 
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
-    // Each is a regular expression or a list of names.
+    // Both are regular expressions or lists of names.
     const cJSON *target = json_get(c->json, "target_modules");
     const cJSON *exclude = json_get(c->json, "exclude_modules");
     if (cJSON_IsString(exclude)) {

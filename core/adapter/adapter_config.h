@@ -30,27 +30,27 @@ struct adapter_config {
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
-    struct names used[2]; // keys of rank_pattern and alpha_pattern that applied to a module
+    struct names used[2];          // keys of rank_pattern, of alpha_pattern that matched a module
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
-// -1 with a message for unsupported (DoRA and the like) or inconsistent configs.
+// Returns -1 for unsupported (DoRA and the like) or inconsistent configs.
 int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err);
 void adapter_config_release(struct adapter_config *c);
 
 // Sets the scale of LoRA's product in the module, whose A has `rank` rows.
 int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
                          struct err *err);
-// True if the config selects the module (target_modules, exclude_modules, layers_to_transform): 1
-// or 0; -1 if the expression fails.
+// Returns 1 if the config selects the module (target_modules, exclude_modules,
+// layers_to_transform), else 0; -1 if a regular expression fails.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
-// True if modules_to_save names the module.
+// Returns true if modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 
 // --- notices (adapter_beside.c) ------------------------------------------------------------------
 
-// Adds the sentence `before` LIST `after` to a->notices unless the list is empty; shortens a long
-// list. Releases the list.
+// Adds the sentence `before` LIST `after` to a->notices unless the list is empty, and releases the
+// list. Shortens a long list.
 void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after);
 // Adds sentences about other files in the folder and unused keys of the config.
 void adapter_beside(struct adapter *a);

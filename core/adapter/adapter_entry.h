@@ -13,13 +13,13 @@ struct adapter_entry {
     char *name;                  // name of the weight as in the model's file, or of the extra
                                  // tensor
     const struct weight *weight; // NULL: extra, or the head if the file ties it
-    struct tensor tensor;        // weight, extra (f32); a head without data means the model's
+    struct tensor tensor;        // of a weight, or extra (f32); a head without data: the model's
     struct lora lora;            // lora.scale includes the factor of adapter_scale
     float scale;                 // alpha / r
     struct tensor former;        // the model's own tensor while the adapter is applied
 };
 
-// The last level of a dotted name.
+// Returns the last level of a dotted name.
 static inline const char *name_last_level(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -36,7 +36,7 @@ struct adapter_numbers {
     double magnitude, spread; // mean and standard deviation of |x|
 };
 struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t);
-// Frobenius norm of scale * B A.
+// Returns the Frobenius norm of scale * B A.
 double adapter_lora_norm(const struct adapter *a, const struct lora *lora);
 
 // Writes into an existing folder, adapter_config.json last, and replaces files of an earlier call

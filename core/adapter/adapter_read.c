@@ -3,12 +3,12 @@
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
-//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    with bias "all", once more
-//   what methods learn                                          extra.safetensors
+//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a copy, with bias "all"
+//   tensors that methods learn                                  in extra.safetensors
 //
 // MODULE may be spelled as any version of transformers does (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not
-// silently apply other tensors than PEFT.
+// silently apply fewer tensors than PEFT.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static int take_beside(const struct reading *r, const struct weight *w, take_fn 
 
 static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind, const char *name)
 {
-    if (a->count % 256 == 0) a->list = xreallocarray(a->list, a->count + 256, sizeof *a->list);
+    a->list = xgrow(a->list, &a->capacity, a->count, sizeof *a->list);
     struct adapter_entry *e = &a->list[a->count++];
     *e = (struct adapter_entry){ .kind = kind, .name = xstrdup(name) };
     return e;
@@ -144,10 +144,10 @@ static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_ki
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// A parsed key: "model.layers.0.mlp.up_proj", "lora_A", "weight".
+// A parsed key: module "model.layers.0.mlp.up_proj", mark "lora_A", last level "weight".
 struct key {
     char module[NAME_LIMIT];
-    const char *mark; // which of marks[]; "" for a plain weight
+    const char *mark; // one of marks[]; "" for a plain weight
     char last[64];
 };
 
@@ -270,8 +270,8 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// target_modules may spell the module like the key, like today's transformers or like the model's
-// file.
+// Checks that target_modules selects the module. It may use the key's name, that of current
+// transformers or that of the model's file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);
@@ -289,7 +289,7 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     return found < 0 ? -1 : 0;
 }
 
-// Checks A [r,in] or B [out,r] against W [out,in]; r is free.
+// Checks A [r,in] or B [out,r] against W [out,in]; any r fits.
 static int check_lora_shape(const struct safetensor *t, const struct weight *w, bool a,
                             struct err *err)
 {
@@ -358,7 +358,7 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
     return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
 }
 
-// Constants are not loaded, but must match.
+// Constants are not loaded, but must match the model's.
 static int check_constant(const struct reading *r, const struct safetensor *t,
                           const struct tensor *ours)
 {
@@ -423,8 +423,8 @@ static bool same_numbers(const struct backend *backend, const struct tensor *a,
 }
 
 // Decides whether a tied head follows a new embedding. PEFT keeps the old head if only the
-// embedding was saved as a module, unless ensure_weight_tying is set. An embedding saved because it
-// was resized stays tied, and so does a head equal to the embedding.
+// embedding was saved as a module, unless ensure_weight_tying is set. The head stays tied if the
+// embedding was saved because it was resized, or if the saved head equals the embedding.
 static void tie_or_keep_head(struct reading *r)
 {
     const struct model *m = r->model;
@@ -448,7 +448,8 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
 {
     struct key k;
     if (key_read(&k, t->name, r->err) < 0) return -1;
-    // Skips base weights that PEFT saves, and copies that it saves under the module's own name too.
+    // Skips base weights that PEFT saves, and copies of tensors that it also saves under the
+    // module's own name.
     if (!strcmp(k.mark, "original_module")) return 0;
     if (!strcmp(k.mark, "modules_to_save")) {
         char *plain = xasprintf("base_model.model.%s.%s", k.module, k.last);
@@ -466,8 +467,7 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
     return read_weight(r, t, &k);
 }
 
-// Finds targets without tensors in the file: PEFT initialises their LoRA so that it changes
-// nothing.
+// Finds targets without tensors in the file, for which PEFT adds LoRA that changes nothing.
 static int find_bare(struct reading *r)
 {
     const struct weights *all = &r->model->weights;

@@ -22,11 +22,11 @@
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
 
-// A weight of the model and how it is written.
+// A weight of the model, and how to write it.
 struct slot {
     const struct weight *weight;
     char *module;               // "model.language_model.layers.0.mlp.up_proj"
-    const struct tensor *value; // trained, else the model's
+    const struct tensor *value; // the trained tensor, else the model's
     const struct lora *lora;
     bool trained, target, saved; // target, saved: in target_modules, modules_to_save
 };
@@ -41,13 +41,13 @@ struct output {
 
 struct writing {
     const struct model *model;
-    struct slot *slots; // as model->weights
+    struct slot *slots; // [count] in the order of model->weights
     size_t count;
     const struct lora *lora; // the first LoRA delta, or NULL
     bool peft;               // PEFT's files are needed
     enum dtype type;         // of the numbers in the file
     struct output *outputs;
-    size_t output_count;
+    size_t output_count, output_capacity;
 };
 
 static bool is_norm(const char *module)
@@ -63,7 +63,7 @@ static bool lies_in(const char *module, const char *parent)
     return !strncmp(module, parent, n) && (!module[n] || module[n] == '.');
 }
 
-// --- which module goes where ---------------------------------------------------------------------
+// --- targets and saved modules -------------------------------------------------------------------
 
 static void open_slots(struct writing *w, const struct adapter_delta *deltas, size_t count)
 {
@@ -126,7 +126,7 @@ static const char *head_name(const struct writing *w)
 
 // --- adapter_config.json -------------------------------------------------------------------------
 
-// Length of the levels, with their dot, that all module names of the part share.
+// Returns the length of the levels, with their dots, with which all module names of the part begin.
 static size_t common_prefix(const struct writing *w, enum model_part_kind part)
 {
     const char *first = NULL;
@@ -141,7 +141,8 @@ static size_t common_prefix(const struct writing *w, enum model_part_kind part)
     return n;
 }
 
-// Collects the last levels of the targets' names; false if another module of the part shares one.
+// Collects the last levels of the targets' names; returns false if a module that is no target has
+// one of them too.
 static bool target_leaves(const struct writing *w, enum model_part_kind part, struct names *leaves,
                           const char **module)
 {
@@ -163,7 +164,7 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
     return true;
 }
 
-// Returns an expression for the targets if they are all the modules with their names, else NULL.
+// Returns a regular expression for the targets; NULL if it would match other modules too.
 static char *target_expression(const struct writing *w)
 {
     struct buf b = { 0 };
@@ -201,7 +202,7 @@ static cJSON *target_modules(const struct writing *w)
     return json;
 }
 
-// Modules with a trained tensor, except modules inside another one.
+// Lists the modules with a trained tensor, except modules inside another one.
 static cJSON *modules_to_save(const struct writing *w)
 {
     struct names modules = { 0 };
@@ -222,7 +223,7 @@ static cJSON *modules_to_save(const struct writing *w)
     return json;
 }
 
-// alpha = scale r, rounded to the precision of the f32 scale.
+// Returns alpha = scale r, rounded to the precision of the f32 scale.
 static double lora_alpha(const struct lora *lora)
 {
     char text[32];
@@ -280,8 +281,7 @@ static int write_config(const struct writing *w, const char *folder, struct err 
 static void add_output(struct writing *w, const struct tensor *t, int rank, const int64_t *shape,
                        char *key)
 {
-    if (w->output_count % 256 == 0)
-        w->outputs = xreallocarray(w->outputs, w->output_count + 256, sizeof *w->outputs);
+    w->outputs = xgrow(w->outputs, &w->output_capacity, w->output_count, sizeof *w->outputs);
     w->outputs[w->output_count++] = (struct output){ key, t, rank, shape, w->type };
 }
 
@@ -298,7 +298,7 @@ static void add_outputs(struct writing *w, const struct slot *s)
                    xasprintf("%s%s.lora_B.weight", prefix, s->module));
     }
     if (!s->trained && !s->saved) return;
-    const bool norm = s->target && !s->lora; // weights below LoRA belong to its base layer
+    const bool norm = s->target && !s->lora; // in PEFT, a weight with LoRA is in its base layer
     const char *level = s->saved ? "" : norm ? "ln_tuning_layers." : "base_layer.";
     add_output(w, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));

@@ -54,7 +54,7 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool reload,
     if (loaded && !reload) return loaded;
     struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
-    if (loaded) { // stays until a is used
+    if (loaded) { // stays until adapters_use
         free(a->name);
         a->name = xstrdup(loaded->name);
     } else {
@@ -102,13 +102,14 @@ void adapters_release(struct adapters *s)
 
 // --- settings ------------------------------------------------------------------------------------
 
-// The state that removing the adapter makes stale.
+// Returns the state that becomes stale if the adapter is applied or removed.
 static enum setting_stale stale_of(const struct adapter *a)
 {
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
 
-// Reads the adapter; changes nothing on failure. 1: another adapter, or other weights.
+// Reads the adapter; changes nothing on failure. Returns 1 if it is not the one in use, or was read
+// again.
 static int check_adapter(struct setting_env *env, struct err *err)
 {
     const char *name = settings_text(env->settings, "adapter");
@@ -127,7 +128,7 @@ static int check_adapter(struct setting_env *env, struct err *err)
 static enum setting_stale apply_adapter(const struct setting *row, const struct setting_env *env)
 {
     const enum setting_stale was = stale_of(env->adapters->active), now = stale_of(env->adapter);
-    conversation_reset_methods(env->conversation); // they may cache results of the weights
+    conversation_reset_methods(env->conversation); // methods may cache results of the weights
     if (env->stashed) conversation_reset_methods(env->stashed);
     adapters_use(env->adapters, env->adapter, env->settings);
     return was > now ? was : now;
@@ -202,7 +203,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     model_pass(a->model, true); // applies the whole adapter
     struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
-    for (size_t i = 0; i < a->count; i++) // the model holds the others
+    for (size_t i = 0; i < a->count; i++) // the model has the other changes
         if (a->list[i].kind == ADAPTER_EXTRA) adapter_add_delta(deltas, &count, &a->list[i]);
     int status = model_write(a->model, deltas, count, folder, report, err);
     free(deltas);

@@ -24,9 +24,10 @@ struct adapters {
 
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
-// Returns a loaded adapter, or reads it. `reload` always reads, because the folder may have
-// changed: the result takes precedence over the loaded adapter, and replaces it in adapters_use;
-// until then adapters_drop restores the loaded one. Changes nothing on failure.
+// Returns a loaded adapter, or reads it. `reload`: always reads, because the folder may have
+// changed. adapters_find then returns the new adapter instead of the loaded one, and adapters_use
+// drops the loaded one; until then adapters_drop of the new one undoes this. Changes nothing on
+// failure.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool reload, struct model *m,
                               struct err *err);
 // Applies it as adapter.scale and adapter.when say; NULL: none.
@@ -37,8 +38,8 @@ void adapters_release(struct adapters *s);
 int adapters_merge(const struct adapters *s, const char *folder, struct merge_report *report,
                    struct err *err);
 
-// For a job: reads the adapter that the settings select and applies it to a model without adapter.
-// *a NULL: none selected. adapter_free it before the model.
+// For a job: reads the adapter that the settings select and applies it to a model that has none.
+// adapter_free it before the model. *a NULL: none selected.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // Returns an adapter's extra tensors for methods; none if `a` is NULL.

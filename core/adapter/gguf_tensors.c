@@ -1,4 +1,4 @@
-// core/adapter/gguf_tensors.c -- writes tensors into a GGUF file, a block of rows at a time.
+// core/adapter/gguf_tensors.c -- writes tensors to a GGUF file, a block of rows at a time.
 #include "core/adapter/gguf_tensors.h"
 
 #include <stdio.h>
@@ -11,7 +11,10 @@
 #include "core/base/mem.h"
 #include "core/files/content.h"
 
-enum { BLOCK_NUMBERS = 4 << 20, LAST = 8 }; // numbers converted at a time; tensors searched
+enum {
+    BLOCK_NUMBERS = 4 << 20, // numbers converted at a time
+    LAST = 8,                // tensors that gguf_tensors_last searches
+};
 
 // --- the list ------------------------------------------------------------------------------------
 
@@ -127,7 +130,7 @@ static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct
     const int64_t head = now ? now : t->order.head ? t->order.head : 1;
     const struct head_order order = { t->order.head, (int16_t)-t->order.rotary };
     int64_t step = BLOCK_NUMBERS / width / head * head;
-    if (t->rank == 1) step = r->count; // rows of the file are not divided
+    if (t->rank == 1) step = r->count; // a vector is one row of the file
     if (step < head) step = head;
     if (step > r->count) step = r->count;
     float *floats = xreallocarray(NULL, (size_t)(step * width), sizeof *floats);

@@ -25,11 +25,11 @@ struct gguf_tensor {
     enum dtype dtype;
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
-    struct head_order order; // of its rows
-    int64_t frames, frame;   // the slice of a convolution over `frames` pictures; 0: all of it
-    struct gguf_rows *rows;  // consecutive
+    struct head_order order; // of its rows in the file
+    int64_t frames, frame;   // takes slice `frame` of a convolution over `frames` pictures; 0: all
+    struct gguf_rows *rows;  // [count] joined in this order
     size_t count;
-    float *numbers; // instead of rows
+    float *numbers; // all numbers, instead of rows
 };
 
 struct gguf_tensors {
@@ -41,9 +41,9 @@ struct gguf_tensors {
 struct gguf_tensor *gguf_tensors_add(struct gguf_tensors *all, char *name, enum dtype dtype,
                                      int rank, const int64_t *shape);
 void gguf_tensor_rows(struct gguf_tensor *t, const struct weight *w, int64_t first, int64_t count);
-// Finds a recently added tensor by name, or NULL.
+// Returns a recently added tensor by name, or NULL.
 struct gguf_tensor *gguf_tensors_last(const struct gguf_tensors *all, const char *name);
-// Fills in bytes, matrices, misfits (against `kind`, or NULL) and types.
+// Sets bytes, matrices, misfits (against `kind`; NULL: 0) and types of the summary.
 void gguf_tensors_sum(const struct gguf_tensors *all, const struct gguf_kind *kind,
                       struct gguf_summary *sum);
 // Declares and writes all tensors. -1 with "cancelled" if `progress` stops it.

@@ -2,8 +2,8 @@
 // tensors.
 //
 // Keys and names: llama.cpp's gguf-py (constants.py, tensor_mapping.py) and converters.
-// The step easy to get wrong: some architectures' files order the rows of queries and keys
-// differently (gguf_text_order).
+// Easy to get wrong: the files of some architectures order the rows of queries and keys differently
+// (gguf_text_order).
 #include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct export
 
 // --- metadata ------------------------------------------------------------------------------------
 
-// Llama 3's scaling is written as divisors of the frequencies.
+// True if GGUF files have the scaling (such as Llama 3's) as divisors of the frequencies.
 static bool has_divisors(const struct rope_config *r)
 {
     const char *name = rope_scaling_name(r);
@@ -44,7 +44,7 @@ static int put_rotary(struct export *e, struct err *err)
     const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
                                  (int32_t)r->section[2], 0 };
     const bool yarn = !strcmp(name, "yarn");
-    // Needs no scaling key without scaling, with sections, or if the scaling begins beyond the
+    // No scaling key is needed without scaling, with sections, or if the scaling begins beyond the
     // context.
     const bool plain = !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
     gguf_writer_u32(e->out, ".rope.dimension_count", rope_rotated(r));
@@ -68,7 +68,7 @@ static int put_rotary(struct export *e, struct err *err)
     return 0;
 }
 
-// Latent attention and experts (core/files/gguf_latent.c). 2: sigmoid.
+// Writes the keys of latent attention and experts (core/files/gguf_latent.c).
 static void put_latent(struct export *e)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -82,7 +82,7 @@ static void put_latent(struct export *e)
     gguf_writer_u32(e->out, ".leading_dense_block_count", x->dense);
     gguf_writer_u32(e->out, ".expert_group_count", x->groups);
     gguf_writer_u32(e->out, ".expert_group_used_count", x->groups_per_token);
-    gguf_writer_u32(e->out, ".expert_gating_func", 2);
+    gguf_writer_u32(e->out, ".expert_gating_func", 2); // sigmoid
     gguf_writer_f32(e->out, ".expert_weights_scale", x->scale);
     gguf_writer_bool(e->out, ".expert_weights_norm", x->normalise);
 }
@@ -125,8 +125,8 @@ static void put_id(struct export *e, const char *name, int32_t id)
     free(key);
 }
 
-// Returns the id of a token that tokenizer_config.json names by text, as a string or in an object;
-// -1: none.
+// Returns the id of the token whose text tokenizer_config.json has under `key`, as a string or in
+// an object; -1 if none.
 static int32_t named_token(const struct model *m, const char *key)
 {
     const cJSON *token = json_get(m->checkpoint->tokenizer_config, key);
@@ -224,7 +224,7 @@ static void add_packed(struct export *e, const char *plain, const struct weight 
     }
 }
 
-// "layers.1.mlp.experts.3.up_proj.weight": a part of the tensor of all experts, [E, out, in].
+// Adds "layers.1.mlp.experts.3.up_proj.weight" to the tensor of all experts, [E, out, in].
 static void add_expert(struct export *e, const char *plain, const struct weight *w)
 {
     const char *number = strstr(plain, ".experts.") + strlen(".experts.");
@@ -271,7 +271,7 @@ static void add_constants(struct export *e)
     }
 }
 
-// Adds the divisor of each pair's frequency.
+// Adds the divisors of the rotary frequencies, one per pair of dimensions.
 static void add_divisors(struct export *e)
 {
     const struct rope_config *r = &e->model->decoder.config.rope;

@@ -23,11 +23,11 @@ struct whole_file;
 // Contents of a written file.
 struct gguf_summary {
     uint64_t bytes;     // of the tensors
-    int matrices;       // how many
-    int misfits;        // of another type, because blocks do not fit their rows
+    int matrices;       // number of matrices
+    int misfits;        // matrices of another type, because blocks do not fit their rows
     char types[160];    // of matrices: "12 q8_0, 3 f16"
     const char *unread; // parts of the model that were not written, in words; NULL: none
-    size_t ends;        // tokens that end an answer
+    size_t ends;        // number of tokens that end an answer
 };
 
 // Checks the name of a type. -1: unknown; the message lists the types.
@@ -43,10 +43,10 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
 char *model_mmproj_path(const char *model);
 // Checks the name of a type for its matrices. -1: unknown; the message lists the types.
 int model_mmproj_type(const char *type, struct err *err);
-// 0 if the encoder can be written; -1 with the reason.
+// Returns 0 if the encoder can be written; -1 with the reason.
 int model_mmproj_check(const struct model *m, struct err *err);
-// Matrices get that type (NULL: 16 bits beside a language model of type `model`), or f16 where its
-// blocks do not fit; tables of positions, norms and biases stay f32.
+// Writes matrices in that type (NULL: 16 bits for a language model of type `model`), or in f16 if
+// its blocks do not fit their rows; tables of positions, norms and biases stay f32.
 int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err);

@@ -2,12 +2,12 @@
 // table has one row per projector type.
 //
 // Keys and names: clip-impl.h of llama.cpp's mtmd and its conversion/*.py; core/files/gguf_vision.c
-// reads them. The steps easy to get wrong:
-//   - a convolution over two video frames is written as two over one;
-//   - blocks after the one whose features count are left out, and so is the norm after them
-//   (LLaVA);
+// reads them. Easy to get wrong:
+//   - a convolution over two video frames becomes two convolutions over one;
+//   - the file omits the blocks after the one whose features are used, and the norm after them
+//     (LLaVA);
 //   - queries, keys and values are three tensors, except in GLM's files.
-// llama.cpp multiplies convolutions in f16 or f32 only, and has tables of positions in f32.
+// llama.cpp needs convolutions in f16 or f32, and tables of positions in f32.
 #include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
@@ -28,13 +28,13 @@ struct export
 };
 
 struct encoder {
-    const char *type;      // clip.projector_type, and of one type
-    bool newline;          // with a newline token after each row of features
-    const char *pre;       // the norm before the first block or of patches, and
-    const char *post;      // after the last one; NULL: not written
-    bool whole_qkv;        // in one matrix
-    const char *norm;      // of the projector, and
-    const char *linear[2]; // its layers
+    const char *type;      // clip.projector_type
+    bool newline;          // for models with a newline token after each row of features
+    const char *pre;       // name of the norm before the first block, or of patches; NULL: omitted
+    const char *post;      // name of the norm after the last block; NULL: omitted
+    bool whole_qkv;        // queries, keys and values are one matrix
+    const char *norm;      // name of the projector's norm
+    const char *linear[2]; // names of its linear layers
     int (*check)(const struct model *m, struct err *err); // NULL: always possible
     void (*put)(struct export *e);                        // metadata of this type only
 };
@@ -73,7 +73,7 @@ static void put_llava(struct export *e)
     gguf_writer_bool(e->out, "clip.use_gelu", e->model->vision.config.act != GELU_QUICK);
 }
 
-// Pairs of width and height in pixels.
+// Writes the grids of tiles as pairs of width and height in pixels.
 static void put_next(struct export *e)
 {
     const struct tile_grids *g = &e->model->grids;
@@ -87,7 +87,7 @@ static void put_next(struct export *e)
     gguf_writer_text(e->out, ".mm_patch_merge_type", "spatial_unpad");
 }
 
-// Blocks that see whole pictures: every nth one, or a list.
+// Writes the blocks that attend to the whole picture: every nth one, or a list.
 static void put_whole_blocks(struct export *e)
 {
     const struct vision_config *v = &e->model->vision.config;
@@ -227,7 +227,7 @@ static const struct weight *weight_of(const struct export *e, const struct tenso
     return NULL;
 }
 
-// Rows of a matrix or numbers of a vector.
+// Adds rows of a matrix, or a vector.
 static void add_rows(struct export *e, char *name, const struct weight *w, int64_t first,
                      int64_t rows)
 {
@@ -247,7 +247,7 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-// name NULL: writes nothing.
+// Adds weight and bias; name NULL: nothing.
 static void add_pair(struct export *e, const char *start, const char *name,
                      const struct tensor *weight, const struct tensor *bias)
 {
@@ -267,7 +267,7 @@ static void add_linear(struct export *e, const char *start, const char *name,
     add_pair(e, start, name, &l->weight, &l->bias);
 }
 
-// A convolution [rows, channels, (pictures,) side, side]: one tensor for each picture.
+// Adds a convolution [rows, channels, (frames,) side, side], as one tensor per frame.
 static void add_squares(struct export *e, const char *name, const struct linear *l)
 {
     const struct weight *w = weight_of(e, &l->weight);

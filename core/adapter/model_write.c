@@ -1,6 +1,6 @@
 // core/adapter/model_write.c -- writes the current model as a folder that Hugging Face reads.
 //
-//   each shard: header as it was; each tensor: what the model computes with
+//   each shard: its header, unchanged; then each tensor as the model computes with it:
 //               W' = round(W + scale B A), in f32, a block of rows at a time
 //
 // A tensor that the model does not use (position_ids, unused heads) keeps its bytes.
@@ -38,7 +38,7 @@ static int by_offset(const void *a, const void *b)
 struct source {
     const struct tensor *tensor; // NULL: the file's bytes
     const struct lora *lora;
-    bool in_file; // use the file's numbers: the tensor was rounded temporarily
+    bool in_file; // takes the file's numbers, because the tensor was rounded temporarily
 };
 
 static struct source source_of(const struct model *m, const struct safetensor *t)

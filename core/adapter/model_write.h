@@ -26,9 +26,9 @@ struct merge_report {
     bool routed;               // rounding may send a row to other experts
 };
 
-// `folder` must be absent or empty; it gets its name when complete and, with a report, compared.
-// Extra parts go to extra.safetensors beside the model, which makes the folder an adapter folder
-// too.
+// Writes a folder, which must be absent or empty; it gets its name when it is complete and, with a
+// report, compared. Extra deltas go to extra.safetensors beside the model, which makes the folder
+// an adapter folder too.
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
 // The same into an existing folder, without a comparison; replaces a file of the same name when the
@@ -36,7 +36,7 @@ int model_write(const struct model *m, const struct adapter_delta *deltas, size_
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
-// Reads rows first.. of a weight, LoRA added, as f32 in Hugging Face's order. If the tensor has
+// Reads rows first.. of a weight plus its LoRA, as f32 in Hugging Face's order. If the tensor has
 // another order (struct head_order), the rows must be whole heads.
 int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
                       float *to, struct err *err);

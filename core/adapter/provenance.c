@@ -41,7 +41,7 @@ const char *provenance_value(const struct provenance *p, const char *key)
 
 // --- settings ------------------------------------------------------------------------------------
 
-// "NAME@HASH" of a file or folder.
+// Returns "NAME@HASH" for a file or folder.
 static char *named_hash(const char *path, const char *hash)
 {
     char *name = folder_name(path), *text = xasprintf("%s@%s", name, hash);
@@ -121,7 +121,7 @@ static const char *or_default(const char *value, const char *key)
     return value ? value : row ? row->def : "none";
 }
 
-// "model" and "model files", also behind a prefix ("A ").
+// True for the key "model", also with a prefix ("A model").
 static bool is_model(const char *key)
 {
     return text_ends(key, "model") && !strchr(key, '.');
@@ -139,8 +139,8 @@ static bool was_model(const struct provenance *now, const char *fingerprint)
            checkpoint_matches_earlier(now->checkpoint, fingerprint);
 }
 
-// "model differs, or its files have changed: chat_template.jinja" or "prune.score was
-// contribution, now off".
+// Sets the message "model differs, or its files have changed: chat_template.jinja", or "prune.score
+// was contribution, now off".
 static int differs(const struct provenance *there, const struct provenance *now, const char *key,
                    struct err *err)
 {

@@ -30,21 +30,20 @@ struct provenance_env {
     const struct settings *settings;
 };
 
-// "model" (fingerprint), "model files" (their hashes, for messages), "adapter" (name@hash) if there
-// is one, and settings by key.
+// Facts: "model" (fingerprint), "model files" (hashes of its files, for messages), "adapter"
+// (name@hash) if one is applied, and settings by key.
 struct provenance {
     struct provenance_fact {
         char *key, *value;
     } * list;
     size_t count;
-    struct checkpoint
-        *checkpoint; // of the model, borrowed; NULL if the provenance was read from a file
+    struct checkpoint *checkpoint; // the model's, borrowed; NULL if read from a file
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
-// The same without the date, for work that may be resumed another day.
+// As provenance_of, without the date, for work that may be resumed another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
-// The same for an evaluation, with the settings that affect only scores.
+// As provenance_of_job, plus the settings that affect only scores.
 void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
@@ -52,16 +51,17 @@ void provenance_add(struct provenance *p, const char *key, const char *value);
 void provenance_release(struct provenance *p);
 const char *provenance_value(const struct provenance *p, const char *key); // NULL: no such key
 
-// 0, or -1 with a message that names the first difference: "prune.score was contribution, now off".
-// `now` describes a loaded model: fingerprints of its earlier versions count as equal.
+// Returns 0, or -1 with a message that names the first difference: "prune.score was contribution,
+// now off". `now` describes a loaded model: fingerprints of its earlier versions count as equal.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);
-// false: the object has no provenance.
+// Returns false if the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
 // True if both are the same model, but `there` has the fingerprint of an earlier version.
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
-// Everything but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller frees it.
+// Returns all facts but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller
+// frees it.
 char *provenance_state(const struct provenance *p);
 
 #endif

@@ -1,5 +1,6 @@
 // core/probes/measure.c -- a pass over prompt and answer, in separate memory.
-//  Runs prompt and answer in one pass: causal attention shows each row the same keys as when it was
+//
+// Runs prompt and answer in one pass: causal attention shows each row the same keys as when it was
 // generated, and pruning queries the prompt's last row (sequence->prompt).
 #include "core/probes/measure.h"
 
@@ -69,10 +70,10 @@ struct passing {
     struct kv kv;
     struct arena arena;
     struct graph graph;
-    struct tensor **visual; // [picture_count] of the conversation, or owned
+    struct tensor **visual; // [picture_count] the conversation's, or owned
     float **focus;          // [picture_count] likewise; NULL: nothing listens
-    bool *ours;
-    bool *kept; // [S] kept by the last stage of pruning; NULL: nothing was pruned
+    bool *ours;             // [picture_count] visual and focus are owned
+    bool *kept;             // [S] the last pruning step keeps it; NULL: nothing was pruned
     int64_t visual_count;
 };
 
@@ -81,7 +82,7 @@ static bool kept_wants(void *self, const struct site *site, int layer)
     return site == SITE_KEPT;
 }
 
-// Takes the tokens that pruning keeps; the last stage's list remains.
+// Records the tokens that a pruning step keeps; the last step overrides earlier ones.
 static int kept_take(void *self, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
@@ -149,16 +150,16 @@ static int pass_failed(struct passing *p, struct err *err)
     return err_set(err, "%s", p->graph.err.text);
 }
 
-// Computes the visual tokens that the rows need, in memory of the pass unless the conversation has
-// them; `reencode`: all of them, because something listens in the encoder.
-static int encode_pictures(struct passing *p, bool reencode)
+// Computes the visual tokens that the rows need and the conversation lacks, in memory of the pass.
+// `all`: also those that it has.
+static int encode_pictures(struct passing *p, bool all)
 {
     struct graph *g = &p->graph;
     for (int64_t row = 0; row < p->sequence.n; row++) {
         const int i = p->sequence.picture[row];
         if (i < 0 || p->visual[i]) continue;
         const struct picture *picture = &p->c->pictures[i];
-        if (picture->visual && !reencode && (picture->focus || !hooks_wanted(g, SITE_FOCUS, -1))) {
+        if (picture->visual && !all && (picture->focus || !hooks_wanted(g, SITE_FOCUS, -1))) {
             p->visual[i] = picture->visual;
             p->focus[i] = picture->focus;
             continue;
@@ -180,7 +181,7 @@ static int encode_pictures(struct passing *p, bool reencode)
     return 0;
 }
 
-// Runs the rows of s from `from` on through the decoder.
+// Runs rows [from, n) of s through the decoder.
 static int compute(struct passing *p, const struct sequence *s, int64_t from, bool prefill,
                    enum logits_rows want)
 {
@@ -349,7 +350,7 @@ int measure_compare_times(const struct measuring *m, struct conversation *c, str
     struct settings *plain = measure_without_methods(m->settings);
     double ms[2][TIMES][RUNS], middle[2][TIMES + 1];
     int status = 0;
-    // Alternate, so that other load on the machine affects both.
+    // Runs alternate, so that other load on the machine affects both sides.
     for (int run = 0; run < RUNS && status == 0; run++)
         for (int now = 0; now < 2 && status == 0; now++) {
             struct measuring with = *m;

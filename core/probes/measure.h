@@ -26,26 +26,26 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
-    bool reencode; // encodes the pictures again: the conversation\'s come from other weights
+    bool reencode; // encodes all pictures: the conversation's tokens come from other weights
 };
 
 // Adds the results to *r, which is undefined after a failure.
 int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err);
 
-// Prompt and answer as rows; sequence->prompt is the start of the answer (n: no answer).
+// Makes the rows of prompt and answer; sequence->prompt is the start of the answer (n: no answer).
 int measure_sequence(struct conversation *c, const struct settings *s, struct sequence *sequence,
                      struct err *err);
 
-// Table "times": the same with every method off and with the settings, medians of a few runs.
+// Adds the table "times": medians of a few runs, with every method off and with the settings.
 int measure_compare_times(const struct measuring *m, struct conversation *c, struct results *r,
                           struct err *err);
 
-// The settings with every method off.
+// Returns a copy of the settings with every method off.
 struct settings *measure_without_methods(const struct settings *s);
 
-// A hook that fails a pass in which a layer computes NaN or Inf, so that probes do not measure it;
-// add it after the methods' hooks.
+// Returns a hook that fails a pass in which a layer computes NaN or Inf, so that probes do not
+// measure it; add it after the methods' hooks.
 struct hook finite_hook(void);
 
 #endif
