@@ -86,7 +86,7 @@ const float *attention_sum_map(struct attention_sum *a, int layer, int head, int
     return a->map;
 }
 
-// Is the token in a picture that the options choose?
+// True if the token is in a picture that the options choose.
 static bool chosen(const struct attention_sum *a, int64_t i)
 {
     const int only = a->env->options->picture;
@@ -111,8 +111,7 @@ int64_t attention_sum_most(const struct attention_sum *a, const float *map)
 
 // --- the profile ---------------------------------------------------------------------------------
 
-// Top and bottom of the area that the tiles of the map's picture cover; both 0 if unknown: then
-// rows count.
+// Sets top and bottom of the area that the tiles of the map's picture cover; both 0 if unknown.
 static void extent(const struct result_map *maps, size_t count, const struct result_map *m,
                    double *top, double *bottom)
 {
@@ -125,8 +124,9 @@ static void extent(const struct result_map *maps, size_t count, const struct res
     if (!(*bottom > *top)) *top = 0, *bottom = 0;
 }
 
-// Where row y of the map begins, 0..1 of the picture.
-static double place_of(const struct result_map *m, int y, double top, double bottom)
+// Returns the start of row y of the map, as a share of the picture's height. Without a known area,
+// the map covers the picture.
+static double row_start(const struct result_map *m, int y, double top, double bottom)
 {
     const double share = (double)y / m->rows;
     if (!(bottom > top)) return share;
@@ -140,7 +140,7 @@ double *attention_profile(const struct result_map *maps, size_t count, int *rows
     for (size_t i = 0; i < count; i++) {
         extent(maps, count, &maps[i], &top, &bottom);
         const double high =
-            place_of(&maps[i], maps[i].rows, top, bottom) - place_of(&maps[i], 0, top, bottom);
+            row_start(&maps[i], maps[i].rows, top, bottom) - row_start(&maps[i], 0, top, bottom);
         const int fine = (int)lround(maps[i].rows / high);
         if (fine > *rows) *rows = fine;
     }
@@ -149,8 +149,8 @@ double *attention_profile(const struct result_map *maps, size_t count, int *rows
         const struct result_map *m = &maps[i];
         extent(maps, count, m, &top, &bottom);
         for (int y = 0; y < m->rows; y++) {
-            const double from = place_of(m, y, top, bottom) * *rows;
-            const double to = place_of(m, y + 1, top, bottom) * *rows;
+            const double from = row_start(m, y, top, bottom) * *rows;
+            const double to = row_start(m, y + 1, top, bottom) * *rows;
             double all = 0;
             for (int x = 0; x < m->cols; x++)
                 if (isfinite(m->values[y * m->cols + x])) all += (double)m->values[y * m->cols + x];

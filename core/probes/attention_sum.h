@@ -25,16 +25,16 @@ void *attention_sum_start(const struct probe_env *env, struct err *err); // neve
 void attention_sum_release(void *state);
 int attention_sum_run(void *state, struct graph *g, const struct site *site,
                       struct site_args *args);
-// Valid until the next call. head -1: the mean.
+// Returns a map [S], valid until the next call. head -1: the mean.
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part);
-// Share of a map's attention that goes to the selected pictures.
+// Returns the share of a map's attention that goes to the selected pictures.
 double attention_sum_share(const struct attention_sum *a, const float *map);
-// The selected pictures' token with the largest value in map[S].
+// Returns the token of the selected pictures with the largest value in map[S].
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
-// Sums these maps by row of the picture: [rows]; the caller frees it. The finest tile, extended to
-// the whole picture, gives the number of rows; spreads each row of a coarser tile over the rows
-// that it covers. Adds up several pictures.
+// Returns the sums [rows] of these maps by row of the picture; the caller frees them. The finest
+// tile, extended to the whole picture, determines the number of rows; a row of a coarser tile is
+// spread over the rows that it covers. Adds up several pictures.
 double *attention_profile(const struct result_map *maps, size_t count, int *rows);
 
 #endif

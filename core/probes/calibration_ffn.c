@@ -11,7 +11,7 @@
 enum { XY, XX, COSINES, VISUAL_TOKENS, TEXT_TOKENS }; // sums
 enum { ALPHA, VISUAL, TEXT };                         // results
 
-// Keeps x until y, which has the same rows.
+// Stores x until y arrives, which has the same rows.
 static int ffn_take(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {

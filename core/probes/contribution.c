@@ -1,9 +1,10 @@
-// core/probes/contribution.c -- attention contribution (CAPA; methods page, section 3): what each
-// token adds to the residual stream of a query, as a map, and its mean by layer and modality
-// (Fig. 9).
+// core/probes/contribution.c -- attention contribution (CAPA; methods page, section 3): the norm of
+// each token's addition to the residual stream of a query, as a map, and its mean by layer and
+// modality (Fig. 9).
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
-//  All pairs use a Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
+//
+// All pairs use a Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

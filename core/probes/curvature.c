@@ -13,11 +13,12 @@ struct curvature {
     const struct probe_env *env;
     int layers;
     struct tally *angle, *split; // [L+1]
-    int32_t *run; // [N] run of neighbours that a visual token belongs to, -1: text or none
-    bool cut;     // at least one line is cut
+    int32_t *run; // [N] the tile or grid row that a visual token belongs to; -1: text, or none
+    bool cut;     // at least one picture's line of tokens has a cut
 };
 
-// Returns a token's tile, or its row in pictures whose rows end with an extra token.
+// Returns the number of a token's tile, or of its row in pictures whose rows end with an extra
+// token.
 static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
 {
     int first = 0;
@@ -89,7 +90,7 @@ static int add_layer(void *self, const struct site *site, const struct site_args
     const float *h = args->x->data; // [N,D]
     for (int64_t i = 0; i + 2 < n; i++) {
         const int64_t row = site_row(args, i);
-        // Takes three neighbours of one picture; pruning may have dropped some.
+        // Needs three neighbours of one picture; pruning may have dropped one.
         if (site_row(args, i + 2) != row + 2 || s->picture[row] < 0 ||
             (only >= 0 && s->picture[row] != only) || s->picture[row] != s->picture[row + 1] ||
             s->picture[row] != s->picture[row + 2])

@@ -15,10 +15,10 @@ void curvature_free(void *curvature);
 // At SITE_LAYER_IN and SITE_FINAL.
 int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args);
-// Degrees, averaged over the pictures' lines; `split`: lines are cut at the ends of tiles and grid
-// rows. NaN when no three neighbours are alive.
+// Returns degrees, averaged over the pictures' lines of tokens; `split`: cuts lines at the ends of
+// tiles and grid rows. NaN if pruning left no three neighbours.
 double curvature_angle(const struct curvature *c, int layer, bool split);
-// V = sum over l of |dC[l+1] - dC[l]|.
+// Returns V = sum over l of |dC[l+1] - dC[l]|.
 double curvature_total(const struct curvature *c, bool split);
 
 #endif

@@ -5,7 +5,8 @@
 //                                                          object covers
 //   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: the same over pixels,
 //                                                          each inside the object or not
-//  The sums over pixels exclude a thumbnail beside tiles, which covers the same pixels.
+//
+// The sums over pixels exclude a thumbnail beside tiles, which covers the same pixels.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +50,8 @@ static double overlap(double a0, double a1, double b0, double b1)
     return fmax(0, fmin(a1, b1) - fmax(a0, b0));
 }
 
-// Share of a cell that bright pixels of the mask cover; the mask's size may differ from the
-// picture's.
+// Returns the share of a cell that bright pixels of the mask cover; the mask's size may differ from
+// the picture's.
 static double mask_share(const struct image *mask, const struct picture *p, const double cell[4])
 {
     const double sx = (double)mask->width / (double)p->image.width;
@@ -109,8 +110,8 @@ static bool covers(const double area[4], const double other[4])
            other[2] <= area[2] + slack && other[3] <= area[3] + slack;
 }
 
-// Does the map cover the area of all other tiles of its picture? If two show the whole picture
-// (LLaVA-Next), the thumbnail is the first.
+// True if the map covers the area of all other tiles of its picture. If two tiles cover the whole
+// picture (LLaVA-Next), the thumbnail is the first.
 static bool is_thumbnail(const struct probe_env *env, const struct results *maps, size_t which)
 {
     const struct result_map *m = &maps->maps[which];

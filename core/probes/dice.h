@@ -7,11 +7,12 @@
 struct probe_env;
 struct result_map;
 
-// Between a map, scaled here to a maximum of 1, and a mask in 0..1. NaN when both are empty.
+// Returns the soft Dice of a map, which it scales to a maximum of 1, and a mask in 0..1. NaN if
+// both are empty.
 double dice_soft(const float *map, const float *mask, int64_t n);
-// The same over pixels: area[n] is each cell's. NaN when both are empty.
+// Returns the soft Dice over pixels; area[n]: area of each cell. NaN if both are empty.
 double dice_pixels(const float *map, const float *mask, const double *area, int64_t n);
-// Fraction of each map cell that the options' box or mask covers: mask [rows * cols].
+// Sets mask [rows * cols] to the share of each map cell that the options' box or mask covers.
 void dice_mask(const struct probe_env *env, int picture, const struct result_map *map, float *mask);
 
 #endif

@@ -1,5 +1,6 @@
 // core/probes/dump.c -- the probe behind /dump.
-//  Copies tensors to host memory as they occur and writes the file after the answer. After the
+//
+// Copies tensors to host memory as they occur and writes the file after the answer. After the
 // prompt's pass it adds only the logits of generated tokens.
 #include "core/probes/dump.h"
 
@@ -27,7 +28,8 @@ struct dump {
     size_t pattern_count;
     struct caught *caught;
     size_t count, capacity;
-    bool prompt_done, stepping; // stepping: has logits of generated tokens
+    bool prompt_done; // the prompt's pass has ended
+    bool stepping;    // logits of generated tokens have arrived
 };
 
 static bool wanted(const struct dump *d, const char *name)
@@ -37,10 +39,10 @@ static bool wanted(const struct dump *d, const char *name)
     return false;
 }
 
-// Numbers of layers and pictures to try in a tap's name: more than any model or prompt has.
+// Numbers of layers and pictures to try in a tap's name; no model or prompt has more.
 enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
 
-// Does any tensor of this tap match, at this layer (-1: any) and any picture?
+// True if a pattern matches a tensor of this tap, at this layer (-1: any) and any picture.
 static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 {
     bool layers = strstr(tap->name, "%L") && layer < 0, pictures = strstr(tap->name, "%I");
@@ -56,7 +58,7 @@ static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 // Marks a file as a dump, in its metadata.
 static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
 
-// Checks before a long answer that the file can be written. Only an earlier dump may be
+// Checks that the file can be written, before a long answer. Only an earlier dump may be
 // overwritten, never the weights of a model.
 static int check_path(const char *path, struct err *err)
 {
@@ -169,7 +171,7 @@ static bool dump_wants(void *self, const struct site *site, int layer)
     return false;
 }
 
-// Appends the rows of x to the rows under that name since the prompt.
+// Appends the rows of x to the rows that this name has since the prompt.
 static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
 {
     struct caught *c = find(d, name);

@@ -1,6 +1,7 @@
 // core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3),
 // without and with the current methods.
-//  Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
+//
+// Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
 // the settings; core/model/flops.h has the cost of each, and methods report their own.
 #include <math.h>
 #include <stdlib.h>
@@ -12,12 +13,12 @@
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
 struct counted {         // of a layer
-    int64_t rows, ffn;   // of the prompt: all, and those whose FFN is computed
-    double pairs;        // query-key pairs
-    double step;         // keys that the next row would see
-    double approximated; // FLOPs of methods in place of FFNs
-    double methods;      // FLOPs of methods at other sites: of the prompt,
-    double method_row;   // and of the next row
+    int64_t rows, ffn;   // rows of the prompt: all, and those whose FFN is computed
+    double pairs;        // query-key pairs of the prompt
+    double step;         // keys that the next row would attend to
+    double approximated; // FLOPs of methods that replace FFNs
+    double methods;      // FLOPs of methods at other sites, for the prompt
+    double method_row;   // the same for the next row
 };
 
 struct flops {

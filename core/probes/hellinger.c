@@ -17,7 +17,7 @@ int64_t logits_best(const float *logits, int64_t n)
     return best;
 }
 
-// log of the sum of exponentials.
+// Returns the log of the sum of exponentials.
 static double log_sum(const float *logits, int64_t n)
 {
     const double most = logits[logits_best(logits, n)];

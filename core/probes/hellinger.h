@@ -14,12 +14,12 @@
 // (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 identical, 1
 // disjoint.
 double hellinger(const float *p, const float *q, int64_t n);
-int64_t logits_best(const float *logits, int64_t n); // index of the maximum, the first one on ties
+int64_t logits_best(const float *logits, int64_t n); // index of the first maximum
 
 struct step_logits {
     float *data;          // [steps, vocab], host memory
-    int64_t steps, vocab; // rows in use
-    int64_t capacity;     // capacity in rows
+    int64_t steps, vocab; // steps: rows in use
+    int64_t capacity;     // in rows
 };
 
 struct hook step_logits_hook(struct step_logits *s);

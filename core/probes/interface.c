@@ -62,7 +62,7 @@ void interface_norm(struct interface *s, const struct backend *b, const struct m
     s->bias = read_vector(b, &norm->bias);
 }
 
-// The L2 norm of a row x [width] after the encoder's final norm.
+// Returns the L2 norm of a row x [width] after the encoder's final norm.
 static double normed_length(const struct interface *s, const float *x, int64_t width)
 {
     double mean = 0, square = 0, sum = 0;
@@ -91,7 +91,7 @@ static void add_encoded(struct interface *s, const struct vision_config *v, cons
     }
 }
 
-// Skips tokens that only end a row of the picture: they are not aligned.
+// Skips tokens that only end a row of the picture, because no method aligns them.
 static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
                         int64_t width)
 {
@@ -142,7 +142,7 @@ void interface_release(struct interface *s)
 
 // --- a folder that is not a model ---------------------------------------------------------------
 
-// Finds a tensor by the end of its name, with any prefix.
+// Finds a tensor by the end of its name.
 static const struct safetensor *find_ending(const struct checkpoint *c, const char *const *ends)
 {
     for (; *ends; ends++)

@@ -15,16 +15,16 @@
 struct interface {
     // `normed`: the encoder's output after its final norm, if it has one.
     struct tally encoder, normed, projector, visual, aligned, table, text;
-    float *gain, *bias; // [Dv] of that norm; gain NULL: none, bias NULL: RMSNorm
+    float *gain, *bias; // [Dv] of the final norm; gain NULL: none, bias NULL: RMSNorm
     double eps;
     bool changed; // a method changed the visual tokens; set by listeners at SITE_VISUAL
     struct rows rows;
 };
 
-// Rows of a text embedding table whose norm is above 1e-6: their mean is T*.
+// Adds the rows of a text embedding table with norms above 1e-6; the mean norm is T*.
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table);
-// Reads the encoder's final norm: that of the tower (SigLIP, MoonViT, GLM-4V) or the one that its
-// merger begins with (Qwen).
+// Reads the encoder's final norm: the last one of the tower (SigLIP, MoonViT, GLM-4V), or the first
+// one of the merger (Qwen).
 void interface_norm(struct interface *s, const struct backend *b, const struct model *m);
 // Adds rows of SITE_VISION_LAYER (the last block's output, without the class token), SITE_VISION,
 // SITE_PROJECTED or SITE_VISUAL, on the host.
@@ -33,8 +33,8 @@ void interface_add(struct interface *s, const struct model *m, const struct site
 void interface_put(const struct interface *s, struct results *r);
 void interface_release(struct interface *s);
 
-// The table for a folder that may hold only an embedding table or only an encoder; encodes the
-// pictures with it.
+// Makes the table for a folder, which may have only an embedding table or only an encoder; encodes
+// the pictures with the encoder.
 int interface_folder(const char *folder, const struct backend *backend,
                      const struct settings *settings, const struct picture *pictures, size_t count,
                      struct results *r, struct err *err);

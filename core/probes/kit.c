@@ -76,12 +76,12 @@ static int by_value(const void *a, const void *b)
     return x->value < y->value ? -1 : x->value > y->value;
 }
 
-// Ranks of x; ties get their mean rank.
-static double *ranks_of(const double *x, size_t n)
+// Returns the ranks of x, or of y; ties get their mean rank.
+static double *ranks_of(const struct point *points, size_t n, bool y)
 {
     struct ranked *list = xreallocarray(NULL, n + 1, sizeof *list);
     double *rank = xreallocarray(NULL, n + 1, sizeof *rank);
-    for (size_t i = 0; i < n; i++) list[i] = (struct ranked){ x[i], i };
+    for (size_t i = 0; i < n; i++) list[i] = (struct ranked){ y ? points[i].y : points[i].x, i };
     qsort(list, n, sizeof *list, by_value);
     for (size_t i = 0, j; i < n; i = j) {
         for (j = i; j < n && list[j].value == list[i].value;) j++;
@@ -91,16 +91,13 @@ static double *ranks_of(const double *x, size_t n)
     return rank;
 }
 
-double rank_correlation(const double *x, const double *y, size_t n)
+double rank_correlation(const struct point *points, size_t n)
 {
-    double *keep = xreallocarray(NULL, 2 * n + 2, sizeof *keep), *other = keep + n + 1;
+    struct point *finite = xreallocarray(NULL, n + 1, sizeof *finite);
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        if (isfinite(x[i]) && isfinite(y[i])) {
-            keep[count] = x[i];
-            other[count++] = y[i];
-        }
-    double *a = ranks_of(keep, count), *b = ranks_of(other, count);
+        if (isfinite(points[i].x) && isfinite(points[i].y)) finite[count++] = points[i];
+    double *a = ranks_of(finite, count, false), *b = ranks_of(finite, count, true);
     const double mean = ((double)count - 1) / 2;
     double ab = 0, aa = 0, bb = 0;
     for (size_t i = 0; i < count; i++) {
@@ -110,7 +107,7 @@ double rank_correlation(const double *x, const double *y, size_t n)
     }
     free(a);
     free(b);
-    free(keep);
+    free(finite);
     return count >= 3 && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : NAN;
 }
 
@@ -262,7 +259,7 @@ float *probe_blanks(int64_t count)
 
 // --- attention of single rows --------------------------------------------------------------------
 
-// Is the row among the queries?
+// True if the row is among the queries.
 static bool is_query(const int32_t *list, int64_t count, int64_t row)
 {
     int64_t low = 0, high = count;
@@ -277,7 +274,7 @@ static bool is_query(const int32_t *list, int64_t count, int64_t row)
     return low < count && list[low] == row;
 }
 
-// The keys that a method chose for row i, and their number; NULL: all keys up to itself.
+// Returns the keys that a method chose for row i, and their number; NULL: all keys up to itself.
 static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t *count)
 {
     const struct seen_keys *seen = &args->seen;
@@ -287,7 +284,7 @@ static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t
     return chosen ? seen->keys[at] : NULL;
 }
 
-// Attention probabilities [H,1,count] of row i over these keys.
+// Computes the attention probabilities [H,1,count] of row i over these keys.
 static struct tensor *row_probs(struct graph *g, const struct site_args *a, int64_t i,
                                 const int32_t *keys, int64_t count)
 {
@@ -310,7 +307,7 @@ static int readback_row(struct graph *g, const struct site_args *args, int64_t i
     for (int64_t j = 0; keys && j < count; j++) chosen[j] = (int32_t)site_key(args, keys[j]);
     if (keys) row.keys = chosen;
     const int status = readback(g, probs, SITE_VALUES, &row, take, self);
-    if (keys) readbacks_take(g); // pruning that chooses keys per row waits at each row anyway
+    if (keys) readbacks_take(g); // a method that chooses keys per row waits at each row anyway
     free(chosen);
     graph_scratch_end(g, scratch);
     return status;
@@ -334,7 +331,7 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
         if (!is_query(query, count, site_row(args, i))) continue;
-        // Row i's probabilities at their places among all P keys, 0 elsewhere.
+        // Spreads row i's probabilities over all P keys; 0 for keys that it does not see.
         struct arena_mark scratch = graph_scratch_begin(g);
         int64_t seen;
         const int32_t *keys = keys_seen(args, i, &seen);

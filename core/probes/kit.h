@@ -14,7 +14,7 @@
 #include "core/template/sequence.h"
 #include "kernels/tensor.h"
 
-// A tensor's numbers on the host until the next read, which waits for them; release it at the end.
+// A tensor's numbers on the host, valid until the next read. Reading waits for them.
 struct rows {
     float *data;
     int64_t capacity;
@@ -25,30 +25,34 @@ void rows_release(struct rows *r);
 
 double rows_dot(const float *a, const float *b, int64_t n);
 double rows_norm(const float *a, int64_t n);
-// 0 when either is zero.
+// Returns 0 if either is zero.
 double rows_cosine(const float *a, const float *b, int64_t n);
 
-// Spearman's rank correlation (ties get their mean rank); NaN for fewer than three points or
-// without any variation.
-double rank_correlation(const double *x, const double *y, size_t n);
-// The threshold that separates x into two classes with the largest between-class variance (Otsu
-// 1979); NaN for fewer than two distinct values.
+struct point {
+    double x, y;
+};
+
+// Returns Spearman's rank correlation of x and y, skipping points with infinities or NaNs (ties get
+// their mean rank); NaN for fewer than three points or without variation.
+double rank_correlation(const struct point *points, size_t n);
+// Returns the threshold that separates x into two classes with the largest between-class variance
+// (Otsu 1979); NaN for fewer than two distinct values.
 double otsu_split(const double *x, size_t n);
 
-// Mean and deviation of the numbers that are not NaN.
+// Returns mean and deviation of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);
 
-// Sets the fields of `env` that depend on the options; the caller has set the others. -1: the model
-// or sequence lacks what they choose.
+// Sets the fields of `env` that depend on the options; the caller has set the others. Returns -1 if
+// the options choose a layer, head or token that does not exist.
 int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
 void probe_env_close(struct probe_env *env);
-// Does the probe listen at this site and layer?
+// Returns true if the probe listens at this site and layer.
 bool probe_listens(const struct probe *probe, void *state, const struct probe_env *env,
                    const struct site *site, int layer);
 int probe_middle(const struct model *m); // round(L/2), half to even
-// [count] NaN, which maps and means skip; the caller frees it.
+// Returns [count] NaNs, which maps and means skip; the caller frees it.
 float *probe_blanks(int64_t count);
-// The same as [layers, S], one for each visual token.
+// Returns [layers, S] NaNs, one for each visual token and layer.
 float *probe_values(const struct probe_env *env, int layers);
 
 // Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
@@ -61,13 +65,13 @@ int probe_read_queries(struct graph *g, const struct site_args *args, const int3
 // see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// The same for callers that use the probabilities on the device: waits for each row.
+// Computes the same, but waits for each row and passes it to `run`, which may use the device.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// Contributions [count] of these keys to the residual stream of a query of the layer with
-// probabilities probs [H,P] (C of the methods page, section 3), in `host` until its next read.
-// NULL: no keys, or the graph has failed.
+// Returns the contributions [count] of these keys to the residual stream of a query with
+// probabilities probs [H,P] (C of the methods page, section 3), valid until the next read of
+// `host`. NULL: no keys, or the graph has failed.
 const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
@@ -75,10 +79,10 @@ const float *probe_contributions(struct graph *g, const struct model *m,
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);
-// The same with words[S] over the values; NULL entries: none.
+// As probe_maps, with words[S] over the values; NULL entries: none.
 void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                      int head, int token, const float *values, const char *const *words);
-// Tiles of a picture; the caller frees them.
+// Returns the tiles of a picture; the caller frees them.
 struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count);
 
 #endif

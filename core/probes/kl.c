@@ -9,7 +9,7 @@
 
 struct kl {
     const struct probe_env *env;
-    bool *seen;    // [L] IRA is active
+    bool *seen;    // [L] IRA is active in the layer
     float *values; // [L,S]
     double *gate;  // [L] mean weight
 };

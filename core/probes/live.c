@@ -19,8 +19,8 @@ struct live {
     int layer, head;
     struct results maps; // of the newest pass
     size_t shown;        // of the maps
-    int64_t newest;      // token of the pass's first row; later rows are drafts
-    double pause, next;  // seconds between two maps; clock_seconds() of the next
+    int64_t newest;      // the answer's token in the pass's first row; later rows are drafts
+    double pause, next;  // minimum seconds between two maps; clock_seconds() of the next one
     bool due;            // the next pass emits a map
 };
 
@@ -75,7 +75,7 @@ static void emit_pending(struct live *l, int64_t tokens)
 void live_show(struct live *l, int64_t tokens)
 {
     emit_pending(l, tokens);
-    // Decides between passes: all layers of a pass must get the same reply.
+    // Decides between passes, because all layers of a pass must get the same reply.
     if (l->pause > 0) l->due = clock_seconds() >= l->next;
 }
 

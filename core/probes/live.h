@@ -5,8 +5,10 @@
 //   struct hook hook = live_hook(l);             // for the passes of one answer
 //   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
-//  live_pause(l, 1.0 / 30) skips tokens that come within 1/30 s of the last map: their passes run
-//  as without a probe.
+//
+// live_pause(l, 1.0 / 30) skips tokens within 1/30 s of the last map: their passes run
+//
+// as without a probe.
 //
 // Recomputes only the newest row's attention at the layer screen.live_layer from its queries and
 // keys: a small part of a layer. Emits EVENT_HEATMAP with the given name and the index of the token

@@ -1,5 +1,5 @@
 // core/probes/masks.c -- finds the objects of a picture in a list of objects, in RefCOCO's rows or
-// in COCO's instances. Keeps only positions in the file and parses objects on demand.
+// in COCO's instances. Stores only their positions in the file, and parses objects on demand.
 #include "core/probes/masks.h"
 
 #include <ctype.h>
@@ -16,8 +16,7 @@ static size_t add_picture(struct masks *m, const char *path)
 {
     bool known;
     const size_t number = names_add(&m->pictures, text_file_name(path), &known);
-    if (!known && (number & (number - 1)) == 0)
-        m->picture = xreallocarray(m->picture, number ? 2 * number : 1, sizeof *m->picture);
+    m->picture = xgrow(m->picture, &m->picture_capacity, number, sizeof *m->picture);
     if (!known) m->picture[number] = (struct masks_picture){ 0 };
     return number;
 }
@@ -25,10 +24,9 @@ static size_t add_picture(struct masks *m, const char *path)
 static void add_item(struct masks *m, size_t picture, int64_t at)
 {
     struct masks_picture *p = &m->picture[picture];
-    const size_t i = m->item_count;
-    if ((i & (i - 1)) == 0) m->items = xreallocarray(m->items, i ? 2 * i : 1, sizeof *m->items);
+    const size_t i = m->item_count++;
+    m->items = xgrow(m->items, &m->item_capacity, i, sizeof *m->items);
     m->items[i] = (struct masks_item){ .at = at };
-    m->item_count++;
     if (p->last)
         m->items[p->last - 1].next = i + 1;
     else
@@ -81,10 +79,11 @@ static int read_lines(struct masks *m, const char *path, struct err *err)
     return 0;
 }
 
-// Number of each COCO image's picture.
+// The pictures of COCO's images.
 struct images {
     struct names ids;
-    size_t *picture;
+    size_t *picture; // [ids.count] number of the image's picture
+    size_t capacity;
 };
 
 static int take_image(struct masks *m, struct images *images, const cJSON *json, struct err *err)
@@ -94,7 +93,7 @@ static int take_image(struct masks *m, struct images *images, const cJSON *json,
     if (!file || !json_id_text(json, "id", id))
         return err_set(err, "an image needs \"id\" and \"file_name\"");
     const size_t i = names_add(&images->ids, id, NULL), picture = add_picture(m, file);
-    images->picture = xreallocarray(images->picture, images->ids.count, sizeof *images->picture);
+    images->picture = xgrow(images->picture, &images->capacity, i, sizeof *images->picture);
     images->picture[i] = picture;
     take_size(m, picture, json);
     return 0;
@@ -189,7 +188,7 @@ static bool occurs(const cJSON *name, const char *text)
     return s && *s && strcasestr(text, s);
 }
 
-// Does the text contain the object's name, its category, or a referring expression?
+// True if the text contains the object's name, its category, or a referring expression.
 static bool named(const struct masks *m, const cJSON *object, const char *text)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
@@ -213,17 +212,17 @@ static bool named(const struct masks *m, const cJSON *object, const char *text)
     return false;
 }
 
-// The objects of a picture: those in its lines, or its rows and annotations themselves.
+// The objects of a picture: its lines list them, or its rows and annotations are objects.
 struct found {
     cJSON **json; // [count] owned
-    size_t count;
-    const cJSON **objects;
-    size_t object_count;
+    size_t count, capacity;
+    const cJSON **objects; // [object_count]
+    size_t object_count, object_capacity;
 };
 
 static void add_object(struct found *f, const cJSON *object)
 {
-    f->objects = xreallocarray(f->objects, f->object_count + 1, sizeof *f->objects);
+    f->objects = xgrow(f->objects, &f->object_capacity, f->object_count, sizeof *f->objects);
     f->objects[f->object_count++] = object;
 }
 
@@ -236,7 +235,7 @@ static int find(const struct masks *m, const struct masks_picture *p, struct fou
         cJSON *json =
             l ? json_parts_item(&m->parts, &l->items[at], err) : dataset_json(&m->lines, at, err);
         if (!json) return -1;
-        f->json = xreallocarray(f->json, f->count + 1, sizeof *f->json);
+        f->json = xgrow(f->json, &f->capacity, f->count, sizeof *f->json);
         f->json[f->count++] = json;
         const cJSON *objects = json_get(json, "objects"), *object;
         if (!cJSON_IsArray(objects)) add_object(f, json);

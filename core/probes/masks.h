@@ -21,46 +21,46 @@
 #include "core/sets/parts.h"
 
 struct masks_picture {
-    size_t first, last;   // of its items, number + 1; 0: none
+    size_t first, last;   // index + 1 of its first and last item; 0: none
     double width, height; // in the file; 0: unknown
 };
 
 struct masks_item {
-    int64_t at;  // line, row or annotation of the file
-    size_t next; // number + 1; 0: the last one
+    int64_t at;  // index of its line, row or annotation in the file
+    size_t next; // index + 1 of the picture's next item; 0: none
 };
 
 struct masks {
     struct dataset lines;    // of objects or rows; or
     struct json_parts parts; // of COCO's instances
     bool coco;
-    struct names pictures; // file names
-    struct masks_picture *picture;
-    struct masks_item *items;
-    size_t item_count;
-    struct names categories; // ids of COCO's
-    char **category;         // their names
+    struct names pictures;         // file names
+    struct masks_picture *picture; // [pictures.count]
+    struct masks_item *items;      // [item_count]
+    size_t picture_capacity, item_count, item_capacity;
+    struct names categories; // ids of COCO's categories
+    char **category;         // [categories.count] their names
 };
 
 struct masks_query {
-    const char *picture;  // its path
-    const char *text;     // chooses the objects that it names; all if it names none
-    double width, height; // of the picture: used if the file has no size
-    bool boxes;           // uses boxes even if there are outlines
+    const char *picture;  // path of the picture
+    const char *text;     // selects the objects that it names; all if it names none
+    double width, height; // of the picture, used if the file has no size
+    bool boxes;           // uses boxes even if the file has outlines
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
-// Makes an image that is white where the objects are, of the size in the file or of the picture;
+// Makes an image, white where the objects are, with the size in the file or that of the picture;
 // image_release it.
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err);
 void masks_close(struct masks *m); // also accepts a zeroed one
 
-// masks_paint.c. Paints one object: its run list, its polygons or its box; -1 if it has none or an
-// invalid one. *work: pixels that may still be painted, mask_work at first.
+// masks_paint.c: paints one object's run list, polygons or box. Returns -1 if it has none or an
+// invalid one. *work: number of pixels that may still be painted; start with mask_work.
 int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
 int64_t mask_work(const struct image *mask);
-// The size of the object's run list; false: it has none.
+// Sets the width and height of the object's run list; returns false if it has none.
 bool mask_runs_size(const cJSON *object, double size[2]);
 
 #endif

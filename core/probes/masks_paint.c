@@ -1,5 +1,5 @@
-// core/probes/masks_paint.c -- an object's outline or box as white pixels. A pixel is inside if its
-// centre is.
+// core/probes/masks_paint.c -- paints an object's outline or box as white pixels. A pixel is inside
+// if its centre is.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ bool mask_runs_size(const cJSON *object, double size[2])
     return runs_of(object) != NULL;
 }
 
-// Paints a run in column-major order, from pixel *at on.
+// Paints a run of pixels in column-major order, starting at *at.
 static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, int64_t *work)
 {
     const int64_t all = mask->width * mask->height;
@@ -55,8 +55,9 @@ static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, 
     return 0;
 }
 
-// COCO's compressed form: five bits per character from '0' on, lowest first; bit 32 marks that more
-// follow. Signed; from the fourth run on, the difference from the run before the last.
+// Paints COCO's compressed form. A run is a signed number in characters of five bits above '0',
+// lowest first; bit 32 of a character marks that another follows. The fourth and later runs are
+// differences from the run before the previous one.
 static int paint_compressed(struct image *mask, const char *text, int64_t *work)
 {
     int64_t at = 0, before[2] = { 0 }; // the last two runs
@@ -93,13 +94,14 @@ static int paint_runs(struct image *mask, const cJSON *counts, int64_t *work)
 
 // --- polygons ------------------------------------------------------------------------------------
 
-// The first column whose centre is right of x, at most `width`.
+// Returns the first column whose centre is right of x; at most `width`.
 static int64_t column_of(double x, int64_t width)
 {
     return (int64_t)fmin(fmax(ceil(x - 0.5), 0), (double)width);
 }
 
-// Marks where the edge crosses the middle of each row: pixels right of it change sides.
+// Marks the column at which an edge crosses the middle of each row: from there on, inside and
+// outside swap.
 static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2],
                       const double b[2])
 {
@@ -112,7 +114,7 @@ static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2
     }
 }
 
-// Paints an even-odd polygon. marks [height, width] are zero before and after.
+// Paints a polygon by the even-odd rule. marks [height, width] are zero before and after.
 static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, int *points,
                          int64_t *work)
 {

@@ -1,4 +1,4 @@
-// core/probes/measure_data.c -- a probe over a data set.
+// core/probes/measure_data.c -- a probe over a data set, and over checkpoints.
 #include "core/probes/measure_data.h"
 
 #include <math.h>
@@ -15,15 +15,18 @@
 #include "core/probes/results.h"
 #include "core/talk/answer.h"
 
-struct series { // of the samples used
-    double *scalar, *score;
-    char **key;
-    size_t count;
+// The measured samples.
+struct series {
+    struct measured_sample {
+        char *key;
+        struct point at; // the probe's scalar, and the answer's score
+    } * list;
+    size_t count, capacity;
 };
 
 struct data_pass {
     const struct measure_request *request;
-    struct measuring m; // with options of our own
+    struct measuring m; // with `options` below
     struct probe_options options;
     struct dataset data;
     struct masks masks;
@@ -32,8 +35,8 @@ struct data_pass {
     struct results kept; // tables of all samples' rows
     struct series series;
     struct data_notices notices;
-    int64_t broken; // samples
-    struct err why; // of the first skipped sample
+    int64_t broken; // number of samples skipped
+    struct err why; // why the first of them was
 };
 
 static int answer(struct data_pass *w, struct err *err)
@@ -103,7 +106,7 @@ static int find_objects(struct data_pass *w, const struct sample *s, struct imag
     return status;
 }
 
-// Are answers generated, and scored?
+// True if the pass generates answers and scores them.
 static bool generates(const struct measure_request *r)
 {
     return !r->given && (r->probe->answer || r->probe->answered);
@@ -128,13 +131,11 @@ static int measure_sample(struct data_pass *w, const struct sample *s, struct er
     if (status == 0 && probe->scalar) {
         struct series *y = &w->series;
         const struct result_table *t = results_find(&one, probe->scalar);
-        const size_t capacity = y->count + 1;
-        y->scalar = xreallocarray(y->scalar, capacity, sizeof *y->scalar);
-        y->score = xreallocarray(y->score, capacity, sizeof *y->score);
-        y->key = xreallocarray(y->key, capacity, sizeof *y->key);
-        y->scalar[y->count] = t && t->row_count ? t->rows[0].value[0] : NAN;
-        y->score[y->count] = score;
-        y->key[y->count++] = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index);
+        y->list = xgrow(y->list, &y->capacity, y->count, sizeof *y->list);
+        y->list[y->count++] = (struct measured_sample){
+            .key = s->id ? xstrdup(s->id) : xasprintf("#%lld", (long long)s->index),
+            .at = { t && t->row_count ? t->rows[0].value[0] : NAN, score },
+        };
     }
     results_release(&one);
     image_release(&mask);
@@ -162,6 +163,26 @@ static int measure_samples(struct data_pass *w, const struct sinks *sinks, struc
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
     if (w->mean.samples) return 0;
     return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
+}
+
+static void put_series(const struct series *y, const char *probe, struct results *r)
+{
+    struct point *points = xcalloc(y->count + 1, sizeof *points);
+    char *name = xasprintf("%s.samples", probe);
+    struct result_table *t = results_table(r, name, "sample|value|score");
+    for (size_t i = 0; i < y->count; i++) {
+        double *v = result_row(t, "%s", y->list[i].key);
+        points[i] = y->list[i].at;
+        v[0] = points[i].x, v[1] = points[i].y;
+    }
+    free(name);
+    t->own = t->points = true;
+    name = xasprintf("%s.data", probe);
+    t = results_table(r, name, "what|value");
+    result_row(t, "samples")[0] = (double)y->count;
+    result_row(t, "Spearman of value and score")[0] = rank_correlation(points, y->count);
+    free(name);
+    free(points);
 }
 
 int measure_data(const struct measuring *m, const struct measure_request *request,
@@ -193,28 +214,10 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         char *text = data_notices_text(&w.notices);
         if (text) results_note(r, "data: %s", text);
         free(text);
-        if (request->probe->scalar) {
-            const struct series *y = &w.series;
-            char *name = xasprintf("%s.samples", request->probe->name);
-            struct result_table *t = results_table(r, name, "sample|value|score");
-            for (size_t i = 0; i < y->count; i++) {
-                double *v = result_row(t, "%s", y->key[i]);
-                v[0] = y->scalar[i], v[1] = y->score[i];
-            }
-            free(name);
-            t->own = t->points = true;
-            name = xasprintf("%s.data", request->probe->name);
-            t = results_table(r, name, "what|value");
-            result_row(t, "samples")[0] = (double)y->count;
-            result_row(t, "Spearman of value and score")[0] =
-                rank_correlation(y->scalar, y->score, y->count);
-            free(name);
-        }
+        if (request->probe->scalar) put_series(&w.series, request->probe->name, r);
     }
-    for (size_t i = 0; i < w.series.count; i++) free(w.series.key[i]);
-    free(w.series.key);
-    free(w.series.scalar);
-    free(w.series.score);
+    for (size_t i = 0; i < w.series.count; i++) free(w.series.list[i].key);
+    free(w.series.list);
     data_notices_release(&w.notices);
     conversation_release(&w.c);
     masks_close(&w.masks);
@@ -231,7 +234,7 @@ void checkpoints_add(struct checkpoints *s, const char *name, struct results *r)
     *r = (struct results){ 0 };
 }
 
-// "|" ends a column's name, so no name may contain one.
+// Adds a table with these columns after the first; "|", which separates columns, becomes "/".
 static struct result_table *new_table(struct results *r, const struct checkpoints *s,
                                       const char *what, const char *first, char *const *names,
                                       size_t count)
@@ -254,7 +257,7 @@ static const struct result_table *layers_of(const struct checkpoints *s, size_t 
     return results_find(&s->list[checkpoint].results, s->probe->series.table);
 }
 
-// One row per checkpoint, one column per number of the probe's total.
+// Adds a table with a row per checkpoint and a column per number of the probe's total.
 static void put_totals(const struct checkpoints *s, struct results *r)
 {
     const struct result_table *first = results_find(&s->list[0].results, s->probe->scalar);
@@ -270,7 +273,7 @@ static void put_totals(const struct checkpoints *s, struct results *r)
     free(names);
 }
 
-// One row per layer, one column per checkpoint.
+// Adds a table of one column of the series: a row per layer, a column per checkpoint.
 static void put_column(const struct checkpoints *s, const char *column, struct results *r)
 {
     char **names = xcalloc(s->count + 1, sizeof *names);
@@ -292,29 +295,28 @@ static void put_column(const struct checkpoints *s, const char *column, struct r
     free(names);
 }
 
-// Each layer of each checkpoint is a point.
+// Adds the correlation of the two columns; each layer of each checkpoint is a point.
 static void put_correlation(const struct checkpoints *s, struct results *r)
 {
     const char *const *columns = s->probe->series.columns;
     char value[] = "value", *names[] = { value };
-    double *x = NULL, *y = NULL;
-    size_t count = 0;
+    struct point *points = NULL;
+    size_t count = 0, capacity = 0;
     for (size_t k = 0; k < s->count; k++) {
+        const struct results *of = &s->list[k].results;
         const struct result_table *t = layers_of(s, k);
-        x = xreallocarray(x, count + t->row_count + 1, sizeof *x);
-        y = xreallocarray(y, count + t->row_count + 1, sizeof *y);
-        for (size_t i = 0; i < t->row_count; i++, count++) {
+        for (size_t i = 0; i < t->row_count; i++) {
             const char *key = t->rows[i].key;
-            x[count] = *results_value(&s->list[k].results, t->name, key, columns[0]);
-            y[count] = *results_value(&s->list[k].results, t->name, key, columns[1]);
+            points = xgrow(points, &capacity, count, sizeof *points);
+            points[count++] = (struct point){ *results_value(of, t->name, key, columns[0]),
+                                              *results_value(of, t->name, key, columns[1]) };
         }
     }
     struct result_table *t = new_table(r, s, "correlation", "what", names, 1);
     result_row(t, "Spearman of %s and %s over layers and checkpoints", columns[0], columns[1])[0] =
-        rank_correlation(x, y, count);
+        rank_correlation(points, count);
     result_row(t, "points")[0] = (double)count;
-    free(x);
-    free(y);
+    free(points);
 }
 
 void checkpoints_finish(struct checkpoints *s, struct results *r)

@@ -1,4 +1,5 @@
-// core/probes/measure_data.h -- a probe over the samples of a data set: means and deviations.
+// core/probes/measure_data.h -- a probe over the samples of a data set (means and deviations), or
+// over checkpoints.
 #ifndef CORE_PROBES_MEASURE_DATA_H
 #define CORE_PROBES_MEASURE_DATA_H
 
@@ -16,16 +17,16 @@ struct measure_request {
     const char *images;  // base of relative paths in the data; NULL: the data file's folder
     const char *objects; // boxes and masks of its pictures (core/probes/masks.h); NULL
     bool boxes;          // uses their boxes even if they have outlines
-    int64_t limit;       // samples at most
-    bool given;          // uses the reference answers instead of generating
+    int64_t limit;       // maximum number of samples
+    bool given;          // uses the reference answers instead of generating answers
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current
                                     // model
     size_t checkpoint_count;
 };
 
 // Averages tables over samples, with deviations in NAME.std; kept tables have the rows of all
-// samples. A probe with a scalar also gives NAME.samples and the correlation with the scores of the
-// generated answers. Progress goes to the sinks.
+// samples. For a probe with a scalar, adds NAME.samples and the scalar's correlation with the
+// scores of the generated answers. Emits progress.
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err);
 

@@ -15,8 +15,9 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// Reads [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to be shown beside those of a
-// conversation; the caller frees *norms. NULL: none set. -1 if the file does not fit this model.
+// Reads [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to show beside the
+// conversation's; the caller frees *norms. NULL: no file is set. Returns -1 if the file does
+// not fit this model.
 static int calibrated(const struct settings *settings, const struct model *m, float **norms,
                       struct err *err)
 {
@@ -74,8 +75,9 @@ enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
 struct depth { // of h[l]
     struct tally norm[GROUPS], cosine[GROUPS], theta[GROUPS];
     struct tally step, turn; // C, phi of all tokens
-    double cross;            // mean cosine over visual x text pairs
-    double logits, dot, dot_all;
+    double cross;            // mean cosine over all pairs of a visual and a text token
+    double logits;           // mean q.k/sqrt(d) of text queries and earlier visual keys
+    double dot, dot_all;     // mean product of normed inputs: of such pairs, of all pairs
 };
 
 struct norms {
@@ -203,7 +205,7 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
     s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
 }
 
-// Keeps the keys until the layer's queries.
+// Stores the keys until the layer's queries arrive.
 static int take_keys(void *state, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
@@ -366,7 +368,7 @@ static int norms_finish(void *state, struct results *r, struct err *err)
         v[FOUND_VIS] = tally_mean(&d->theta[VISUAL]), v[FOUND_TXT] = tally_mean(&d->theta[TEXT]);
         v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
         v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
-        // Both tangents are the geometric mean: cos^2 of that angle.
+        // Lemma 1: both tangents equal their geometric mean; gamma is cos^2 of that angle.
         v[BALANCED] = 1 / (1 + fabs(tan(v[THETA_VIS]) * tan(v[THETA_TXT])));
         product *= v[GAMMA];
         found *= v[FOUND];

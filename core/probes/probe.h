@@ -1,7 +1,7 @@
 // core/probes/probe.h -- a probe: a measurement that reads a pass and changes nothing.
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
-// commands/probe.c makes a command of each. It sees one pass over a prompt and its answer
+// commands/probe.c makes a command of each. It reads one pass over a prompt and its answer
 // (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages them
 // over a data set.
 //
@@ -29,8 +29,8 @@ struct site_args;
 enum probe_token {
     PROBE_TOKEN_DEFAULT, // the probe's choice
     PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
-    PROBE_TOKEN_EACH,    // each token of the answer, with a map each
-    PROBE_TOKEN_LAST,    // the prompt's last row, which chooses the first token
+    PROBE_TOKEN_EACH,    // each token of the answer, with its own map
+    PROBE_TOKEN_LAST,    // the prompt's last row, which predicts the first token
     PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
     PROBE_TOKEN_ROW,     // one row of the sequence
 };
@@ -42,11 +42,11 @@ struct probe_options {
     int head;    // -1: mean
     int picture; // -1: all
     enum probe_token token;
-    int64_t number;           // of PROBE_TOKEN_NUMBER, PROBE_TOKEN_ROW
+    int64_t number;           // the token of PROBE_TOKEN_NUMBER, the row of PROBE_TOKEN_ROW
     double threshold;         // of attention sinks
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: the probe finds them
-    bool pixels;              // Dice in pixel space comes first
+    bool pixels;              // lists the Dice over pixels first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
 };
@@ -92,14 +92,13 @@ struct probe {
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
     const struct result_kind *results; // describes its tables and maps; ended by a row without name
-    // Measures the folder given as an argument instead of the conversation. NULL: takes no
-    // argument.
+    // Measures a folder instead of the conversation. NULL: the command has no such argument.
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
-    // Or takes checkpoints as arguments: adapter or model folders, measured in turn
-    // (core/probes/measure_data.h). Compares these columns of this table and correlates them if
-    // two; needs `scalar`. table NULL: no series.
+    // Arguments may be checkpoints, which are adapter or model folders, measured in turn
+    // (core/probes/measure_data.h). Compares these columns of this table, and correlates two
+    // columns; needs `scalar`. table NULL: no series.
     struct {
         const char *table, *columns[2];
     } series;
@@ -108,14 +107,14 @@ struct probe {
     bool answered;      // over a data set, questions are answered first
     const char *scalar; // the table whose first number represents a sample; NULL: none
     bool encoder;       // listens while pictures are encoded
-    bool times;         // the pass is also timed, with and without the methods
+    bool times;         // also times the pass, with and without the methods
     enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
     bool one_layer;                                        // --layer all is refused
     enum probe_token token; // without --token; ANSWER becomes LAST if there is no answer
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);
     const struct site *sites[PROBE_SITES]; // where it listens, in the chosen layers
-    // Does it listen at this site and layer? Overrides `sites` unless NULL.
+    // Returns true if it listens at this site and layer; replaces `sites`. NULL: `sites` decides.
     bool (*wants)(void *state, const struct site *site, int layer);
     // `take` receives x of each site on the host (struct hook); `run`, if any, replaces it.
     readback_fn take;

@@ -6,8 +6,8 @@
 
 struct pruned {
     const struct probe_env *env;
-    float *layers;  // [S] that compute the token
-    int64_t *alive; // [L] visual tokens
+    float *layers;  // [S] number of layers that compute the token
+    int64_t *alive; // [L] number of visual tokens that the layer computes
 };
 
 static void pruned_release(void *state)

@@ -1,6 +1,7 @@
 // core/probes/redundancy.c -- how little each layer's FFN changes its tokens (methods page, section
 // 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
-//  Approximated FFNs are measured as approximated.
+//
+// Approximated FFNs are measured as approximated.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ struct redundancy {
     const struct probe_env *env;
     struct layer_cosines {
         double sum[2];    // of visual tokens, of text tokens
-        int64_t count[2]; // pruning leaves fewer
+        int64_t count[2]; // tokens that pruning left
     } * layer;            // [L]
     float *x;             // [N,D] of the current layer
 };
@@ -33,7 +34,7 @@ static void *redundancy_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-// Keeps x until y, which has the same rows.
+// Stores x until y arrives, which has the same rows.
 static int redundancy_take(void *state, const struct site *site, const struct site_args *args,
                            struct err *err)
 {

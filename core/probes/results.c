@@ -1,5 +1,5 @@
-// core/probes/results.c -- builds tables and maps, and finds their descriptions by name: labels of
-// axes and colour bars, and the maps that the screen steps through.
+// core/probes/results.c -- builds tables and maps, and finds their descriptions by name, for labels
+// of axes and colour bars, and for the maps that the screen steps through.
 #include "core/probes/results.h"
 
 #include <math.h>
@@ -219,7 +219,7 @@ static bool names(const char *columns, const char *column)
     return false;
 }
 
-// Finds the row with the column among all rows of the table's name.
+// Searches all rows of the table's name for the column.
 const char *results_column_unit(const struct result_table *t, int column)
 {
     const struct result_kind *first = result_kind(t->name), *k;

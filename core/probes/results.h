@@ -42,15 +42,15 @@ struct result_kind {
     // The table's columns with this unit, separated by "|"; NULL: all. If a name has several rows,
     // the first is drawn first, and alone in figures.
     const char *columns;
-    // Maps, which the screen steps through. `each` tells which of --layer, --head and --token
-    // select one map each; the screen passes these to the command.
+    // True for maps, which the screen steps through. `each`: which of --layer, --head and --token
+    // select a map; the screen passes these to the command.
     bool map;
     enum map_axis rows, cols;
     unsigned each;    // EACH_LAYER ...
     double low, high; // range of the colours; both 0: the map's own
-    // Is there a map of this layer under these settings? NULL: of every layer.
+    // Returns true if a layer has a map under these settings. NULL: every layer has one.
     bool (*has)(const struct settings *s, int layers, int layer);
-    bool on_request;  // the command needs further options or much time: the screen does not run it
+    bool on_request;  // the screen does not run the command, which needs more options or much time
     const char *live; // name of its maps during an answer; NULL: none
 };
 
@@ -67,8 +67,8 @@ struct result_table {
     int column_count;
     struct result_row *rows;
     size_t row_count;
-    bool own;    // its rows are specific to this picture or sample: not averaged
-    bool kept;   // of these: over a data set, appends the rows of all samples
+    bool own;    // its rows are specific to this picture or sample, so no mean is computed
+    bool kept;   // if own: a data set's table has the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
     bool log_y;  // y of the points on a logarithmic axis
@@ -93,74 +93,78 @@ struct results {
     char **notes; // sentences for people
     size_t note_count;
     char *title[2], *text[2];     // two texts to show side by side; NULL: none
-    size_t *starts[2], tokens[2]; // where each of their tokens begins; NULL: unknown
+    size_t *starts[2], tokens[2]; // [tokens] offsets of their tokens; NULL: unknown
     // Precision of the passes' matrix products: "f32", "bf16", for two sides "f32 | bf16".
     char arithmetic[16]; // "": nothing computed, or unknown
 };
 
-// `columns` separated by "|".
+// Adds a table; "|" separates the columns' names.
 struct result_table *results_table(struct results *r, const char *name, const char *columns);
 double *result_row(struct result_table *t, const char *key, ...)
     __attribute__((format(printf, 2, 3)));
-// A map with all values NaN and nothing dropped; a probe describes it in its `results`.
+// Adds a map with all values NaN and nothing dropped; a probe describes it in its `results`.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
-// `second` NULL: one side, or both alike.
+// Sets the precision of matrix products. `second` NULL: one side, or two with the same.
 void results_arithmetic(struct results *r, const char *first, const char *second);
 void results_release(struct results *r);
-// NULL if there is no such table, row or column.
+// Return NULL if there is no such table, row or column.
 const struct result_table *results_find(const struct results *r, const char *table);
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Means over samples; zeroed is empty.
+// Means over samples, zeroed at first.
 struct results_mean {
-    struct results sums; // for each table cell a struct tally; for maps sums and counts
+    struct results
+        sums; // for each table cell the fields of a struct tally; for maps sums and counts
     int64_t samples;
-    bool own; // some maps are by positions or tokens: each sample has its own
+    bool own; // some maps have axes of positions or tokens, which differ between samples
 };
 
 // Appends the rows of the kept tables of `r`, with the sample's number in a last column.
 void results_keep(struct results *kept, const struct results *r, int64_t sample);
 // Appends the tables of `from`, which is empty afterwards.
 void results_move_tables(struct results *to, struct results *from);
-// Skips tables and maps specific to a sample, notes and texts.
+// Adds a sample's tables and maps, except those specific to a sample; skips notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 
-// Emits texts, tables and notes; maps are left to the caller, who has the pictures. For a kept
-// table too long to read, emits only a notice.
+// Emits texts, tables and notes; the caller, which has the pictures, emits the maps. For a kept
+// table that is too long to read, emits only a notice.
 void results_show(const struct results *r, const struct sinks *sinks);
-// The file of one of several parts: "n.csv" and "norms.layers" give n-norms.layers.csv, "norms.csv"
-// gives norms.layers.csv. number > 1: for a later part of that name. The caller frees it.
+// Returns the file name of one of several parts; the caller frees it. "n.csv" and "norms.layers"
+// give n-norms.layers.csv, "norms.csv" gives norms.layers.csv. `number`: 2, 3 ... for further parts
+// of that name.
 char *results_path(const char *path, const char *ending, const char *name, int number);
 // Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
 // each, the maps together to PATH-maps.csv. All or none, and only if PATH is a regular file.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
-// A map as an event; borrows the map's values.
+// Makes an event of a map; borrows its values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 
-// The first row of `results` of a probe or calibration for that name; NULL: unknown.
+// Returns the first row of a probe's or calibration's `results` for that name; NULL: unknown.
 const struct result_kind *result_kind(const char *name);
-// The kinds of maps that the screen steps through, and the command of each; NULL past the end.
+// Return the kinds of maps that the screen steps through, with the command of each; NULL past the
+// end.
 const struct result_kind *result_map_kind(int index, const char **command);
-// Are maps of this name emitted during an answer?
+// Returns true if maps of this name are emitted during an answer.
 bool results_live(const char *name);
 // "layer"; NULL: patches.
 const char *map_axis_name(enum map_axis axis);
-// Unit of a table or map ("cosine"), by its name; NULL: unknown, or several units.
+// Returns the unit of a table or map ("cosine") by its name; NULL: unknown, or several units.
 const char *results_unit(const char *name);
-// Unit of a column (from 1 on); NULL: unknown.
+// Returns the unit of a column (1 or higher); NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);
-// Does the column (from 1 on) have that unit, so that it can share an axis with others?
+// Returns true if the column (1 or higher) has the unit of results_unit, and can share its axis.
 bool results_same_unit(const struct result_table *t, int column);
-// Can both columns share an axis? True if no column of the table has a known unit.
+// Returns true if both columns can share an axis: they have the same unit, or no column of the
+// table has a known one.
 bool results_share_unit(const struct result_table *t, int a, int b);
 
-// JSON as stored in the session database; results_read fills an empty `r`.
+// Appends JSON as the session database stores it; results_read fills an empty `r` from it.
 void results_json(const struct results *r, struct buf *b);
 // Emits it as the result of the command `key`, which the session database keeps.
 void results_emit(const struct results *r, const char *key, const struct sinks *sinks);

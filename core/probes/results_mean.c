@@ -6,7 +6,7 @@
 #include "core/base/tally.h"
 #include "core/probes/results.h"
 
-// Adds an empty table with the columns of `from`; repeats all but the first `times` times.
+// Adds an empty table with the first column of `from`, then the others, `times` times.
 static struct result_table *copy_head(struct results *to, const struct result_table *from,
                                       const char *name, int times)
 {
@@ -55,7 +55,7 @@ void results_move_tables(struct results *to, struct results *from)
     results_release(from);
 }
 
-// Adds the cells to a table that has three columns for each: the fields of a struct tally.
+// Adds the cells to a table with three columns for each column: the fields of a struct tally.
 static void add_table(struct results_mean *m, const struct result_table *from)
 {
     struct result_table *to = find(&m->sums, from->name);
@@ -63,7 +63,7 @@ static void add_table(struct results_mean *m, const struct result_table *from)
     const int columns = (to->column_count - 1) / 3;
     for (size_t i = 0; i < from->row_count; i++) {
         const char *key = from->rows[i].key;
-        size_t row = i; // usually the same; otherwise searches
+        size_t row = i; // usually at the same index; otherwise searches
         if (row >= to->row_count || strcmp(to->rows[row].key, key) != 0)
             for (row = 0; row < to->row_count && strcmp(to->rows[row].key, key) != 0;) row++;
         if (row == to->row_count) result_row(to, "%s", key);
@@ -121,7 +121,7 @@ void results_mean_add(struct results_mean *m, const struct results *r)
     m->samples++;
 }
 
-// Mean, or population standard deviation, of each cell.
+// Adds a table with the mean, or the population standard deviation, of each cell.
 static void take_table(struct results *to, const struct result_table *sums, bool deviation)
 {
     struct result_table head = *sums;

@@ -19,7 +19,7 @@ static size_t common_bytes(const char *a, const char *b)
 {
     size_t n = 0;
     while (a[n] && a[n] == b[n]) n++;
-    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // not inside a character
+    while (n && ((unsigned char)a[n] & 0xC0) == 0x80) n--; // ends between characters
     while (n && ((unsigned char)b[n] & 0xC0) == 0x80) n--;
     return n;
 }
@@ -134,7 +134,7 @@ int results_write_csv(const struct results *r, const char *path, const struct si
         FILE *file; // NULL: not open
     } *parts = xcalloc(count + 1, sizeof *parts);
     int status = 0;
-    // All files are on the disk before the first is moved into place: either all are new or none.
+    // Writes all files completely before it moves the first one into place, so all or none are new.
     for (size_t i = 0; i < count && status == 0; i++) {
         struct part *p = &parts[i];
         const bool maps = i == r->table_count;
@@ -351,8 +351,8 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     return true;
 }
 
-// [[title, text, starts], [title, text, starts]], or nothing. Starts of tokens ascend, within the
-// text.
+// Reads [[title, text, starts], [title, text, starts]], or []. The starts of tokens are offsets in
+// the text, in order.
 static bool read_texts(struct results *r, const cJSON *json)
 {
     const char *title[2], *text[2];

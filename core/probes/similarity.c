@@ -8,8 +8,8 @@
 struct similarity {
     int layers;
     int64_t rows, width;
-    float *unit; // [L+1, N, D] of length 1
-    bool *there; // [L+1, N] rows alive
+    float *unit; // [L+1, N, D] unit vectors
+    bool *there; // [L+1, N] the row is alive
 };
 
 static void similarity_release(void *state)
@@ -91,7 +91,7 @@ static int similarity_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind similarity_results[] = {
-    // On request only: it stores all rows of all layers.
+    // On request only, because it stores all rows of all layers.
     { "similarity", "cosine", .map = true, .rows = MAP_LAYERS, .cols = MAP_LAYERS,
       .on_request = true },
     { 0 },

@@ -1,4 +1,4 @@
-// core/probes/sink_ratio.c -- the share of layers in which one visual token takes much of the
+// core/probes/sink_ratio.c -- the share of layers in which one visual token receives much of the
 // answer's attention (methods page, section 4, Table 6), beside the layers' curvature.
 //
 //   A_k[l] = attention to visual token k, mean over answer tokens and heads; a layer has a sink
@@ -46,26 +46,26 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     const double threshold = s->env->options->threshold;
     struct result_table *t =
         results_table(r, "sink_ratio", "layer|strongest|at token|sink|curvature");
-    double *strength = xcalloc((size_t)layers * 2, sizeof *strength), *bend = strength + layers;
+    struct point *points = xcalloc((size_t)layers, sizeof *points); // attention, curvature
     int sinks = 0;
     t->curve = true;
     for (int l = 0; l < layers; l++) {
         const float *map = attention_sum_map(s->sum, l, -1, 0);
         const int64_t most = attention_sum_most(s->sum, map);
         double *v = result_row(t, "%d", l);
-        v[0] = strength[l] = (double)map[most];
+        v[0] = points[l].x = (double)map[most];
         v[1] = (double)most;
-        v[2] = strength[l] > threshold;
-        v[3] = bend[l] =
+        v[2] = v[0] > threshold;
+        v[3] = points[l].y =
             curvature_angle(s->curvature, l, false) - curvature_angle(s->curvature, 0, false);
-        sinks += strength[l] > threshold;
+        sinks += v[0] > threshold;
     }
     t = results_table(r, "sink_ratio.total", "what|value");
     result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / layers;
     result_row(t, "V (total change of curvature)")[0] = curvature_total(s->curvature, false);
     result_row(t, "Spearman of sink and curvature over layers")[0] =
-        rank_correlation(strength, bend, (size_t)layers);
-    free(strength);
+        rank_correlation(points, (size_t)layers);
+    free(points);
     return 0;
 }
 

@@ -1,8 +1,9 @@
 // core/probes/sinks.c -- attention sinks and their types (methods page, section 3, Fig. 2).
+//
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
 //   phi > sinks.tau is a sink. Visual sinks that contribute little to the prompt's last row are
-//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C over the sinks of
-//   their picture separates them. Text tokens are excluded.
+//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C over the sinks of a
+//   picture separates them. Text tokens have no type.
 #include "core/probes/sinks.h"
 
 #include <math.h>
@@ -158,7 +159,8 @@ static int add_phi(void *self, const struct site *site, const struct site_args *
     return 0;
 }
 
-// Computes C of the prompt's last row for every key. It may wait: this is one row of one layer.
+// Computes C of the prompt's last row for every key. Waiting is cheap: this is one row of one
+// layer.
 static int add_contribution(void *self, struct graph *g, const struct site_args *a, int64_t row,
                             const float *probs)
 {
@@ -183,7 +185,7 @@ static int sinks_run(void *state, struct graph *g, const struct site *site, stru
 
 // --- results -------------------------------------------------------------------------------------
 
-// exp of Otsu's threshold on log C over the sinks of a picture; NaN: no split.
+// Returns exp of Otsu's threshold on log C over the sinks of a picture; NaN if it does not split.
 static double split_of(const struct sinks_state *s, int picture)
 {
     double *logs = xreallocarray(NULL, (size_t)s->query + 2, sizeof *logs);
@@ -212,7 +214,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
     t->own = t->kept = true;
     t->points = true;
-    t->log_y = true; // the threshold is one of log C
+    t->log_y = true; // the threshold applies to log C
     struct {
         int64_t text, visual, dumps, anchors;
     } n = { 0 };

@@ -5,15 +5,15 @@
 
 #include "core/probes/kit.h"
 
-// Value of sinks.tau; auto is 20 for D >= 1024 and 20 sqrt(D/4096) below (phi cannot exceed
-// sqrt(D)).
+// Returns the value of sinks.tau; auto is 20 for D >= 1024 and 20 sqrt(D/4096) below (phi cannot
+// exceed sqrt(D)).
 double sinks_tau(const struct settings *s, int64_t width);
-// |rmsnorm(h)_k| without gain, h [D].
+// Returns |rmsnorm(h)_k| without gain, for h [D].
 double sinks_value(const float *h, int64_t width, double eps, int k);
-// The two dimensions with the largest |h_k|, ascending.
+// Sets the two dimensions with the largest |h_k|, ascending.
 void sinks_top(const float *h, int64_t width, int dims[2]);
-// The two dimensions of each layer [L,2] in the file of sinks.calibration; the caller frees them.
-// *dims NULL: none set. -1 if the file does not fit this model.
+// Reads the two dimensions of each layer [L,2] from the file of sinks.calibration; the caller frees
+// them. *dims NULL: no file is set. Returns -1 if the file does not fit this model.
 int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
                      struct err *err);
 

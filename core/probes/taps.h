@@ -13,9 +13,9 @@ enum tap_source {
     TAP_CHANGED,     // x, if a method replaced v with it
     TAP_HEADS_FIRST, // v [P,Hkv,d], written as [Hkv,P,d]
     TAP_ROWS,        // x, extended by a row per generated token
-    TAP_ALIVE,       // which rows of the sequence x holds
-    TAP_IDS,         // of the sequence itself: not at a site
-    TAP_POSITIONS,
+    TAP_ALIVE,       // indices of the rows of x in the sequence
+    TAP_IDS,         // ids of the sequence, not at a site
+    TAP_POSITIONS,   // its positions, not at a site
 };
 
 struct tap {
@@ -28,11 +28,11 @@ struct tap {
 enum { TAP_NAME_SIZE = 64 };
 
 const struct tap *tap_at(int index); // NULL past the end
-// Layer -1, before the first, is "input" in a name.
+// Writes a tap's name; layer -1, before the first, is "input".
 void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_SIZE]);
-// The lowest layer that a tap with a layer in its name has: 0 or -1.
+// Returns the lowest layer of a tap with a layer in its name: 0 or -1.
 int tap_lowest(const struct tap *tap);
-// "*" matches any run of characters, "?" one.
+// Matches a name with a pattern; "*" matches any run of characters, "?" one.
 bool tap_match(const char *pattern, const char *name);
 
 #endif

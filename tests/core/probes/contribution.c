@@ -148,12 +148,14 @@ static void tau_and_dimensions_can_be_chosen(void **state)
 
 static void numbers_of_hand(void **state)
 {
-    const double x[] = { 1, 2, 3, 4, 5 }, y[] = { 2, 1, 4, 3, 5 }, ties[] = { 1, 1, 2, 2, 3 };
-    const double two[] = { 0.1, 5, 0.2, 0.3, 4 }, same[] = { 1, 1, 1 };
-    assert_true(fabs(rank_correlation(x, y, 5) - 0.8) < 1e-12); // 1 - 6*4/(5*24)
-    assert_true(fabs(rank_correlation(x, ties, 5) - 0.94868329805) < 1e-9);
-    assert_true(isnan(rank_correlation(x, y, 2)));
-    assert_true(isnan(rank_correlation(x, same, 3)));
+    const struct point points[] = { { 1, 2 }, { 2, 1 }, { 3, 4 }, { 4, 3 }, { 5, 5 } };
+    const struct point ties[] = { { 1, 1 }, { NAN, 4 }, { 2, 1 }, { 3, 2 }, { 4, 2 }, { 5, 3 } };
+    const struct point equal[] = { { 1, 1 }, { 2, 1 }, { 3, 1 } };
+    const double x[] = { 1 }, two[] = { 0.1, 5, 0.2, 0.3, 4 }, same[] = { 1, 1, 1 };
+    assert_true(fabs(rank_correlation(points, 5) - 0.8) < 1e-12); // 1 - 6*4/(5*24)
+    assert_true(fabs(rank_correlation(ties, 6) - 0.94868329805) < 1e-9);
+    assert_true(isnan(rank_correlation(points, 2)));
+    assert_true(isnan(rank_correlation(equal, 3)));
     assert_true(fabs(otsu_split(two, 5) - 2.15) < 1e-12);
     assert_true(isnan(otsu_split(same, 3)));
     assert_true(isnan(otsu_split(x, 1)));
