@@ -27,8 +27,8 @@ struct labels {
     int64_t trained;          // number of targets other than -1
 };
 
-// Computes rows and targets. content_item.picture is an index into `pictures`, of which only the sizes
-// are read (model_size_picture).
+// Computes rows and targets. content_item.picture is an index into `pictures`, of which only the
+// sizes are read (model_size_picture).
 int labels_make(struct labels *l, const struct message *messages, size_t count,
                 const struct picture *pictures, size_t picture_count, const struct model *m,
                 const struct settings *s, struct err *err);
