@@ -99,7 +99,7 @@ static char *read_text(const cJSON *line, const char *const *keys)
 static int read_line(struct answer_file *g, const struct dataset *d, int64_t i, struct err *err)
 {
     static const char *const ids[] = { "question_id", "id", "index", NULL },
-                             *const texts[] = { "text", "answer", "prediction", "response", NULL },
+                             *const texts[] = { "text", "prediction", "response", "answer", NULL },
                              *const prompts[] = { "prompt", "question", NULL };
     cJSON *json = dataset_json(d, i, err);
     if (!json) return -1;

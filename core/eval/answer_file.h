@@ -7,8 +7,9 @@
 //   const char *text = answer_file_find(g, 17, 0, &err);         // NULL: err says why it has none
 //   answer_file_free(g);
 //
-// JSON lines or a list of objects with "question_id", "id" or "index", and "text", "answer",
-// "prediction" or "response": what --submit writes, LLaVA's answer files, VQAv2's upload.
+// JSON lines or a list of objects with "question_id", "id" or "index", and "text", "prediction",
+// "response" or "answer" (the first present): what --submit writes, LLaVA's answer files, VQAv2's
+// upload.
 //
 // Several questions may have one id (LLaVA's TextVQA and MME name them by their picture). Their
 // answers are matched by "prompt" (or "question"): the whole text, else its first line. If no

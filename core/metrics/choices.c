@@ -126,6 +126,22 @@ int choices_whole_letter(const char *text)
     return text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1] ? text[0] - 'A' : NO_LETTER;
 }
 
+int choices_letter_ignoring_case(const char *text)
+{
+    return text[0] && !text[1]
+               ? choices_whole_letter((const char[]){ (char)toupper((unsigned char)*text), 0 })
+               : NO_LETTER;
+}
+
+char *choices_extract_dot(struct scratch *s, const char *raw)
+{
+    const char *p = raw;
+    size_t length;
+    while (*p && python_is_space(python_char(p, &length))) p += length;
+    if (*p >= 'A' && *p <= 'Z' && p[1] == '.') return scratch_dup(s, p, 1);
+    return scratch_dup(s, raw, strlen(raw));
+}
+
 bool choices_has(const struct metric_case *c, int letter)
 {
     if (!c->choice_count) return letter < 4;

@@ -116,12 +116,34 @@ static int infer_table(const struct metric_case *c, bool mmmu)
     return infer(&table);
 }
 
+// The letter of the last line "Answer: X", or what follows it; another answer as it is.
+static char *take_last_line(struct scratch *s, const char *answer)
+{
+    static const char mark[] = "Answer:";
+    char *rest = python_strip(s, answer, NULL), *last = NULL;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        line = python_strip(s, line, NULL);
+        if (!strncmp(line, mark, strlen(mark))) last = line + strlen(mark);
+    }
+    if (!last) return scratch_dup(s, answer, strlen(answer));
+    char found = 0;
+    for (const char *p = last; *p; p++) {
+        if (*p < 'A' || *p > 'Z') continue;
+        if (found && found != *p) return last;
+        found = *p;
+    }
+    return found ? scratch_dup(s, &found, 1) : last;
+}
+
 // An open question (MMMU) becomes one with the choices "the answer" and "Other Answers".
-static int score_table(const struct metric *m, const struct metric_case *c,
+static int score_table(const struct metric *m, const struct metric_case *given,
                        struct metric_outcome *o, struct err *err)
 {
+    struct metric_case whole = *given;
+    const struct metric_case *c = &whole;
+    if (m->clean) whole.answer = m->clean(given->scratch, given->answer);
     if (c->choice_count || !c->reference_count || choices_whole_letter(c->references[0]) >= 0)
-        return choices_score_letter(c, infer_table(c, m == &metric_mmmu_vlmevalkit), o, err);
+        return choices_score_letter(c, infer_table(c, m != &metric_mcq_vlmevalkit), o, err);
     // Writes several right answers as a table cell, "['a', 'b']". VLMEvalKit searches for that
     // text, which no answer contains.
     struct buf cell = { 0 };
@@ -159,15 +181,6 @@ static int read_first(const struct metric_case *c)
 }
 
 // --- AI2D ----------------------------------------------------------------------------------------
-
-// "B. ..." becomes "B". The suite does this before it removes thinking, so it misses a letter after
-// the thinking.
-static char *extract_dot(struct scratch *s, const char *raw)
-{
-    const char *p = skip_spaces(raw);
-    if (*p >= 'A' && *p <= 'Z' && p[1] == '.') return scratch_dup(s, p, 1);
-    return scratch_dup(s, raw, strlen(raw));
-}
 
 // Reads the answer as a letter, ignoring case and ASCII punctuation.
 static int read_bare(const struct metric_case *c)
@@ -212,8 +225,7 @@ static int read_scienceqa_lmms_eval(const struct metric_case *c)
 {
     char *bare = python_strip(c->scratch, c->answer, NULL);
     if (bare[0] >= 'A' && bare[0] <= 'Z' && bare[1] == '.') return bare[0] - 'A';
-    if (bare[0] && !bare[1]) *bare = upper(*bare);
-    return choices_whole_letter(bare);
+    return choices_letter_ignoring_case(bare);
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -237,6 +249,19 @@ const struct metric metric_mmmu_vlmevalkit = {
             "Answers\"; so has a question whose choice A VLMEvalKit's table reads as missing (NA)",
     .suite = SUITE_VLMEVALKIT,
     .loses = true,
+    .score = score_table,
+    .summary = choices_summary,
+};
+
+const struct metric metric_mmmu_cot_vlmevalkit = {
+    .name = "mmmu-cot-vlmevalkit",
+    .help = "Multiple choice as VLMEvalKit scores MMMU-Pro with chain of thought, without a judge.",
+    .rule =
+        "the only capital letter of the last line \"Answer: ...\"; else mmmu-vlmevalkit on what "
+        "follows \"Answer:\" there, or on the whole answer",
+    .suite = SUITE_VLMEVALKIT,
+    .loses = true,
+    .clean = take_last_line,
     .score = score_table,
     .summary = choices_summary,
 };
@@ -266,7 +291,7 @@ const struct metric metric_ai2d_lmms_eval = {
     .help = "Multiple choice as lmms-eval scores AI2D.",
     .rule = "the answer begins with \"X.\", or is the letter once case and punctuation are dropped",
     .suite = SUITE_LMMS_EVAL,
-    .extract = extract_dot,
+    .extract = choices_extract_dot,
     .letter = read_bare,
     .score = choices_score,
     .summary = choices_summary,

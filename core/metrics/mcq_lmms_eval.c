@@ -1,8 +1,12 @@
-// core/metrics/mcq_lmms_eval.c -- multiple choice as lmms-eval scores MMStar and MMBench.
+// core/metrics/mcq_lmms_eval.c -- multiple choice as lmms-eval scores MMStar, MMBench, RealWorldQA,
+// BLINK, CV-Bench, EmbSpatial-Bench and MuirBench.
 //
 // Sources: lmms_eval/tasks/_task_utils/mcq_extract.py (which ranks the positions of letters),
-// mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge).
+// mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge),
+// realworldqa/utils.py, blink/utils.py (0.7.3), cv_bench/utils.py, embspatial/utils.py,
+// muirbench/utils.py.
 #include <string.h>
+#include <strings.h>
 
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
@@ -169,6 +173,130 @@ static int read_mmbench(const struct metric_case *c)
     return letter == NO_LETTER ? rank_letters(c->scratch, bare, CHOICES) : letter;
 }
 
+// --- RealWorldQA ---------------------------------------------------------------------------------
+
+// A letter is read as for MMStar; other answers must equal the reference.
+static int score_realworldqa(const struct metric *m, const struct metric_case *c,
+                             struct metric_outcome *o, struct err *err)
+{
+    struct scratch *s = c->scratch;
+    if (!c->reference_count) return err_set(err, "the sample has no reference answer");
+    const char *right = python_strip(s, c->references[0], NULL);
+    const int letter = choices_letter_ignoring_case(right);
+    if (letter >= 0 && letter < CHOICES) {
+        *o = choices_outcome(c, rank_letters(s, c->answer, CHOICES), letter);
+        return 0;
+    }
+    char *said = python_strip(s, python_lower(s, c->answer), NULL);
+    for (size_t n = strlen(said); n && said[n - 1] == '.';) said[--n] = 0;
+    *o = (struct metric_outcome){ .score = !strcmp(said, python_lower(s, right)), .found = said };
+    return 0;
+}
+
+// --- BLINK ---------------------------------------------------------------------------------------
+
+// True if `p` begins with a letter of the choices; sets it.
+static bool take_letter(const char *p, int count, bool small, int *letter)
+{
+    const int n = (small && *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p) - 'A';
+    if (n >= 0 && n < count) *letter = n;
+    return n >= 0 && n < count;
+}
+
+// A first line of at most four characters that is the letter, with brackets and marks.
+static int find_terse(struct scratch *s, const char *text, int count)
+{
+    const char *line = python_strip(s, scratch_dup(s, text, strcspn(text, "\n")), NULL);
+    int letter = NO_LETTER;
+    if (python_length(line) > 4) return NO_LETTER;
+    line += *line == '(';
+    if (!take_letter(line, count, true, &letter)) return NO_LETTER;
+    line++;
+    line += *line == ')';
+    size_t length = 1;
+    for (; *line && (strchr(".:,)", *line) || python_is_space(python_char(line, &length)));
+         length = 1)
+        line += length;
+    return *line ? NO_LETTER : letter;
+}
+
+static const char *skip_space(const char *p)
+{
+    size_t length;
+    while (*p && python_is_space(python_char(p, &length))) p += length;
+    return p;
+}
+
+// The last letter after "answer", "answers", "answer is", "answer:" ... that no letter follows.
+static int find_stated(const char *text, int count)
+{
+    int letter = NO_LETTER;
+    for (const char *p = text; (p = strcasestr(p, "answer")); p += strlen("answer")) {
+        const char *q = p + strlen("answer");
+        q += *q == 's' || *q == 'S';
+        const char *is = skip_space(q);
+        if (is > q && !strncasecmp(is, "is", 2)) q = is + 2;
+        q = skip_space(q);
+        q += *q == ':' || *q == '-';
+        q = skip_space(q);
+        q += *q == '(';
+        const char *after = q + 1;
+        int found;
+        if (!take_letter(q, count, true, &found)) continue;
+        after += *after == ')';
+        const char next = *after;
+        // Without its bracket, the letter matches as well.
+        const bool bare = after > q + 1 || !((next | 0x20) >= 'a' && (next | 0x20) <= 'z');
+        if (bare) letter = found;
+    }
+    return letter;
+}
+
+static int find_bracketed(const char *text, int count)
+{
+    int letter = NO_LETTER;
+    for (const char *p = text; (p = strchr(p, '(')); p++)
+        if (p[1] && p[2] == ')') take_letter(p + 1, count, false, &letter);
+    return letter;
+}
+
+// A letter behind brackets and blanks at the start.
+static int find_leading(const char *text, int count)
+{
+    int letter = NO_LETTER;
+    size_t length = 1;
+    while (*text && (*text == '(' || python_is_space(python_char(text, &length)))) {
+        text += *text == '(' ? 1 : length;
+        length = 1;
+    }
+    take_letter(text, count, true, &letter);
+    return letter;
+}
+
+static int read_blink(const struct metric_case *c)
+{
+    const char *text = python_strip(c->scratch, c->answer, NULL);
+    const int count = c->choice_count && c->choice_count < LETTERS ? (int)c->choice_count : LETTERS;
+    int letter = find_terse(c->scratch, text, count);
+    if (letter == NO_LETTER) letter = find_stated(text, count);
+    if (letter == NO_LETTER) letter = find_bracketed(text, count);
+    return letter == NO_LETTER ? find_leading(text, count) : letter;
+}
+
+static int read_first(const struct metric_case *c)
+{
+    return find_leading(python_strip(c->scratch, c->answer, NULL), LETTERS);
+}
+
+// --- MuirBench -----------------------------------------------------------------------------------
+
+static int read_whole(const struct metric_case *c)
+{
+    return choices_letter_ignoring_case(python_strip(c->scratch, c->answer, NULL));
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
 const struct metric metric_mmstar_lmms_eval = {
     .name = "mmstar-lmms-eval",
     .help = "Multiple choice as lmms-eval scores MMStar.",
@@ -189,6 +317,49 @@ const struct metric metric_mmbench_lmms_eval = {
     .suite = SUITE_LMMS_EVAL,
     .loses = true,
     .letter = read_mmbench,
+    .score = choices_score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_realworldqa_lmms_eval = {
+    .name = "realworldqa-lmms-eval",
+    .help = "Letters and short answers as lmms-eval scores RealWorldQA.",
+    .rule = "a letter as mmstar-lmms-eval; another answer equals the reference, ignoring case and "
+            "full stops at its end",
+    .suite = SUITE_LMMS_EVAL,
+    .score = score_realworldqa,
+    .summary = choices_summary,
+};
+
+const struct metric metric_blink_lmms_eval = {
+    .name = "blink-lmms-eval",
+    .help = "Multiple choice as lmms-eval scores BLINK.",
+    .rule = "the letter of a first line that is nothing else; else the last one after \"answer\", "
+            "\"answer is\"; else the last (X); else the first letter of the answer; a letter "
+            "of the question's choices",
+    .suite = SUITE_LMMS_EVAL,
+    .letter = read_blink,
+    .score = choices_score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_cvbench_lmms_eval = {
+    .name = "cvbench-lmms-eval",
+    .help = "Multiple choice as lmms-eval scores CV-Bench and EmbSpatial-Bench.",
+    .rule = "the first letter of the answer, whatever word it begins, ignoring case",
+    .suite = SUITE_LMMS_EVAL,
+    .letter = read_first,
+    .score = choices_score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_muirbench_lmms_eval = {
+    .name = "muirbench-lmms-eval",
+    .help = "Multiple choice as lmms-eval scores MuirBench.",
+    .rule = "the answer begins with \"X.\", or is the letter, ignoring case",
+    .suite = SUITE_LMMS_EVAL,
+    .extract = choices_extract_dot,
+    .letter = read_whole,
     .score = choices_score,
     .summary = choices_summary,
 };

@@ -32,7 +32,8 @@ enum metric_way {
 
 // Owner of a rule: suites prepare an answer differently before their rules read it
 // (core/metrics/suite.h).
-enum suite { SUITE_OWN, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
+// SUITE_OFFICIAL: the benchmark's own program.
+enum suite { SUITE_OWN, SUITE_OFFICIAL, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
 
 // One question with its references. All borrowed.
 struct metric_case {

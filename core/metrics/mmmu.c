@@ -1,4 +1,5 @@
-// core/metrics/mmmu.c -- MMMU (Yue et al. 2024), as its own program and lmms-eval score it.
+// core/metrics/mmmu.c -- MMMU (Yue et al. 2024), as its own program and lmms-eval score it, and
+// MMMU-Pro as its program does (mmmu-pro/evaluate.py of MMMU).
 //
 // If it finds no letter, the program draws one at random; vlmsh counts the answer as wrong. Open
 // questions follow MMMU's own rule, as in lmms-eval since 0.7.3: it compares all phrases and
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -70,6 +70,17 @@ static int find_choice(const struct metric_case *c)
     return f.letter;
 }
 
+// MMMU-Pro's program: the only choice letter, as a character, after the last "Answer:".
+static int read_pro(const struct metric_case *c)
+{
+    static const char mark[] = "Answer:";
+    const size_t at = python_find_last(c->answer, mark);
+    int found = NO_LETTER, n = 0;
+    for (int i = 0; at != SIZE_MAX && (size_t)i < c->choice_count && i < LETTERS; i++)
+        if (strchr(c->answer + at + strlen(mark), 'A' + i) && n++ == 0) found = i;
+    return n == 1 ? found : find_choice(c);
+}
+
 // --- open questions ------------------------------------------------------------------------------
 
 // A phrase or number of an answer.
@@ -89,41 +100,13 @@ static void add_value(struct values *v, const char *text, double number)
     v->list[v->count++] = (struct value){ text, number };
 }
 
-// Replaces digits of all scripts by ASCII digits, and drops underscores between digits.
-static char *plain_digits(struct scratch *s, const char *text)
-{
-    struct buf b = { 0 };
-    size_t length;
-    for (const char *p = text; *p; p += length) {
-        const int32_t c = python_char(p, &length);
-        const bool inside = b.length && isdigit((unsigned char)b.data[b.length - 1]);
-        if (python_is_digit(c))
-            buf_putc(&b, (char)('0' + python_digit(c)));
-        else if (*p != '_' || !inside || !isdigit((unsigned char)p[1]))
-            buf_add(&b, p, length);
-    }
-    return scratch_take(s, &b);
-}
-
-// Parses like Python's float(): decimal, with single underscores between digits; inf and nan.
-static bool read_number(struct scratch *s, const char *text, double *number)
-{
-    char *bare = python_strip(s, plain_digits(s, text), NULL), *end;
-    const char *digits = bare + strspn(bare, "+-");
-    const bool named =
-        !strcasecmp(digits, "nan") || !strcasecmp(digits, "inf") || !strcasecmp(digits, "infinity");
-    const bool plain = *digits && strspn(digits, "0123456789.eE+-") == strlen(digits);
-    *number = strtod(bare, &end);
-    return *bare && !*end && (named || plain);
-}
-
 // Adds a number rounded to two decimals, or the text in lower case; a single character twice, with
 // a blank before and after it.
 static void add_normal(struct values *v, struct scratch *s, const char *text)
 {
     const char *bare = python_strip(s, text, NULL), *lower = python_lower(s, bare);
     double number;
-    if (read_number(s, python_replace(s, bare, ",", ""), &number)) {
+    if (python_float(s, python_replace(s, bare, ",", ""), &number)) {
         char rounded[400];
         snprintf(rounded, sizeof rounded, "%.2f", number);
         add_value(v, NULL, isfinite(number) ? strtod(rounded, NULL) : number);
@@ -231,5 +214,17 @@ const struct metric metric_mmmu_lmms_eval = {
         "equals it when both are rounded to two decimals",
     .suite = SUITE_LMMS_EVAL,
     .score = score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_mmmu_pro = {
+    .name = "mmmu-pro",
+    .help = "Multiple choice as MMMU-Pro's program scores it.",
+    .rule =
+        "the only choice letter, even inside a word, after the last \"Answer:\"; else the letter "
+        "as mmmu-lmms-eval reads it; no letter counts as wrong (the program draws one)",
+    .suite = SUITE_OFFICIAL,
+    .letter = read_pro,
+    .score = choices_score,
     .summary = choices_summary,
 };

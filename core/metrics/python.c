@@ -1,7 +1,10 @@
 // core/metrics/python.c -- texts as Python's str treats them.
 #include "core/metrics/python.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <utf8proc.h>
 
@@ -118,6 +121,20 @@ char *python_lower(struct scratch *s, const char *text)
     return scratch_take(s, &b);
 }
 
+char *python_upper(struct scratch *s, const char *text)
+{
+    struct buf b = { 0 };
+    size_t length;
+    for (const char *p = text; *p; p += length) {
+        const int32_t c = python_char(p, &length);
+        if (c < 0)
+            buf_add(&b, p, length);
+        else
+            python_put_char(&b, utf8proc_toupper(c));
+    }
+    return scratch_take(s, &b);
+}
+
 char *python_capitalize(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
@@ -205,6 +222,51 @@ size_t python_length(const char *text)
     size_t n = 0, length;
     for (; *text; text += length, n++) python_char(text, &length);
     return n;
+}
+
+size_t python_upper_length(const char *text)
+{
+    size_t n = 0, length;
+    for (; *text; text += length) {
+        utf8proc_int32_t folded[8];
+        int last = 0;
+        const int32_t c = python_char(text, &length);
+        // Folding and upper case need the same number of characters (ß, ligatures), but capitals
+        // stay as they are.
+        const bool lower = c > 0 && utf8proc_category(c) != UTF8PROC_CATEGORY_LU;
+        const utf8proc_ssize_t k =
+            lower ? utf8proc_decompose_char(c, folded, 8, UTF8PROC_CASEFOLD, &last) : 1;
+        n += k > 0 ? (size_t)k : 1;
+    }
+    return n;
+}
+
+// Replaces digits of all scripts by ASCII digits, and drops underscores between digits.
+static char *plain_digits(struct scratch *s, const char *text)
+{
+    struct buf b = { 0 };
+    size_t length;
+    for (const char *p = text; *p; p += length) {
+        const int32_t c = python_char(p, &length);
+        const bool inside = b.length && isdigit((unsigned char)b.data[b.length - 1]);
+        size_t after;
+        if (python_is_digit(c))
+            buf_putc(&b, (char)('0' + python_digit(c)));
+        else if (*p != '_' || !inside || !python_is_digit(python_char(p + 1, &after)))
+            buf_add(&b, p, length);
+    }
+    return scratch_take(s, &b);
+}
+
+bool python_float(struct scratch *s, const char *text, double *number)
+{
+    char *bare = python_strip(s, plain_digits(s, text), NULL), *end;
+    const char *digits = bare + strspn(bare, "+-");
+    const bool named =
+        !strcasecmp(digits, "nan") || !strcasecmp(digits, "inf") || !strcasecmp(digits, "infinity");
+    const bool plain = *digits && strspn(digits, "0123456789.eE+-") == strlen(digits);
+    *number = strtod(bare, &end);
+    return *bare && !*end && (named || plain);
 }
 
 size_t python_find_last(const char *text, const char *part)

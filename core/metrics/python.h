@@ -25,6 +25,8 @@ bool python_is_word(int32_t c); // a letter, mark or digit; or a byte that is no
 const char *python_before(const char *text, const char *p);
 
 char *python_lower(struct scratch *s, const char *text);
+// Character by character: ß stays ß.
+char *python_upper(struct scratch *s, const char *text);
 char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
 // `letters`: ASCII characters; NULL: white space.
 char *python_strip(struct scratch *s, const char *text, const char *letters);
@@ -37,7 +39,10 @@ char *python_words(struct scratch *s, const char *text);              // " ".joi
 // True if pandas, which reads the suites' tables, treats the word as a missing value ("", nan,
 // None, N/A ...).
 bool python_is_missing(const char *text);
-size_t python_length(const char *text);                      // in characters
+size_t python_length(const char *text);       // in characters
+size_t python_upper_length(const char *text); // len(text.upper())
+// Parses as float(): decimal, in any script, with single underscores between digits; inf and nan.
+bool python_float(struct scratch *s, const char *text, double *number);
 size_t python_find_last(const char *text, const char *part); // bytes before it; SIZE_MAX: nowhere
 // For words separated by single blanks: finds a word, and counts them.
 bool python_has_word(const char *words, const char *word);

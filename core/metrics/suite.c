@@ -6,7 +6,7 @@
 //               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
 //               environment variable SPLIT_THINK (inference.py), our --thinking strip. Then a
 //               table, which reads None, NA and the like as "nan"
-//   LLaVA       changes nothing
+//   LLaVA and the benchmarks' own programs change nothing
 //   our own     removes all tags and marks
 #include "core/metrics/suite.h"
 
@@ -35,9 +35,20 @@ static const struct tags answer_tags = { "<answer>", "</answer>" },
 
 enum suite suite_find(const char *name)
 {
-    if (!strcmp(name, "llava")) return SUITE_LLAVA;
-    if (!strcmp(name, "lmms-eval")) return SUITE_LMMS_EVAL;
-    return !strcmp(name, "vlmevalkit") ? SUITE_VLMEVALKIT : SUITE_OWN;
+    static const struct {
+        const char *name;
+        enum suite suite;
+    } suites[] = { { "official", SUITE_OFFICIAL },
+                   { "llava", SUITE_LLAVA },
+                   { "lmms-eval", SUITE_LMMS_EVAL },
+                   { "vlmevalkit", SUITE_VLMEVALKIT } };
+    // "official-cot" is another prompt of the same suite.
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
+        const size_t n = strlen(suites[i].name);
+        if (!strncmp(name, suites[i].name, n) && (!name[n] || name[n] == '-'))
+            return suites[i].suite;
+    }
+    return SUITE_OWN;
 }
 
 // --- thinking ------------------------------------------------------------------------------------
@@ -158,7 +169,8 @@ const char *suite_answer(struct scratch *s, enum suite suite, const struct metri
     for (size_t i = 0; i < TAGS; i++) thinks |= strstr(whole, thinking_tags[i].close) != NULL;
     if (thinking == THINKING_KEEP)
         text = whole;
-    else if (suite == SUITE_OWN || (suite == SUITE_LLAVA && thinking == THINKING_STRIP))
+    else if (suite == SUITE_OWN ||
+             ((suite == SUITE_LLAVA || suite == SUITE_OFFICIAL) && thinking == THINKING_STRIP))
         text = strip_own(s, text);
     else if (suite == SUITE_LMMS_EVAL)
         text = strip_lmms_eval(s, text);

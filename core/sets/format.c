@@ -116,11 +116,37 @@ static cJSON *find_named(const struct set_record *r, const struct set_names *n)
     return (cJSON *)(uintptr_t)item;
 }
 
+// HallusionBench's own file, and that of lmms-eval: gives a row VLMEvalKit's columns.
+static void name_hallusion(cJSON *row)
+{
+    static const char *const parts[] = { "visual_input", "category",  "subcategory",
+                                         "set_id",       "figure_id", "question_id" };
+    const cJSON *truth = json_get(row, "gt_answer");
+    struct buf index = { 0 };
+    if (!truth || !json_get(row, "figure_id") || json_get(row, "index")) return;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const cJSON *part = json_get(row, parts[i]);
+        char *number = cJSON_IsNumber(part) ? json_number_text(part) : NULL;
+        buf_printf(&index, "%s%s", i ? "_" : "", number ? number : set_text_of(row, parts[i], ""));
+        free(number);
+    }
+    cJSON_AddStringToObject(row, "index", index.data);
+    const bool yes = cJSON_IsNumber(truth) ? truth->valuedouble == 1
+                                           : !strcmp(set_text_of(row, "gt_answer", ""), "1");
+    cJSON_AddStringToObject(row, "answer", yes ? "Yes" : "No");
+    const char *category = set_text_of(row, "category", "");
+    char *sub = xasprintf("%s_%s", category, set_text_of(row, "subcategory", ""));
+    if (!json_get(row, "l2-category")) cJSON_AddStringToObject(row, "l2-category", sub);
+    free(sub);
+    buf_release(&index);
+}
+
 int set_record_of(struct set_record *r, cJSON *row, const struct set_names *names, struct err *err)
 {
     *r = (struct set_record){ .json = row };
     if (!row) return -1;
     if (!cJSON_IsObject(row)) return err_set(err, "a sample must be an object");
+    name_hallusion(row);
     const cJSON *id = find_named(r, names);
     r->number = !id || cJSON_IsNumber(id);
     for (cJSON *item = row->child, *after; item; item = after) {

@@ -66,7 +66,7 @@ cJSON *set_python_list(const char *text);
 // Renames the first of the keys `from` that a row has to the record's key `to`, unless the row
 // already has `to`. A table ends with a row without `to`.
 struct set_names {
-    const char *to, *from[5];
+    const char *to, *from[8];
 };
 
 // Makes a record from a JSON row: converts numbers to texts, as in tables, and renames keys. The

@@ -2,10 +2,10 @@
 // files, HellaSwag, LLaVA's list for ScienceQA (llava_test_CQM-A.json).
 //
 // LLaVA's question files lack the answers; other files in their folder have them: POPE's label
-// files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA.
-// Answers are looked up by picture and question (POPE, TextVQA) or by the problem's number
-// (ScienceQA). An unreadable file does not fail the set, because it may belong to another one;
-// questions left without an answer report the reason.
+// files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA,
+// testdev_balanced_questions.json of GQA. Answers are looked up by picture and question (POPE,
+// TextVQA) or by the question's number (ScienceQA, GQA). An unreadable file does not fail the set,
+// because it may belong to another one; questions left without an answer report the reason.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +104,14 @@ static bool take_problem(struct beside *b, cJSON *item, const char *split)
     return true;
 }
 
+static bool take_gqa(struct beside *b, cJSON *item, const char *split)
+{
+    const char *answer = set_text_of(item, "answer", NULL);
+    if (!item->string || !answer) return false;
+    add(b, xstrdup(item->string), cJSON_CreateString(answer));
+    return true;
+}
+
 // Reads a label file line by line; reports only the first faulty line.
 static void read_labels(struct beside *b, const char *path, const char *split)
 {
@@ -166,6 +174,8 @@ static struct beside *open_beside(const char *path)
             splits[i % 3]);
     read_entries(b, scratch_printf(&s, "%s/TextVQA_0.5.1_val.json", folder), "data", take_textvqa,
                  "\"image_id\", \"question\" and \"answers\"");
+    read_entries(b, scratch_printf(&s, "%s/testdev_balanced_questions.json", folder), NULL,
+                 take_gqa, "\"answer\"");
     read_entries(b, scratch_printf(&s, "%s/problems.json", folder), NULL, take_problem,
                  "a number and the number of the right choice as \"answer\"");
     scratch_release(&s);
@@ -279,7 +289,7 @@ static void *lines_open(const char *path, const char *folder, int64_t *count, st
 
 static const struct set_names names[] = {
     { "index", { "question_id", "id", "ind" } }, // ind: HellaSwag
-    { "question", { "text" } },
+    { "question", { "text", "query", "sent" } }, // query: ChartQA
     { "answer", { "label" } },
     { 0 },
 };
@@ -320,6 +330,10 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     r->faults = l->beside->faults.data;
     const cJSON *image = json_get(r->json, "image"), *item;
     if (!cJSON_IsArray(image)) add_picture(r, image, l->folder);
+    const char *file = image ? NULL : set_text(r, "filename"); // HallusionBench
+    if (!file && !image) file = set_text(r, "imgname");        // ChartQA
+    if (file && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
+        set_add_picture(r, file, l->folder);
     if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);
     if (!l->world.ids.count) return 0;
     return annotated_record(&l->world, set_text_of(r->json, "index", ""), r->json, err);

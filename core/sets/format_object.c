@@ -116,7 +116,8 @@ static int read_textvqa(const struct object *o, struct set_record *r, struct err
 
 // --- VQAv2 and SEED-Bench ------------------------------------------------------------------------
 
-// Joins "v2_mscoco_val2014_annotations.json" in the same folder; test splits have no such file.
+// Joins "v2_mscoco_val2014_annotations.json" (VQAv2) or "mscoco_val2014_annotations.json" in the
+// same folder; test splits have no such file.
 static int open_questions(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
@@ -128,6 +129,10 @@ static int open_questions(struct object *o, const char *path, struct err *err)
     char *folder = path_folder(path);
     char *file = xasprintf("%s/v2_mscoco_%s_annotations.json", folder, o->subtype);
     int status = 0;
+    if (access(file, F_OK) < 0) { // OK-VQA
+        free(file);
+        file = xasprintf("%s/mscoco_%s_annotations.json", folder, o->subtype);
+    }
     if (access(file, F_OK) == 0) {
         status = json_parts_open(&o->other, file, err);
         if (status == 0 && !json_parts_has(&o->other, "annotations"))

@@ -57,13 +57,13 @@ static void shards_close(void *self)
 // --- columns -------------------------------------------------------------------------------------
 
 static const struct set_names names[] = {
-    { "index", { "id", "question_id", "ind", "img_id" } },
-    { "question", { "text" } },
+    { "index", { "id", "question_id", "questionId", "idx", "ind", "img_id" } },
+    { "question", { "text", "query" } },
     { "answer", { "answers", "caption", "label" } },
-    { "A", { "choice_a" } },
-    { "B", { "choice_b" } },
-    { "C", { "choice_c" } },
-    { "D", { "choice_d" } },
+    { "A", { "choice_a", "choice_A" } },
+    { "B", { "choice_b", "choice_B" } },
+    { "C", { "choice_c", "choice_C" } },
+    { "D", { "choice_d", "choice_D" } },
     { "l2-category", { "L2-category" } },
     // Finer categories of VQAv2, SEED-Bench, MMLU and OCRBench.
     { "category", { "answer_type", "question_type_id", "subject", "question_type" } },
@@ -75,9 +75,40 @@ static const struct set_names names[] = {
 static bool is_needed(const char *name)
 {
     static const char *const read[] = {
-        "hint",      "choices",    "options",    "endings",        "l2_category",
-        "source_id", "split",      "ctx",        "ctx_a",          "ctx_b",
-        "image",     "image_path", "ocr_tokens", "activity_label", NULL,
+        "hint",
+        "choices",
+        "options",
+        "endings",
+        "l2_category",
+        "source_id",
+        "split",
+        "ctx",
+        "ctx_a",
+        "ctx_b",
+        "image",
+        "image_path",
+        "ocr_tokens",
+        "activity_label",
+        "prompt",
+        "answer_options",
+        "multi-choice options",
+        "bytes",
+        "imageId",
+        "type",
+        "human_or_machine",
+        "source",
+        "data_source",
+        "task",
+        "sub_task",
+        "question_image_type",
+        "visual_input",
+        "subcategory",
+        "set_id",
+        "figure_id",
+        "gt_answer",
+        "filename",
+        "capability",
+        NULL,
     };
     if ((name[0] >= 'A' && name[0] <= 'Z' && !name[1]) || text_listed(read, name)) return true;
     for (const struct set_names *n = names; n->to; n++) {
@@ -94,6 +125,7 @@ static void letter_answer(struct set_record *r)
 {
     const cJSON *list = json_get(r->json, "choices");
     const char *answer = set_text_of(r->json, "answer", "");
+    if (!list) list = json_get(r->json, "answer_options");
     if (!list) list = json_get(r->json, "options");
     if (!cJSON_IsArray(list) || !*answer || strspn(answer, "0123456789") != strlen(answer)) return;
     const unsigned long right = strtoul(answer, NULL, 10);
@@ -199,7 +231,7 @@ static int check_columns(const struct parquet *p, struct err *err)
 {
     struct buf b = { 0 };
     if (has_pictures(p) || has_column(p, "question") || has_column(p, "text") ||
-        has_column(p, "ctx") || has_column(p, "caption"))
+        has_column(p, "ctx") || has_column(p, "caption") || has_column(p, "options"))
         return 0;
     for (size_t i = 1; i < p->node_count && b.length < 200; i = p->nodes[i].end)
         buf_printf(&b, "%s%.40s", b.length ? ", " : "", p->nodes[i].name);
@@ -313,7 +345,12 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         free(name);
     }
     const char *file = row->picture_count ? NULL : set_text(r, "image");
+    const char *base64 = row->picture_count ? NULL : set_text(r, "bytes");       // MME-RealWorld
+    const char *id = row->picture_count || file ? NULL : set_text(r, "imageId"); // GQA
     if (file) set_add_picture(r, file, s->folder);
+    if (id) set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", id), s->folder);
+    if (base64)
+        set_add_picture(r, scratch_printf(&r->scratch, "data:image/jpeg;base64,%s", base64), ".");
 }
 
 static int shards_read(void *self, int64_t index, struct set_record *r, struct err *err)

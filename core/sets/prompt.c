@@ -36,6 +36,20 @@ static void end_with(struct buf *to, const char *question, const char *text)
 
 // --- short answers -------------------------------------------------------------------------------
 
+void prompt_nothing(struct set_record *r, struct buf *to)
+{
+}
+
+void prompt_raw(struct set_record *r, struct buf *to)
+{
+    buf_puts(to, question_of(r));
+}
+
+void prompt_ready(struct set_record *r, struct buf *to)
+{
+    buf_puts(to, set_text_of(r->json, "prompt", question_of(r)));
+}
+
 void prompt_question(struct set_record *r, struct buf *to)
 {
     buf_puts(to, stripped(r));
@@ -115,9 +129,10 @@ const char **prompt_choices(struct set_record *r, size_t *count)
     const cJSON *endings = json_get(r->json, "endings"), *list = json_get(r->json, "choices"),
                 *item;
     if (!list) list = endings;
+    if (!list) list = json_get(r->json, "answer_options");
     if (!list) list = json_get(r->json, "options");
     cJSON *parsed = cJSON_IsArray(list) ? cJSON_Duplicate(list, true) : NULL;
-    const char *options = set_text_of(r->json, "options", NULL);
+    const char *options = cJSON_GetStringValue(list);
     if (!parsed && options) parsed = set_python_list(options);
     const bool listed = parsed != NULL;
     const size_t most = listed ? (size_t)cJSON_GetArraySize(parsed) : LETTERS;
@@ -230,6 +245,102 @@ void prompt_mmmu_lmms_eval(struct set_record *r, struct buf *to)
     buf_puts(to, question_of(r));
     const size_t count = put_choices(r, to, "\n", "", LOST_NONE);
     buf_printf(to, "\n%s", count ? letter_answer : short_answer);
+}
+
+void prompt_lettered(struct set_record *r, struct buf *to)
+{
+    buf_puts(to, question_of(r));
+    put_choices(r, to, "\n", "", LOST_NONE);
+}
+
+void prompt_seed2_lmms_eval(struct set_record *r, struct buf *to)
+{
+    buf_puts(to, question_of(r));
+    for (char letter[] = "A"; *letter <= 'D'; ++*letter) {
+        const char *text = set_text_of(r->json, letter, "");
+        const bool file = strstr(text, "jpg") || strstr(text, "png");
+        buf_printf(to, "\n%s. %s", letter, file ? "<image>" : text);
+    }
+}
+
+void prompt_options_vlmevalkit(struct set_record *r, struct buf *to)
+{
+    buf_printf(to, "Question: %s\nOptions:\n", question_of(r));
+    put_choices(r, to, "", "\n", LOST_MISSING);
+}
+
+void prompt_muirbench_vlmevalkit(struct set_record *r, struct buf *to)
+{
+    buf_printf(to, "%s", question_of(r));
+    if (put_choices(r, to, "\n", "", LOST_MISSING))
+        buf_puts(to, letter_answer);
+    else
+        buf_putc(to, '\n');
+}
+
+static void put_note(struct set_record *r, struct buf *to)
+{
+    size_t count;
+    prompt_choices(r, &count);
+    buf_puts(to, "Note: You only need to respond with ");
+    for (size_t i = 0; i < count; i++) buf_printf(to, "%s%c", i ? ", " : "", (char)('A' + i));
+    buf_puts(to, " without providing any additional information.\n");
+}
+
+void prompt_blink_lmms_eval(struct set_record *r, struct buf *to)
+{
+    put_note(r, to);
+    prompt_ready(r, to);
+}
+
+void prompt_cvbench_lmms_eval(struct set_record *r, struct buf *to)
+{
+    put_note(r, to);
+    buf_putc(to, '\n');
+    prompt_ready(r, to);
+}
+
+void prompt_embspatial_lmms_eval(struct set_record *r, struct buf *to)
+{
+    size_t count;
+    const char **texts = prompt_choices(r, &count);
+    buf_puts(to, question_of(r));
+    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%c) %s", (char)('A' + i), texts[i]);
+}
+
+void prompt_embspatial_vlmevalkit(struct set_record *r, struct buf *to)
+{
+    size_t count;
+    const char **texts = prompt_choices(r, &count);
+    buf_printf(to, "Question: %s\nOptions:", question_of(r));
+    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%c: %s", (char)('A' + i), texts[i]);
+}
+
+// The column is a list of "(A) ...", that list as a text, or VLMEvalKit's text with `title` and the
+// lines.
+static void put_listed(struct set_record *r, struct buf *to, const char *title)
+{
+    const cJSON *column = json_get(r->json, "multi-choice options"), *item;
+    const char *text = cJSON_GetStringValue(column);
+    cJSON *parsed = text ? set_python_list(text) : NULL;
+    const cJSON *list = parsed ? parsed : cJSON_IsArray(column) ? column : NULL;
+    buf_printf(to, "%s ", question_of(r));
+    if (!list) buf_printf(to, "%s\n", text ? text : "");
+    if (list) buf_puts(to, title);
+    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item))
+        buf_printf(to, "%s\n", item->valuestring);
+    cJSON_Delete(parsed);
+}
+
+void prompt_mmerealworld(struct set_record *r, struct buf *to)
+{
+    put_listed(r, to, "The choices are listed below:\n");
+}
+
+void prompt_mmerealworld_cn(struct set_record *r, struct buf *to)
+{
+    put_listed(r, to,
+               "\xE9\x80\x89\xE9\xA1\xB9\xE5\xA6\x82\xE4\xB8\x8B\xE6\x89\x80\xE7\xA4\xBA:\n");
 }
 
 void prompt_mcq_vlmevalkit(struct set_record *r, struct buf *to)

@@ -9,7 +9,10 @@ struct set_record;
 
 typedef void set_prompt(struct set_record *r, struct buf *to);
 
-set_prompt prompt_question;    // the question alone
+set_prompt prompt_nothing;     // only the words around it (struct set_way)
+set_prompt prompt_raw;         // the question
+set_prompt prompt_question;    // the question, without white space around it
+set_prompt prompt_ready;       // the column "prompt"
 set_prompt prompt_short;       // with "Answer the question using a single word or phrase."
 set_prompt prompt_mme;         // the same in place of "Please answer yes or no."
 set_prompt prompt_textvqa;     // as short, with the line of OCR tokens if there are any
@@ -21,8 +24,9 @@ set_prompt prompt_chair;
 // NA, an empty cell); or the first such choice and all behind it (LLaVA's MMBench).
 enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
 // What "<image 2>" in a question means: nothing; that picture 2 is shown before the text (without a
-// mark: all are); or that picture 2 is shown in place of the mark, at each of its marks.
-enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES };
+// mark: all are); that picture 2 is shown in place of the mark, at each of its marks; or, of plain
+// "<image>", that the pictures are shown at the marks in order.
+enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES, MARKS_IN_ORDER };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_mmbench_llava; // the same, until a choice is missing
@@ -30,9 +34,19 @@ set_prompt prompt_mmbench_lmms_eval;
 set_prompt prompt_mmstar_lmms_eval;
 set_prompt prompt_scienceqa_lmms_eval;
 set_prompt prompt_mmmu_lmms_eval;
-set_prompt prompt_mcq_vlmevalkit; // "Hint: Question: Options: Please select ..."
-set_prompt prompt_mmlu;           // with five examples, if there are any
-set_prompt prompt_hellaswag;      // activity and context
+set_prompt prompt_mcq_vlmevalkit;  // "Hint: Question: Options: Please select ..."
+set_prompt prompt_lettered;        // question, "A. ..."
+set_prompt prompt_seed2_lmms_eval; // the same with "<image>" for a choice that is a picture's file
+set_prompt prompt_options_vlmevalkit;    // "Question:", "Options:", "A. ..."
+set_prompt prompt_muirbench_vlmevalkit;  // question, "A. ...", "Answer with the option's letter"
+set_prompt prompt_blink_lmms_eval;       // "Note: You only need to respond with A, B ...", "prompt"
+set_prompt prompt_cvbench_lmms_eval;     // the same with a blank line between
+set_prompt prompt_embspatial_lmms_eval;  // question, "A) ..."
+set_prompt prompt_embspatial_vlmevalkit; // "Question:", "Options:", "A: ..."
+set_prompt prompt_mmerealworld;          // question, "The choices are listed below:", "(A) ..."
+set_prompt prompt_mmerealworld_cn;       // the same in Chinese
+set_prompt prompt_mmlu;                  // with five examples, if there are any
+set_prompt prompt_hellaswag;             // activity and context
 
 // Appends a few-shot example of MMLU, with its answer, as lm-evaluation-harness writes it; the
 // first starts with a line about the subject ("category").

@@ -8,6 +8,8 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
+#include "core/metrics/python.h"
+#include "core/metrics/suite.h"
 #include "core/picture/source.h"
 #include "core/sets/format.h"
 #include "core/template/message.h"
@@ -40,6 +42,13 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
     return NULL;
 }
 
+void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to)
+{
+    if (way->before) buf_puts(to, way->before);
+    way->ask(r, to);
+    if (way->after) buf_puts(to, way->after);
+}
+
 int eval_set_check(const char *path, struct err *err)
 {
     return set_format_of(path, err) ? 0 : -1;
@@ -54,10 +63,14 @@ struct opened {
 
 // --- questions -----------------------------------------------------------------------------------
 
-// Returns the number, from 0, of a mark "<image 2>" at p and sets its length; -1: no mark.
-static int picture_mark(const char *p, size_t *length)
+// Returns the number, from 0, of the picture that a mark at p shows, and the mark's length; -1: no
+// mark. `next`: the picture of a plain "<image>".
+static int picture_mark(const char *p, enum set_marks marks, int next, size_t *length)
 {
+    static const char plain[] = "<image>";
     char *end;
+    *length = strlen(plain);
+    if (marks == MARKS_IN_ORDER) return strncmp(p, plain, *length) ? -1 : next;
     if (strncmp(p, "<image ", 7) != 0 || !isdigit((unsigned char)p[7])) return -1;
     const long n = strtol(p + 7, &end, 10);
     if (*end != '>' || n < 1 || n > 99) return -1;
@@ -73,33 +86,33 @@ static void add_text(struct message *m, const char *text, size_t length)
     free(part);
 }
 
-// Returns the first mark of one of the pictures from p on, or NULL.
-static const char *find_mark(const char *p, size_t pictures, int *number, size_t *length)
-{
-    for (; (p = strstr(p, "<image ")); p++) {
-        *number = picture_mark(p, length);
-        if (*number >= 0 && (size_t)*number < pictures) return p;
-    }
-    return NULL;
-}
-
 // Writes all pictures before the text, unless the text marks some and the suite heeds the marks.
 static void write_message(struct message *m, const char *text, size_t pictures,
                           enum set_marks marks)
 {
-    bool *marked = xcalloc(pictures + 1, sizeof *marked);
-    bool any = false;
-    int n;
+    const bool placed = marks == MARKS_ARE_PICTURES || marks == MARKS_IN_ORDER;
+    bool *marked = xcalloc(pictures + 1, sizeof *marked), any = false;
+    int n = 0, next = 0;
     size_t length;
-    for (const char *p = text; (p = find_mark(p, pictures, &n, &length)); p++)
-        any = marked[n] = marks != MARKS_ARE_TEXT;
-    for (size_t i = 0; i < pictures && !(any && marks == MARKS_ARE_PICTURES); i++)
+    for (const char *p = text; (p = strstr(p, "<image")) && marks != MARKS_ARE_TEXT; p++) {
+        n = picture_mark(p, marks, next, &length);
+        if (n < 0 || (size_t)n >= pictures) continue;
+        any = marked[n] = true;
+        next++;
+    }
+    for (size_t i = 0; i < pictures && !(any && placed); i++)
         if (marked[i] || !any) message_add_picture(m, (int)i);
-    const char *from = text, *p = from;
-    while (any && marks == MARKS_ARE_PICTURES && (p = find_mark(p, pictures, &n, &length))) {
+    const char *from = text;
+    next = 0;
+    for (const char *p = text; any && placed && (p = strstr(p, "<image")); p++) {
+        n = picture_mark(p, marks, next, &length);
+        // Numbers without a picture stay text; a plain mark without one disappears.
+        if (n < 0 || ((size_t)n >= pictures && marks != MARKS_IN_ORDER)) continue;
         add_text(m, from, (size_t)(p - from));
-        message_add_picture(m, n);
-        from = p = p + length;
+        if ((size_t)n < pictures) message_add_picture(m, n);
+        next++;
+        from = p + length;
+        p = from - 1;
     }
     add_text(m, from, strlen(from));
     free(marked);
@@ -109,7 +122,7 @@ static void take_question(struct sample *s, const struct opened *o, struct set_r
 {
     struct dialogue *d = &s->dialogue;
     struct buf text = { 0 };
-    o->way->ask(r, &text);
+    set_way_ask(o->way, r, &text);
     d->messages = xcalloc(1, sizeof *d->messages);
     d->messages[0].role = ROLE_USER;
     d->messages[0].from_data = true;
@@ -139,7 +152,10 @@ static void take_references(struct sample *s, const struct set_record *r)
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL;
     const cJSON *list = parsed ? parsed : cJSON_IsArray(answer) ? answer : NULL;
     cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) add_reference(s, item->valuestring);
-    if (!list && text && *text) add_reference(s, text);
+    // VLMEvalKit's table loses the answer "None".
+    const bool lost = suite_find(s->suite) == SUITE_VLMEVALKIT && text && python_is_missing(text) &&
+                      !metric_find(s->metric)->loses;
+    if (!list && text && *text) add_reference(s, lost ? "nan" : text);
     if (!s->reference_count && r->faults) s->unanswered = xstrdup(r->faults);
     cJSON_Delete(parsed);
 }
@@ -154,7 +170,9 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
     // The right choice: a letter, or a number from 0 (HellaSwag).
     const char *text = s->reference_count == 1 ? s->references[0] : "";
     long right = -1;
-    if (text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1])
+    if (text[0] == '(' && text[1] && text[2] == ')' && !text[3]) // BLINK, CV-Bench
+        right = text[1] - 'A';
+    else if (text[0] >= 'A' && text[0] < 'A' + LETTERS && !text[1])
         right = text[0] - 'A';
     else if (*text && strspn(text, "0123456789") == strlen(text))
         right = strtol(text, NULL, 10);
@@ -163,12 +181,34 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
 
 // --- names ---------------------------------------------------------------------------------------
 
-// Returns the category; formats spell its key in two ways.
 static const char *kind_of(const struct eval_set *set, const struct set_record *r)
 {
-    const char *key = set->kind ? set->kind : "category", *kind = set_text(r, key);
-    if (!kind && !strcmp(key, "l2_category")) kind = set_text(r, "category");
+    const char *keys = set->kind ? set->kind : "category", *kind = NULL;
+    while (*keys && !kind) {
+        const size_t n = strcspn(keys, " ");
+        char *key = xstrndup(keys, n);
+        kind = set_text(r, key);
+        free(key);
+        keys += n + (keys[n] == ' ');
+    }
     return kind ? kind : "";
+}
+
+// HallusionBench: "SUBCATEGORY_SET_FIGURE\nSUBCATEGORY_SET_QUESTION". VLMEvalKit's index ends in
+// their numbers: "..._SET_FIGURE_QUESTION" from its fourth part on.
+static char *figure_of(const struct set_record *r)
+{
+    const char *sub = set_text(r, "l2-category"), *index = set_text(r, "index");
+    const char *part[6] = { "", "", "", "", "", "" };
+    size_t size[6] = { 0 };
+    for (int i = 0; index && i < 6; i++) {
+        part[i] = index;
+        size[i] = strcspn(index, "_");
+        index = index[size[i]] ? index + size[i] + 1 : NULL;
+    }
+    if (!sub) sub = "";
+    return xasprintf("%s_%.*s_%.*s\n%s_%.*s_%.*s", sub, (int)size[3], part[3], (int)size[4],
+                     part[4], sub, (int)size[3], part[3], (int)size[5], part[5]);
 }
 
 static char *group_of(const struct eval_set *set, const struct set_record *r)
@@ -177,6 +217,7 @@ static char *group_of(const struct eval_set *set, const struct set_record *r)
     if (!group) return xstrdup("");
     if (!strcmp(group, "rotation") && index)
         return xasprintf("%lld", strtoll(index, NULL, 10) % ROTATION);
+    if (!strcmp(group, "figure")) return figure_of(r);
     if (!strcmp(group, "split")) {
         text = set_text(r, "split");
     } else {

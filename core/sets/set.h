@@ -27,7 +27,7 @@ struct set_record;
 
 // How a suite prompts and scores a set.
 struct set_way {
-    const char *suite; // "llava", "lmms-eval", "vlmevalkit"
+    const char *suite; // "official", "llava", "lmms-eval", "vlmevalkit", "paper"
     // Writes the question of a record; NULL ends a set's ways.
     void (*ask)(struct set_record *r, struct buf *to);
     const char *prompt; // `ask` in words
@@ -37,14 +37,16 @@ struct set_way {
     const char *source;            // the suite's file with prompt or rule
     enum prompt_lost lost;         // choices that the prompt leaves out
     enum set_marks marks;          // "<image 1>" in a question
+    const char *before, *after;    // words around what `ask` writes; NULL: none
 };
 
-enum { SET_WAYS = 3 };
+enum { SET_WAYS = 6 };
 
 struct eval_set {
     const char *name, *title;
     const char *files; // names of the downloaded files
-    const char *kind;  // key of a record that groups the totals; NULL: "category", "": none
+    const char *kind;  // key of a record that groups the totals, or several of which the first
+                       // present counts ("type split"); NULL: "category", "": none
     const char *group; // key that joins questions (MME's pairs); NULL: none
     const char *needs; // key that every record must have; NULL: "question", "": none
     bool plain;        // includes questions without a picture
@@ -56,6 +58,9 @@ extern const struct eval_set eval_sets[]; // ended by a row without a name
 const struct eval_set *eval_set_need(const char *name, struct err *err);
 // suite NULL: the set's default. NULL with a message if the suite does not have the set.
 const struct set_way *eval_set_way(const struct eval_set *set, const char *suite, struct err *err);
+
+// Writes the whole prompt of a record.
+void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
 
 // Checks that the file has a known format, before a job starts.
 int eval_set_check(const char *path, struct err *err);

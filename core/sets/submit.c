@@ -166,7 +166,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
         return err_set(err, "no sample %lld", (long long)index);
     const int status = eval_set_record(w->data, index, &r, err);
     if (status == 0) {
-        way->ask(&r, &prompt);
+        set_way_ask(way, &r, &prompt);
         f->put(w, &r, prompt.data ? prompt.data : "", answer);
         w->first = false;
     }

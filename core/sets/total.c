@@ -210,6 +210,49 @@ const struct set_total set_total_splits = {
     .count = count_splits,
 };
 
+// --- HallusionBench ------------------------------------------------------------------------------
+
+static double all_right_share(const struct sums *s)
+{
+    double right = 0;
+    for (size_t i = 0; i < s->names.count; i++) right += s->tally[i].scores.mean >= 1;
+    return s->names.count ? 100 * right / (double)s->names.count : NAN;
+}
+
+// A group is "FIGURE\nQUESTION" (core/sets/set.c).
+static int count_hallusion(const struct set_total *t, const struct set_score *scores, size_t n,
+                           const struct metric *m, struct set_number *numbers)
+{
+    struct sums figures = { 0 }, questions = { 0 };
+    struct tally all = { 0 };
+    for (size_t i = 0; i < n; i++) {
+        const char *end = strchrnul(scores[i].group, '\n');
+        char *figure = xstrndup(scores[i].group, (size_t)(end - scores[i].group));
+        add_score(sum_of(&figures, figure), &scores[i]);
+        add_score(sum_of(&questions, *end ? end + 1 : end), &scores[i]);
+        tally_add(&all, scores[i].score);
+        free(figure);
+    }
+    numbers[0] = (struct set_number){ "aAcc", 100 * tally_mean(&all) };
+    numbers[1] = (struct set_number){ "fAcc", all_right_share(&figures) };
+    numbers[2] = (struct set_number){ "qAcc", all_right_share(&questions) };
+    numbers[3] =
+        (struct set_number){ "mean of the three",
+                             (numbers[0].value + numbers[1].value + numbers[2].value) / 3 };
+    sums_release(&figures);
+    sums_release(&questions);
+    return 4;
+}
+
+const struct set_total set_total_hallusion = {
+    .name = "hallusion",
+    .rule =
+        "in percent: right answers (aAcc), figures (fAcc) and questions (qAcc) with all answers "
+        "right, and the mean of the three that tables quote",
+    .apart = true,
+    .count = count_hallusion,
+};
+
 // --- CHAIR ---------------------------------------------------------------------------------------
 
 static int count_chair(const struct set_total *t, const struct set_score *scores, size_t n,

@@ -51,6 +51,9 @@ extern const struct set_total set_total_circular;
 // The mean of each group, if there are several; at most SET_NUMBERS of them.
 extern const struct set_total set_total_splits;
 
+// HallusionBench: accuracy, and the shares of figures and of questions with all answers right.
+extern const struct set_total set_total_hallusion;
+
 // CHAIRi and CHAIRs (core/metrics/chair.c), and mentions of objects in a caption.
 extern const struct set_total set_total_chair;
 

@@ -107,7 +107,7 @@ check_has "no picture" 'select(.event=="error").message' "sample 0: no picture i
 same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 16
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 32
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do

@@ -4,7 +4,8 @@
 // answers that a table loses.
 //
 // tests/core/metrics/suites/NAME.jsonl.gz holds a case a line: "a" the answer, "r" references, "c"
-// choices, "n" the right one, "k" kind, "t" --thinking, "s" the scores by metric.
+// choices, "n" the right one, "k" kind, "t" --thinking, "su" the suite if not the
+// metric's own, "s" the scores by metric.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,6 +64,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
 {
     const char *references[TEXTS], *choices[TEXTS];
     const cJSON *right = json_get(line, "n"), *kind = json_get(line, "k"), *rule;
+    const cJSON *suite = json_get(line, "su");
     const char *raw = json_get(line, "a")->valuestring;
     struct metric_case c = { .kind = kind ? kind->valuestring : "",
                              .references = references,
@@ -79,7 +81,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
         assert_non_null(m);
         struct scratch scratch = { 0 };
         c.scratch = &scratch;
-        c.answer = suite_answer(&scratch, m->suite, m, raw,
+        c.answer = suite_answer(&scratch, suite ? suite_find(suite->valuestring) : m->suite, m, raw,
                                 json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
         c.corpus = corpora[number_of(m)];
         if (m->score(m, &c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
@@ -195,6 +197,15 @@ static void test_pipelines(void **state)
     check_file("pipelines", PIPELINES, &s);
 }
 
+// ChartQA, DocVQA, GQA, RealWorldQA, MMMU-Pro, BLINK, CV-Bench, EmbSpatial-Bench, MuirBench,
+// MME-RealWorld.
+static void test_later(void **state)
+{
+    struct sums s;
+    check_file("later", 2092, &s);
+    assert_int_equal(s.count, 15);
+}
+
 static void test_captions(void **state)
 {
     static const char *const names[] = { "cider", "cider-vlmevalkit" };
@@ -227,7 +238,7 @@ int main(void)
         cmocka_unit_test(test_yesno),     cmocka_unit_test(test_vqa),
         cmocka_unit_test(test_choices),   cmocka_unit_test(test_open),
         cmocka_unit_test(test_ocr),       cmocka_unit_test(test_captions),
-        cmocka_unit_test(test_pipelines),
+        cmocka_unit_test(test_pipelines), cmocka_unit_test(test_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,4 +221,30 @@ for name, part in (("test", rows), ("dev", shots)):
         csv.writer(f).writerows([r["q"], *r["c"], L[r["n"]]] for r in part)
 shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet")
 check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, llama)
+# --- later sets: tables for VLMEvalKit and the sets' own programs, parquet for lmms-eval and LLaVA --------
+
+# later.jsonl.gz: for each set a line with its totals, then its questions: "tsv" the columns of VLMEvalKit's
+# table, "pics" its number of pictures, "id" (and "tid" in the table), "a", "s", "p". later-NAME.parquet has
+# the columns of Hugging Face.
+later = {}
+for line in gzip.open(f"{held}/later.jsonl.gz", "rt"):
+    r = json.loads(line)
+    if "set" in r:
+        name, later[r["set"]] = r["set"], (r["totals"], [])
+    else:
+        later[name][1].append(r)
+for name, (totals, rows) in later.items():
+    suites = list(rows[0]["s"])
+    totals = {s: totals.get(s, {}) for s in suites}
+    placed = [s for s in suites if s.startswith(("official", "vlmevalkit"))]
+    files = [(parquet(f"later-{name}"), [r["id"] for r in rows], [{**r, "p": {}} if "pics" in r else r for r in rows],
+              [s for s in suites if s not in placed or name in ("hallusionbench",)])]
+    if rows[0]["tsv"]:
+        columns = list(dict.fromkeys(c for r in rows for c in r["tsv"]))
+        ids = [r.get("tid", r["id"]) for r in rows]
+        files.append((table(f"{name}.tsv", ["index", "image_path", *(c for c in columns if c != "index")],
+                            [[i, [f"{k}.png" for k in range(r.get("pics", 1))], *(r["tsv"].get(c) for c in columns if c != "index")]
+                             for i, r in zip(ids, rows)]),
+                      ids, rows, suites if name == "muirbench" else placed))
+    check(name, rows, totals, files, None)
 sys.exit(failed > 0)
