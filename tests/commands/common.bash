@@ -15,6 +15,7 @@ llava=tests/goldens/llava-1.5
 llama=tests/goldens/llama-3.2
 scene=tests/goldens/pictures/scene.png
 failed=0
+root=$PWD # tests may change the folder
 
 fail() {
     echo "FAILED: $*"
@@ -35,7 +36,7 @@ session() {
     local name=$1
     shift
     UPDATE=${UPDATE:+${BASH_SOURCE[1]}:${BASH_LINENO[0]}:$work/updates} \
-        python3 tests/commands/session.py "$work/events" "$VLMSH" --db "$work/vlmsh.db" --json "$@" || fail "$name"
+        python3 "$root/tests/commands/session.py" "$work/events" "$VLMSH" --db "$work/vlmsh.db" --json "$@" || fail "$name"
 }
 
 lines() {
@@ -126,6 +127,6 @@ P
 }
 
 finish() {
-    [ ! -e "$work/updates" ] || python3 tests/commands/session.py --update "$work/updates"
+    [ ! -e "$work/updates" ] || (cd "$root" && python3 tests/commands/session.py --update "$work/updates")
     exit $failed
 }

@@ -99,14 +99,22 @@ encoder deeper --add v.blk.0.ls1
 encoder beyond --add v.blk.2.ln1.weight
 encoder bare --drop model.image_newline
 encoder siglip --drop v.class_embd
-lines "/load $work/idle/m.gguf" "/load $work/more/m.gguf" "/load $work/deeper/m.gguf" "/load $work/beyond/m.gguf" "/load $work/bare/m.gguf" \
-    "/load $work/siglip/m.gguf" "/load $work/more/m.gguf --mmproj none"
-check "parts of an encoder" 'select(.event == "done").ok' $'true\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
-messages=$(jq -r 'select(.event == "error").message' "$work/events")
-for part in "more/mmproj.gguf': tensor 'mm.3.weight' is not known" "deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known" \
-    "'v.blk.2.ln1.weight' belongs to a block beyond" "'model.image_newline' is missing" "LLaVA-OneVision"; do
-    [[ $messages == *"$part"* ]] || fail "no message says: $part"
-done
+session "parts of an encoder" <<E
+> /load $work/idle/m.gguf
+loaded '$work/idle/m.gguf': llava-next, 0.1305 million parameters, with vision, N s
+> /load $work/more/m.gguf
+error: '$work/more/mmproj.gguf': tensor 'mm.3.weight' is not known to projector type 'mlp', and without it the model would misread pictures: open the model's folder instead, or --mmproj none for text only
+> /load $work/deeper/m.gguf
+error: '$work/deeper/mmproj.gguf': tensor 'v.blk.0.ls1' is not known to projector type 'mlp', and without it the model would misread pictures: open the model's folder instead, or --mmproj none for text only
+> /load $work/beyond/m.gguf
+error: '$work/beyond/mmproj.gguf': tensor 'v.blk.2.ln1.weight' belongs to a block beyond 'clip.vision.block_count', which is 2
+> /load $work/bare/m.gguf
+error: '$work/bare/mmproj.gguf': it cuts pictures into tiles (LLaVA-Next), but its tensor 'model.image_newline' is missing
+> /load $work/siglip/m.gguf
+error: '$work/siglip/mmproj.gguf': it cuts pictures into tiles for SigLIP (LLaVA-OneVision): as GGUF only LLaVA-Next is supported, with CLIP; open the model's folder instead
+> /load $work/more/m.gguf --mmproj none
+loaded '$work/more/m.gguf::none': llama, 0.1063 million parameters, text only, N s
+E
 
 # Quantized weights: the dequantized numbers, multiplied in f32.
 mkdir "$work/blocks"
@@ -120,17 +128,47 @@ vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "th
 mkdir "$work/apart"
 mv "$work/see/mmproj-m.gguf" "$work/apart/eyes.gguf"
 cp "$work/qwen2.gguf" "$work/see/mmproj-other.gguf" # not an encoder: left alone
-lines "/load $work/see/m.gguf" "/load $work/see/m.gguf --mmproj $work/apart/eyes.gguf" '/info' \
-    "/load $work/qwen2.gguf --mmproj $work/apart/eyes.gguf" "/load $work/apart/eyes.gguf" \
-    "/load $work/see/m.gguf --mmproj none" "/load $work/see/m.gguf extra" "/load $work/none.gguf"
-check "encoders" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\ntrue\nfalse\nfalse'
-check "text or vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' \
-    $'text only\nwith vision\ntext only'
-check_has "its files" 'select(.name == "model").rows[] | select(.[0] == "file")[1]' "$work/apart/eyes.gguf"
-check_has "another's encoder" 'select(.event == "error").message' "does not belong to '$work/qwen2.gguf'"
-check_has "an encoder alone" 'select(.event == "error").message' "it is a picture encoder"
-lines "/load $work/see/m.gguf --mmproj $work/qwen2.gguf"
-check_has "a language model as encoder" 'select(.event == "error").message' "does not belong to '$work/see/m.gguf': it is a language model"
+session "files of a pair" <<E
+> /load $work/see/m.gguf
+no picture encoder: the encoder '$work/see/mmproj-other.gguf' does not belong to '$work/see/m.gguf': it is a language model
+loaded '$work/see/m.gguf': llama, 0.2044 million parameters, text only, N s
+> /load $work/see/m.gguf --mmproj $work/apart/eyes.gguf
+loaded '$work/see/m.gguf::$work/apart/eyes.gguf': llava, 0.2334 million parameters, with vision, N s
+> /info
+[model]
+what            value
+family          llava
+architecture    LlavaForConditionalGeneration
+file            $work/see/m.gguf
+file            $work/apart/eyes.gguf
+fingerprint     ...
+vision encoder  2 of 2 layers, width 32, 4 heads
+picture         35 pixels a side, patches of 7, 25 visual tokens
+decoder         4 layers, width 64, 4 heads, 4 key-value heads, ffn 88
+vocabulary      552
+positions       4096
+chat template   the file's
+end of answers  </s> (metadata)
+preprocessor    the encoder file's
+device          ...
+arithmetic      ... (compute.matmul auto)
+(model)
+...
+> /load $work/qwen2.gguf --mmproj $work/apart/eyes.gguf
+error: the encoder '$work/apart/eyes.gguf' does not belong to '$work/qwen2.gguf': its visual tokens are 64 numbers wide, the embeddings 56
+> /load $work/apart/eyes.gguf
+error: '$work/apart/eyes.gguf': it is a picture encoder: open its language model, and name this file with --mmproj
+> /load $work/see/m.gguf --mmproj none
+loaded '$work/see/m.gguf::none': llama, 0.2044 million parameters, text only, N s
+> /load $work/see/m.gguf extra
+error: unexpected 'extra' after MODEL
+> /load $work/none.gguf
+error: cannot open '$work/none.gguf': No such file or directory
+E
+session "a text model as encoder" <<E
+> /load $work/see/m.gguf --mmproj $work/qwen2.gguf
+error: the encoder '$work/qwen2.gguf' does not belong to '$work/see/m.gguf': it is a language model
+E
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
 # Of several encoders that fit, the one with the name closest to the model's; type words of a name do not count.
@@ -195,36 +233,77 @@ ln "$work/idle/m.gguf" "$work/mixed/m.gguf" && : >"$work/mixed/other.safetensors
 mkdir "$work/linked"
 ln "$work/split-00001-of-00003.gguf" "$work/linked"
 ln -s "$work"/parts/split-0000[23]-of-00003.gguf "$work/linked"
-lines "/load $work/linked"
-check_has "a part outside" 'select(.event == "error").message' "outside the model's folder: replace it with the file itself"
+session "a part outside the folder" <<E
+> /load $work/linked
+error: '$work/linked/split-00002-of-00003.gguf' is a link to '$work/parts/split-00002-of-00003.gguf', outside the model's folder: replace it with the file itself
+E
 for name in m mmproj; do
     ln "$work/idle/$name.gguf" "$work/hub/models--org--small/blobs/$name"
     ln -s "../../blobs/$name" "$work/hub/models--org--small/snapshots/1/$name.gguf"
 done
 export HF_HUB_CACHE=$work/hub
-lines "/load $work/one" "/load $work/one/" "/load $work/parts/" "/load org/small" '/info' "/load org/small/m.gguf --mmproj none" \
-    "/load $work/one --mmproj org/small/mmproj.gguf"
-check "folders" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
-check "text or vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' \
-    $'with vision\nwith vision\ntext only\nwith vision\ntext only\nwith vision'
-check "files" 'select(.name == "model").rows[] | select(.[0] == "file")[1] | ltrimstr("'"$work/hub/models--org--small/snapshots"'")' \
-    $'/1/m.gguf\n/1/mmproj.gguf'
+session "folders with GGUF files" <<E
+> /load $work/one
+loaded '$work/one': llava-next, 0.1305 million parameters, with vision, N s
+> /load $work/one/
+loaded '$work/one/': llava-next, 0.1305 million parameters, with vision, N s
+> /load $work/parts/
+loaded '$work/parts/': llama, 0.1844 million parameters, text only, N s
+> /load org/small
+loaded 'org/small': llava-next, 0.1305 million parameters, with vision, N s
+> /info
+[model]
+what            value
+family          llava-next
+architecture    LlavaNextForConditionalGeneration
+file            $work/hub/models--org--small/snapshots/1/m.gguf
+file            $work/hub/models--org--small/snapshots/1/mmproj.gguf
+fingerprint     ...
+vision encoder  2 of 2 layers, width 32, 4 heads
+picture         tiles of 22 pixels a side, patches of 5, 70 visual tokens for 640 x 480 pixels
+decoder         3 layers, width 48, 6 heads, 2 key-value heads, ffn 80
+vocabulary      552
+positions       4096
+chat template   the file's
+end of answers  </s> (metadata)
+preprocessor    the encoder file's
+device          ...
+arithmetic      ... (compute.matmul auto)
+(model)
+...
+> /load org/small/m.gguf --mmproj none
+loaded 'org/small/m.gguf::none': llama, 0.1063 million parameters, text only, N s
+> /load $work/one --mmproj org/small/mmproj.gguf
+loaded '$work/one::org/small/mmproj.gguf': llava-next, 0.1305 million parameters, with vision, N s
+E
 ln "$work/qwen2.gguf" "$work/hub/models--org--small/snapshots/1/m-q8_0.gguf"
-lines "/load org/small" "/load org/small/m-q8_0.gguf" "/load org/small/none.gguf" "/load $work/mixed" \
-    "/load $llama --mmproj $work/idle/mmproj.gguf"
-check "which" 'select(.event == "done").ok' $'false\ntrue\nfalse\nfalse\nfalse'
-messages=$(jq -r 'select(.event == "error").message' "$work/events")
-for part in "2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (found: m-q8_0.gguf, m.gguf)" \
-    "snapshots/1/none.gguf" "no config.json" "--mmproj works with GGUF files only"; do
-    [[ $messages == *"$part"* ]] || fail "no message says: $part"
-done
+session "GGUF files in the hub cache" <<E
+> /load org/small
+error: 'org/small' holds 2 models in GGUF files: choose one, as in 'org/small/m-q8_0.gguf' (found: m-q8_0.gguf, m.gguf)
+> /load org/small/m-q8_0.gguf
+no picture encoder: the encoder '$work/hub/models--org--small/snapshots/1/mmproj.gguf' does not belong to '$work/hub/models--org--small/snapshots/1/m-q8_0.gguf': its visual tokens are 48 numbers wide, the embeddings 56
+loaded 'org/small/m-q8_0.gguf': qwen2, 0.1386 million parameters, text only, N s
+> /load org/small/none.gguf
+error: cannot open '$work/hub/models--org--small/snapshots/1/none.gguf': No such file or directory
+> /load $work/mixed
+error: '$work/mixed' has no config.json: it is not a model folder in Hugging Face format
+> /load $llama --mmproj $work/idle/mmproj.gguf
+error: 'tests/goldens/llama-3.2' is not a GGUF file: --mmproj works with GGUF files only
+E
 
 # The tokenizer alone.
-lines "/tokenizer $llama/tokenizer.json" '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/llama-3.2.gguf" \
-    '/tokenize <b>Hällo</b>, wörld! 1234' "/tokenizer $work/idle/mmproj.gguf"
-check "tokenizer" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
-same "ids" "$(jq -c 'select(.event == "ids").ids' "$work/events" | uniq | wc -l)" 1
-check_has "no tokenizer" 'select(.event == "error").message' "mmproj.gguf': it has no tokenizer"
+session "the tokenizer alone" <<E
+> /tokenizer $llama/tokenizer.json
+tokenizer 'tests/goldens/llama-3.2/tokenizer.json': 569 tokens
+> /tokenize <b>Hällo</b>, wörld! 1234
+560 27 65 29 39 127 97 346 78 27 14 65 29 11 265 127 114 81 75 67 0 220 434 18 19
+> /tokenizer $work/llama-3.2.gguf
+tokenizer '$work/llama-3.2.gguf': 569 tokens
+> /tokenize <b>Hällo</b>, wörld! 1234
+560 27 65 29 39 127 97 346 78 27 14 65 29 11 265 127 114 81 75 67 0 220 434 18 19
+> /tokenizer $work/idle/mmproj.gguf
+error: '$work/idle/mmproj.gguf': it has no tokenizer (tokenizer.ggml.tokens)
+E
 
 # Tokens that end answers: those of the metadata, then known texts of any type, unless the list is complete.
 types() { # ID=TYPE...: the types of llama's tokens
@@ -258,8 +337,16 @@ ends "a complete list" '<|start_header_id|>, <|python_tag|> (metadata)' "${other
 
 # A file that does not name its pre-tokenizer.
 $convert $llama "$work/no-pre.gguf" --set tokenizer.ggml.pre=null
-lines "/load $work/no-pre.gguf" "/tokenizer $work/no-pre.gguf" "/tokenizer $work/llama-3.2.gguf"
-same "no pre" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep -c 'tokenizer.ggml.pre is missing')" 2
+session "no pre-tokenizer" <<E
+> /load $work/no-pre.gguf
+the file does not name its pre-tokenizer (tokenizer.ggml.pre is missing): llama.cpp's "default" is used; tokens may differ from the model's, and answers may be worse; convert the model again
+loaded '$work/no-pre.gguf': llama, 0.1844 million parameters, text only, N s
+> /tokenizer $work/no-pre.gguf
+the file does not name its pre-tokenizer (tokenizer.ggml.pre is missing): llama.cpp's "default" is used; tokens may differ from the model's, and answers may be worse; convert the model again
+tokenizer '$work/no-pre.gguf': 569 tokens
+> /tokenizer $work/llama-3.2.gguf
+tokenizer '$work/llama-3.2.gguf': 569 tokens
+E
 
 $convert $llama "$work/arch.gguf" --set 'general.architecture="mamba"'
 $convert $llama "$work/pre.gguf" --set 'tokenizer.ggml.pre="klingon"'
@@ -267,16 +354,24 @@ $convert $llama "$work/model.gguf" --set 'tokenizer.ggml.model="bert"'
 $convert $llama "$work/ffn.gguf" --set 'llama.feed_forward_length=99'
 $convert $llama "$work/scaling.gguf" --set 'llama.rope.scaling.type="longrope"'
 head -c 100000 "$work/llama-3.2.gguf" >"$work/short.gguf"
-lines "/load $work/split-00002-of-00003.gguf" "/load $work/split-00001-of-00003.gguf" "/load $work/arch.gguf" \
-    "/load $work/pre.gguf" "/load $work/model.gguf" "/load $work/ffn.gguf" "/load $work/scaling.gguf" \
-    "/load $work/short.gguf"
-messages=$(jq -r 'select(.event == "error").message' "$work/events")
-for part in "is file 2 of 3: open the first one" "split-00003-of-00003.gguf" "architecture 'mamba' is not supported (known: llama" \
-    "pre-tokenizer 'klingon' is not supported (known: default" "model 'bert' is not supported (known: gpt2, llama)" \
-    "the metadata need" 'rope scaling "longrope" is not supported' "the file is truncated"; do
-    [[ $messages == *"$part"* ]] || fail "no message says: $part"
-done
-same "messages" "$(grep -c . <<<"$messages")" 8
+session "refused files" <<E
+> /load $work/split-00002-of-00003.gguf
+error: '$work/split-00002-of-00003.gguf' is file 2 of 3: open the first one
+> /load $work/split-00001-of-00003.gguf
+error: cannot open '$work/split-00003-of-00003.gguf': No such file or directory
+> /load $work/arch.gguf
+error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, qwen2, qwen2vl, qwen3, glm4, deepseek2)
+> /load $work/pre.gguf
+error: cannot load '$work/pre.gguf' (its metadata serve as config.json): tokenizer '$work/pre.gguf': pre-tokenizer 'klingon' is not supported (known: default ...
+> /load $work/model.gguf
+error: cannot load '$work/model.gguf' (its metadata serve as config.json): tokenizer '$work/model.gguf': model 'bert' is not supported (known: gpt2, llama)
+> /load $work/ffn.gguf
+error: cannot load '$work/ffn.gguf' (its metadata serve as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata need [99, 64]
+> /load $work/scaling.gguf
+error: cannot load '$work/scaling.gguf' (its metadata serve as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, divisors, mrope)
+> /load $work/short.gguf
+error: '$work/short.gguf' is not a valid GGUF file: tensor 'blk.0.ffn_down.weight': its data ends beyond the file's 80416 data bytes: the file is truncated, download it again
+E
 
 # Wrong metadata, or missing keys that answers depend on: refused with the key's name.
 wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has no merges'

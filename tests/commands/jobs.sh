@@ -19,10 +19,15 @@ policy() {
 same "a chat spins on request" "$(policy version)" "'ACTIVE'"
 same "a job does not" "$(policy job run 1 --db "$work/none.db")" "'PASSIVE'"
 
-lines /jobs
-check "no job" 'select(.event=="table") | .rows | length' 0
-lines /wait
-check_has "nothing to wait for" 'select(.event=="error").message' 'no job to wait for'
+session "no job" <<E
+> /jobs
+[jobs]
+job  kind  state  steps  loss  left  created  arguments
+E
+session "nothing to wait for" <<E
+> /wait
+error: no job to wait for
+E
 
 rows "
 INSERT INTO jobs(id, kind, arguments, settings, folder, model, fingerprint, device, state, runs, step,
@@ -38,41 +43,163 @@ WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39)
 INSERT INTO metrics(series, step, value) SELECT 1, i, 4.0 / (i + 1) FROM n
 UNION ALL SELECT 2, i, CASE WHEN i = 5 THEN NULL ELSE i END FROM n UNION ALL SELECT 3, i, 2 FROM n;"
 
-lines /jobs
-check "states" 'select(.event=="table") | .rows | map(.[2]) | join(" ")' "interrupted failed done"
-lines "/job 1" "/job 1 log 2" "/job 1 log x" "/job 1 dance" "/job x" "/job 9"
-check "show" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
-    "\(.state) \(.arguments) \(.settings) \(.steps) \(.adapter)"' \
-    "done d.json out dir sample.top_k=7 40/40 /out"
-check "its loss is drawn" 'select(.event=="text" and (.text|contains("* loss"))) | 1' 1
-check "log" 'select(.event=="text" and (.text|contains("third"))) | .text | contains("second") and
-    (contains("first") | not)' true
-check "refused" 'select(.event=="done").ok' $'true\ntrue\nfalse\nfalse\nfalse\nfalse'
-check_has "no such job" 'select(.event=="error").message' 'no job 9'
+session "states" <<E
+> /jobs
+[jobs]
+job  kind     state        steps  loss  left  created              arguments
+3    unheard  interrupted  3/40   0.5   -     DATE  -
+2    unheard  failed       3/40   0.5   -     DATE  -
+1    unheard  done         40/40  0.5   -     DATE  d.json out dir
+E
+session "one job" <<E
+> /job 1
+[job]
+what       value
+job        1
+kind       unheard
+state      done
+arguments  d.json out dir
+folder     /
+settings   sample.top_k=7
+steps      40/40
+loss       0.5
+created    DATE
+started    DATE
+ended      DATE
+adapter    /out
+4 +*
+  |
+  |
+3 + *
+  |
+  |
+2 +  *
+  |   *
+1 +    ****
+  |        ****
+  |            ***************
+  |                           *************************************************
+  +----------------------------------------------------------------------------
+   0                 10                 20                  30
+* loss
+> /job 1 log 2
+DATE  second
+DATE  third
+> /job 1 log x
+error: LINES must be a whole number from 1 to 2147483647, not 'x'
+> /job 1 dance
+error: /job has no action 'dance': use show, log, pause, resume, cancel, delete or submit
+> /job x
+error: 'x' is not a job number, and no job uses this path (/jobs)
+> /job 9
+error: no job 9 (/jobs lists them)
+E
 
-lines "/wait 1" "/wait 2" "/wait 3" "/job 1 resume" "/job 2 pause" "/job 3 cancel" "/wait 3"
-check "waiting" 'select(.event=="done").ok' $'true\nfalse\nfalse\nfalse\nfalse\ntrue\nfalse'
-check "why" 'select(.event=="error").message' "job 2 (unheard) failed: no disk
-job 3 (unheard) is interrupted (/job 3 resume continues it)
-job 1 is done: nothing to resume
-job 2 is not running: it is failed
-job 3 (unheard) is cancelled"
+session "waiting" <<E
+> /wait 1
+job 1 (unheard) is done
+> /wait 2
+error: job 2 (unheard) failed: no disk
+> /wait 3
+error: job 3 (unheard) is interrupted (/job 3 resume continues it)
+> /job 1 resume
+error: job 1 is done: nothing to resume
+> /job 2 pause
+error: job 2 is not running: it is failed
+> /job 3 cancel
+> /wait 3
+error: job 3 (unheard) is cancelled
+E
 
-lines "/plot 1" "/plot 1 2 loss" "/plot 1 norm.* --csv $work/c.csv" "/plot 1 loss --png $work/p.png" \
-    "/plot 1 none" "/plot loss" "/plot 1 loss --smooth 0" "/plot 1 * --csv" "/plot 1 loss --dance"
-check "series" 'select(.event=="table") | .rows[1] | "\(.[1]) \(.[2]) \(.[4])"' "norm.0.mean 40 39"
-check "two jobs" 'select(.event=="text") | .text | contains("* 1: loss   o 2: loss")' true
-check "plots" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse'
+session "plots" <<E
+> /plot 1
+[series]
+job  series       points  last step  last
+1    loss         40      39         0.1
+1    norm.0.mean  40      39         39
+> /plot 1 2 loss
+4 +*
+  |
+  |
+  |
+3 + *
+  |
+  |
+  |
+  |
+2 +oo*ooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooooo
+  |   *
+  |
+  |    **
+1 +      **
+  |        **
+  |          *******
+  |                 ******************
+  |                                   *****************************************
+  +----------------------------------------------------------------------------
+   0                 10                 20                  30
+* 1: loss   o 2: loss
+> /plot 1 norm.* --csv $work/c.csv
+(written: csv $work/c.csv)
+1 series written to '$work/c.csv'
+> /plot 1 loss --png $work/p.png
+(written: figure $work/p.png)
+plot written to '$work/p.png'
+> /plot 1 none
+error: no series 'none': /plot 1 lists them
+> /plot loss
+error: /plot needs a job number (/jobs), a job's output folder, or a CSV file
+> /plot 1 loss --smooth 0
+error: --smooth must be a whole number from 1 to 1000000, not '0'
+> /plot 1 * --csv
+error: --csv needs FILE
+> /plot 1 loss --dance
+error: unknown option '--dance': options are --figure, --title, --y, --smooth, --log, --points, --csv, --by, --where, --interval
+E
 same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
     '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '
 same "png" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
-lines "/plot 1 --figure $work/loss.svg" "/plot 1 --csv $work/all.csv" "/plot 1 --smooth 3" '/job 1'
-check "without series" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+session "without series" <<E
+> /plot 1 --figure $work/loss.svg
+(written: figure $work/loss.svg)
+plot written to '$work/loss.svg'
+> /plot 1 --csv $work/all.csv
+(written: csv $work/all.csv)
+2 series written to '$work/all.csv'
+> /plot 1 --smooth 3
+3.0 +*
+    | *
+    |
+2.5 +  *
+    |
+    |
+2.0 +   *
+    |
+    |
+1.5 +    *
+    |     *
+    |      *
+1.0 +
+    |       **
+    |         ****
+0.5 +             ********
+    |                     ******************
+    |                                       ***********************************
+    +--------------------------------------------------------------------------
+     0                 10                20                 30
+* loss
+> /job 1
+...
+* loss
+E
 grep -q '<svg' "$work/loss.svg" || fail "no figure without a series"
-check_has "the loss is drawn" 'select(.event=="text").text' "loss"
 same "all series" "$(cut -d, -f2 "$work/all.csv" | sort -u | wc -l)" "$(($(cut -d, -f2 "$work/c.csv" | sort -u | wc -l) + 1))"
-lines '/train data.json ""' '/calibrate norm "" out'
-check "empty arguments" 'select(.event=="error").message | contains("is empty: it must be a file")' $'true\ntrue'
+session "empty arguments" <<E
+> /train data.json ""
+error: argument 2 of /train is empty: it must be a file, folder or value
+> /calibrate norm "" out
+error: argument 2 of /calibrate is empty: it must be a file, folder or value
+E
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
 same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
 
@@ -170,6 +297,10 @@ check_has "why it was interrupted" 'select(.event=="error").message' \
     'job 7 (train) is interrupted: a model file was truncated'
 check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was truncated'
 
-lines "/job 1 delete" "/job 1"
-check "deleted" 'select(.event=="done").ok' $'true\nfalse'
+session "deleted" <<E
+> /job 1 delete
+deleted job 1
+> /job 1
+error: no job 1 (/jobs lists them)
+E
 finish

@@ -19,24 +19,46 @@ cp -rL tests/goldens/llava-siglip-llama3 "$work/shards"
 chmod -R u+w "$work/shards"
 rm "$work"/shards/model-00002-of-00003.safetensors
 
-lines "/load $llama" '/set sample.max_tokens 4' '/set sample.ignore_eos on' 'hello' '/undo' \
-    "/load $work/truncated" "/load $work/family" "/load $work/shape" "/load $work/config" \
-    "/load $work/missing" "/load $work/shards" "/load $work/nothing" 'hello'
-check "what fails" 'select(.event == "done").ok' \
-    "$(printf 'true\n%.0s' 1 2 3 4 5; printf 'false\n%.0s' 1 2 3 4 5 6 7; echo 'true')"
+session "broken folders" $llama <<E
+> /set sample.max_tokens 4
+> /set sample.ignore_eos on
+> hello
+(an answer to 0 visual tokens)
+> /undo
+undone: 'hello' and its answer
+> /load $work/truncated
+error: '$work/truncated/model.safetensors' is not a valid safetensors file: tensor 'model.embed_tokens.weight': its data ends at 72832, beyond the file's 1040 data bytes: the file is truncated, download it again
+> /load $work/family
+error: cannot load '$work/family': config.json: architecture NobodyForCausalLM is not supported (known: LlavaForConditionalGeneration, ...
+> /load $work/shape
+error: cannot load '$work/shape': tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but config.json needs [136, 64]
+> /load $work/config
+error: '$work/config/config.json' is not valid JSON (near line 1)
+> /load $work/missing
+error: '$work/missing' has no weights (*.safetensors)
+> /load $work/shards
+error: '$work/shards/model.safetensors.index.json': shard 'model-00002-of-00003.safetensors' (2 of 3) is missing: download the rest of the model
+> /load $work/nothing
+error: no folder '$work/nothing': No such file or directory
+> hello
+(an answer to 0 visual tokens)
+E
 same "same answer afterwards" \
     "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 2p)"
-for name in truncated family shape config missing shards nothing; do
-    check_has "$name is named" 'select(.event == "error").message' "$work/$name"
-done
-check_has "the unknown family is named" 'select(.event == "error").message' obody
-check_has "the missing shard is named" 'select(.event == "error").message' model-00002-of-00003
 
-lines "/load $llama" '/unload' '/info' 'hello' '/unload' "/load $llama"
-check "without a model" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse\ntrue'
-check_has "says what to do" 'select(.event == "error").message' "/load MODEL"
-check_has "reports a loaded model" 'select(.event == "notice").text' "llama"
+session "without a model" $llama <<E
+> /unload
+> /info
+no model is loaded; device: ...
+...
+> hello
+error: no model is loaded: use '/load MODEL' (a folder, or org/name from the local hub cache)
+> /unload
+error: no model is loaded: use '/load MODEL' (a folder, or org/name from the local hub cache)
+> /load $llama
+loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
+E
 
 # org/name from a hub cache.
 snapshot=$work/hub/models--org--tiny/snapshots/abc
@@ -169,17 +191,92 @@ for folder in tests/goldens/qwen2.5-vl $llama; do
     row "chat template" "none; bare text"
 done
 without $llava chat_template.{json,jinja}
-lines "/load $work/cut" /info '/set sample.max_tokens 1' "/dump ids $work/without.safetensors" "/image $scene" 'Hello' "/load $llava" "/clear" \
-    "/dump ids $work/with.safetensors" "/image $scene" 'Hello'
-check_has "LLaVA-1.5's own" 'select(.event == "notice").text' "its family's, 'vicuna', is used"
-row "chat template" "none; its family's, 'vicuna'"
+session "LLaVA-1.5 without a template" $work/cut <<E
+> /info
+the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): its family's, 'vicuna', is used; /set chat.template NAME chooses another one (see /help templates)
+[model]
+what            value
+family          llava
+architecture    LlavaForConditionalGeneration
+folder          $work/cut
+fingerprint     ...
+vision encoder  2 of 3 layers, width 32, 4 heads
+picture         35 pixels a side, patches of 7, 25 visual tokens
+decoder         4 layers, width 64, 4 heads, 4 key-value heads, ffn 88
+vocabulary      552
+positions       4096
+chat template   none; its family's, 'vicuna'
+end of answers  </s> (generation_config.json)
+preprocessor    preprocessor_config.json
+device          ...
+arithmetic      ... (compute.matmul auto)
+(model)
+...
+> /set sample.max_tokens 1
+> /dump ids $work/without.safetensors
+the next forward pass writes ids to '$work/without.safetensors'
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> Hello
+(an answer to 25 visual tokens)
+(written: tensors $work/without.safetensors)
+wrote 1 tensors to '$work/without.safetensors'
+> /load $llava
+loaded 'tests/goldens/llava-1.5': llava, 0.242 million parameters, with vision, N s
+> /clear
+> /dump ids $work/with.safetensors
+the next forward pass writes ids to '$work/with.safetensors'
+> /image $scene
+attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> Hello
+(an answer to 25 visual tokens)
+(written: tensors $work/with.safetensors)
+wrote 1 tensors to '$work/with.safetensors'
+E
 cmp "$work/without.safetensors" "$work/with.safetensors" || fail "the prompt of LLaVA-1.5 without a template"
 without tests/goldens/qwen2.5-vl preprocessor_config.json generation_config.json tokenizer_config.json
-lines "/load $work/cut" /info
-check_has "no preprocessor" 'select(.event == "notice").text' "has no preprocessor_config.json: pictures are preprocessed by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455"
-check_has "no tokenizer_config.json" 'select(.event == "notice").text' "has no tokenizer_config.json"
-check_has "its row" 'select(.name == "model").rows[] | select(.[0] == "preprocessor")[1]' "none; the family's defaults: resized to 3136"
-lines "/load $llava" /info
-check "nothing is missing" 'select(.event == "notice").text | select(startswith("the folder"))' ""
-row "preprocessor" "preprocessor_config.json"
+session "no preprocessor" $work/cut <<E
+> /info
+the folder has no preprocessor_config.json: pictures are preprocessed by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455 0.457828 0.408211, deviation 0.26863 0.261303 0.275777), which may differ from training
+the folder has no tokenizer_config.json: special tokens are those of its other files, and the defaults of the tokenizer's class
+[model]
+what            value
+family          qwen2_5_vl
+architecture    Qwen2_5_VLForConditionalGeneration
+folder          $work/cut
+fingerprint     ...
+vision encoder  4 of 4 layers, width 24, 2 heads
+picture         native resolution, patches of 7
+decoder         4 layers, width 64, 4 heads, 2 key-value heads, ffn 72
+vocabulary      568
+positions       128000
+chat template   the folder's
+end of answers  <|im_end|> (config.json)
+preprocessor    none; the family's defaults: resized to 3136 to 1003520 pixels, mean 0.481455 0.457828 0.408211, deviation 0.26863 0.261303 0.275777
+device          ...
+arithmetic      ... (compute.matmul auto)
+(model)
+...
+E
+session "nothing is missing" $llava <<E
+> /info
+[model]
+what            value
+family          llava
+architecture    LlavaForConditionalGeneration
+folder          tests/goldens/llava-1.5
+fingerprint     ...
+vision encoder  2 of 3 layers, width 32, 4 heads
+picture         35 pixels a side, patches of 7, 25 visual tokens
+decoder         4 layers, width 64, 4 heads, 4 key-value heads, ffn 88
+vocabulary      552
+positions       4096
+chat template   the folder's
+end of answers  </s> (generation_config.json)
+preprocessor    preprocessor_config.json
+device          ...
+arithmetic      ... (compute.matmul auto)
+(model)
+...
+E
 finish

@@ -36,6 +36,7 @@ def shown(event, typed):
         return "error: " + ("" if where.startswith("stdin:") else where + ": ") + event["message"]
     if kind == "setting": return "{key} = {value}".format(**event)
     if kind == "answer": return "(an answer to {visual_tokens} visual tokens)".format(**event)
+    if kind == "ids": return " ".join(map(str, event["ids"]))
     if kind == "heatmap": return "[map {name}: {rows} x {cols}]".format(**event)
     if kind == "written": return "(written: {what} {file})".format(**event)
     return event.get("text") or f"({kind})"
