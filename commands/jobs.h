@@ -27,7 +27,7 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
 // starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
 // With --sbatch or --submit it writes a script for a queue instead, and submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
-// Returns a job order with the shell's model and settings, which it borrows.
+// Returns a job's specification with the shell's model and settings, which it borrows.
 struct job_spec;
 struct job_spec shell_job_spec(const struct shell *shell, const char *kind, int argc, char **argv);
 // Reports which jobs started by this shell have ended since the last call.

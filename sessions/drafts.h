@@ -6,7 +6,8 @@
 //   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // of an ended shell
 //   draft_release(&d);
 //   draft_owner_end(&me);
-//  Also notes the session that each shell has open, so that after a crash the next shell can offer
+//
+// Also notes the session that each shell has open, so that after a crash the next shell can offer
 // it.
 //
 // A shell has one draft. While it runs, it locks its own byte of a file beside the database, so

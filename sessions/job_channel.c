@@ -1,4 +1,4 @@
-// sessions/job_channel.c -- orders and requests, in the database or in files.
+// sessions/job_channel.c -- specifications and requests, in the database or in files.
 #include "sessions/job_channel.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ int job_spec_write(const char *folder, const struct job_row *row, const char *an
     cJSON_Delete(o);
     free(arguments);
     free(settings);
-    if (!text) fatal("out of memory while writing a job's order");
+    if (!text) fatal("out of memory while writing a job's specification");
     const int status = write_whole(folder, "order.json", text, err);
     cJSON_free(text);
     return status;

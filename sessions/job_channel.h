@@ -1,5 +1,6 @@
-// sessions/job_channel.h -- where a job's process reads its order and writes its reports: the
-// database, or files in the job's folder if it cannot reach the database (ranks, queued jobs).
+// sessions/job_channel.h -- the channel between a job's process and the shells: specification,
+// requests and reports. It is the database, or files in the job's folder if the process cannot
+// reach the database (ranks, queued jobs).
 //
 //   struct job_channel channel;
 //   job_channel_of_store(&channel, store, id);             // or
@@ -8,9 +9,9 @@
 //   job_channel_state(&channel, STATE_RUNNING, "", &err);
 //   job_channel_release(&channel);
 //
-//   FOLDER/order.json      what to run: written before a process starts
+//   FOLDER/order.json      the specification, written before a process starts
 //   FOLDER/asked           "pause" or "cancel", written by a shell
-//   FOLDER/reports.jsonl   what it reports (job_reports.h)
+//   FOLDER/reports.jsonl   the reports (job_reports.h)
 #ifndef SESSIONS_JOB_CHANNEL_H
 #define SESSIONS_JOB_CHANNEL_H
 
@@ -20,21 +21,22 @@ struct job_channel {
     int64_t id;
     char *folder;            // the job's, absolute
     char *answer_lock;       // file that shells lock while they answer; NULL: none
-    struct store *store;     // NULL: orders and reports are files of the folder
+    struct store *store;     // NULL: specification, requests and reports are files of the folder
     struct report_writer to; // reports go there
 };
 
 void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id);
-// -1: the folder has no order.
+// -1: the folder has no specification.
 int job_channel_of_folder(struct job_channel *d, const char *folder, int64_t id, struct err *err);
 void job_channel_release(struct job_channel *d);
-// Reads the order as written, even if no process runs the job; runs: number of earlier processes.
+// Reads the specification as written, whether or not a process runs the job; row->runs: number of
+// earlier processes.
 int job_channel_read(struct job_channel *d, struct job_row *row, struct err *err);
 int job_channel_request(struct job_channel *d, enum job_stop *request, struct err *err);
 int job_channel_state(struct job_channel *d, enum job_state state, const char *message,
                       struct err *err);
 
-// Writes the order of a job; `answer_lock` as above.
+// Writes the specification of a job; `answer_lock` as above.
 int job_spec_write(const char *folder, const struct job_row *row, const char *answer_lock,
                    struct err *err);
 // Writes a request; JOB_GO withdraws it.

@@ -428,7 +428,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     };
     const int lock = here.folder ? take_lock(&here, "group", err) : -1;
     char *answer_lock = answer_lock_path(s);
-    // Imports the ranks' earlier reports, then writes the order for the ranks.
+    // Imports the reports of earlier ranks, then writes the specification for the new ones.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
     if (status == 0) status = job_spec_write(here.folder, row, answer_lock, err);
     if (status == 0) status = job_channel_of_folder(&g.channel, here.folder, row->id, err);

@@ -4,8 +4,9 @@
 //   mpirun_read(&output, text, size, pass_on, self);   // in pieces of any size
 //   ... output.rank, output.signal, output.status, output.message.data ...
 //   mpirun_output_release(&output);
-//  Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) differ in wording and line breaks. Lines of
-//  dashes enclose their messages; other lines come from the ranks.
+//
+// Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) differ in wording and line breaks. Lines of
+// dashes enclose their messages; other lines come from the ranks.
 #ifndef SESSIONS_JOB_MPIRUN_H
 #define SESSIONS_JOB_MPIRUN_H
 

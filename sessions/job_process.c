@@ -19,7 +19,7 @@
 #include "core/base/file_in.h"
 #include "sessions/job_internal.h"
 
-// --- places --------------------------------------------------------------------------------------
+// --- paths ---------------------------------------------------------------------------------------
 
 static char *jobs_folder(const struct store *s)
 {

@@ -101,7 +101,7 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     static const char *const keys[] = { "job.time", "job.partition", "job.sbatch" };
     if (strpbrk(folder, "%\n \t\\'\""))
         return err_set(err,
-                       "a queued job's folder '%s' has a blank or a character special to sbatch: "
+                       "a queued job's folder '%s' has a space or a character special to sbatch: "
                        "/set job.folder to another folder",
                        folder);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -110,7 +110,8 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     return 0;
 }
 
-// Writes the order and the script of a waiting job; *folder: the job's, as other machines know it.
+// Writes the specification and the script of a waiting job; *folder: the job's, as other machines
+// know it.
 static int prepare(struct store *s, const struct job_row *row, const char *path, char **folder,
                    struct err *err)
 {

@@ -4,7 +4,8 @@
 //   store_job_submit(store, id, &err);                  // sbatch; its number is in the job's row
 //   queue_poll(store);                                  // as often as a shell reads its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
-//  The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID`
+//
+// The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID`
 // does, but on the queue's machines, without the database: job.folder must be a folder that they
 // share. When Slurm restarts the job (preemption, a lost node), it continues from the last
 // checkpoint. Uses Slurm through its commands only.

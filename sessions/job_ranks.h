@@ -8,7 +8,8 @@
 //   size_t count = store_job_ranks(store, id, &list);
 //   ... list[k].done / list[k].seconds ...
 //   free(list);
-//  FOLDER/rank-K has one line, written every second: if it stops changing, the rank is suspended or
+//
+// FOLDER/rank-K has one line, written every second: if it stops changing, the rank is suspended or
 // its machine is gone.
 #ifndef SESSIONS_JOB_RANKS_H
 #define SESSIONS_JOB_RANKS_H

@@ -2,8 +2,9 @@
 // the database.
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
-//  Unknown values are null. The table job_reads holds each file's read position; the transaction
-//  that adds the rows updates it.
+//
+// Unknown values are null. The table job_reads holds each file's read position; the transaction
+// that adds the rows updates it.
 #include "sessions/job_reports.h"
 
 #include <dirent.h>

@@ -1,7 +1,8 @@
 // sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> all written together with each EVENT_STEP
-//  Progress, log lines, results and scores are written with the next step, or at once if none
+//
+// Progress, log lines, results and scores are written with the next step, or at once if none
 // follows soon. Rows that cannot be written (disk full, another program's lock) stay pending, in
 // order, and are retried; the runner decides for how long (job_sink_failing).
 #include <math.h>

@@ -1,5 +1,6 @@
 // sessions/jobs.c -- the rows of jobs: adding, reading, requests.
-//  The row has the last state that the job's process wrote; its lock (job_process.c) shows whether
+//
+// The row has the last state that the job's process wrote; its lock (job_process.c) shows whether
 // the process is alive. "running" without a process is read as "interrupted".
 #include "sessions/jobs.h"
 
@@ -428,7 +429,7 @@ int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *
     return status;
 }
 
-// Takes a job that has not started out of the queue, to pause or to cancel it.
+// Removes a job that has not started from the queue, to pause or to cancel it.
 static int withdraw(struct store *s, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (row->state == STATE_DONE || row->state == STATE_CANCELLED)

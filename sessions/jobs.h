@@ -1,7 +1,7 @@
 // sessions/jobs.h -- jobs as rows: request, progress, reports.
 //
 //   struct job_spec spec = { .kind = "train", .argc = n, .argv = words, .settings = settings,
-//                              .model = folder, .fingerprint = fp };
+//                            .model = folder, .fingerprint = fp };
 //   store_job_add(store, &spec, &id, &err);
 //   store_job_start(store, id, NULL, &err);         // in a separate process; returns at once
 //   store_job_read(store, id, &row, &err); ... row.state, row.step ... job_row_release(&row);
@@ -39,7 +39,8 @@ const char *job_state_name(enum job_state state);             // "running"
 bool job_state_find(const char *name, enum job_state *state); // no row stores "interrupted"
 bool job_state_ended(enum job_state state); // no process runs it or will start soon
 
-// An order for a new job; everything is copied. Paths in argv are relative to the current folder.
+// The specification of a new job; store_job_add copies it. Paths in argv are relative to the
+// current folder.
 struct job_spec {
     const char *kind;
     int argc;

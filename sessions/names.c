@@ -21,7 +21,7 @@ int name_check(const char *name, struct err *err)
         return err_set(err, "a session name can have at most %d bytes, not %zu", NAME_LONGEST,
                        size);
     if (name[0] == ' ' || name[size - 1] == ' ')
-        return err_set(err, "a session name cannot start or end with a blank");
+        return err_set(err, "a session name cannot start or end with a space");
     for (const char *p = name; *p; p += length) {
         length = utf8_next(p, CHARACTER, &c);
         if (c < 0) return err_set(err, "a session name must be valid UTF-8");

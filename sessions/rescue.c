@@ -153,7 +153,7 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
     return status;
 }
 
-// "3 questions and 1 measurement are not kept". A script asks the questions; it does not measure.
+// "3 questions and 1 measurement were not saved". A script asks the questions; it does not measure.
 static char *name_unsaved(const struct store *s)
 {
     const size_t questions = store_questions(s), measured = store_measurements(s);

@@ -1,4 +1,5 @@
 // sessions/resume.c -- restores a stored session into the engine.
+//
 // First reads the session, decodes its pictures and loads its model, all of which can fail; then
 // replaces the conversation, so that a failure changes nothing.
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // sessions/script.c -- writes a session as a command script that replays it with the same answers.
+//
 //   settings, /load, /system   where they changed
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   other messages             /messages FILE beside the script; an answer to them: /answer

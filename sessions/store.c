@@ -1,6 +1,7 @@
 // sessions/store.c -- the database file: opening it safely, the schema and its versions, prepared
 // statements.
-//  Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and
+//
+// Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and
 // a power cut alike. Never writes to a foreign file: an existing database must have our
 // application_id.
 #include <errno.h>
@@ -482,7 +483,7 @@ static int make_folders(const char *path, struct err *err)
     return status;
 }
 
-int store_check_place(const char *path, struct err *err)
+int store_check_path(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? xstrndup(path, (size_t)(slash - path) + 1) : xstrdup(".");
@@ -520,7 +521,7 @@ struct store *store_open(const char *path, struct err *err)
         goto out;
     }
     if (!path && make_folders(s->path, err) < 0) goto out;
-    if (store_check_place(s->path, err) < 0) goto out;
+    if (store_check_path(s->path, err) < 0) goto out;
     // Does not open an existing file: closing it would release the locks of another connection of
     // this process.
     int fd = open(s->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);

@@ -22,7 +22,7 @@ struct store;
 struct store *store_open(const char *path, struct err *err);
 // Checks that the folder of a user-given file exists and that the file is no pipe, device or
 // folder.
-int store_check_place(const char *path, struct err *err);
+int store_check_path(const char *path, struct err *err);
 // At exit: tries once more to write pending events. If that fails, writes scripts that replay the
 // sessions into a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one). 0: all is
 // saved; -1: the message says why not, and where the scripts are. NULL is allowed.

@@ -81,9 +81,9 @@ void position_set(struct position *p, int64_t session, int64_t entries, const ch
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Reserves the place of the next entry.
-static int take_place(struct store *s, struct position *at, int64_t time, int64_t *place,
-                      struct err *err)
+// Reserves the number of the next entry, *place.
+static int reserve_entry(struct store *s, struct position *at, int64_t time, int64_t *place,
+                         struct err *err)
 {
     *place = at->entries + 1;
     if (store_run(s, err, "UPDATE sessions SET entries = ?, touched = ? WHERE id = ?", "iii",
@@ -97,7 +97,7 @@ static int write_model(struct store *s, struct position *at, int64_t time, const
                        const char *fingerprint, const char *arithmetic, struct err *err)
 {
     int64_t place;
-    if (take_place(s, at, time, &place, err) < 0) return -1;
+    if (reserve_entry(s, at, time, &place, err) < 0) return -1;
     if (store_run(s, err, "INSERT OR IGNORE INTO models(folder, fingerprint) VALUES(?, ?)", "tt",
                   folder, fingerprint) < 0)
         return -1;
@@ -111,7 +111,7 @@ static int write_setting(struct store *s, struct position *at, int64_t time, con
                          const char *value, int64_t tokens, struct err *err)
 {
     int64_t place;
-    if (take_place(s, at, time, &place, err) < 0) return -1;
+    if (reserve_entry(s, at, time, &place, err) < 0) return -1;
     return store_run(s, err,
                      "INSERT INTO settings_changes(session, place, key, value, tokens) "
                      "VALUES(?, ?, ?, ?, ?)",
@@ -138,7 +138,7 @@ static int write_message(struct store *s, struct position *at, const struct entr
                          struct err *err)
 {
     int64_t place;
-    if (take_place(s, at, e->time, &place, err) < 0) return -1;
+    if (reserve_entry(s, at, e->time, &place, err) < 0) return -1;
     bool has_ids = e->generated || e->ids.count;
     const void *ids = has_ids ? (e->ids.data ? (const void *)e->ids.data : "") : NULL;
     if (store_run(s, err,
@@ -187,7 +187,7 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
     case ENTRY_SETTING: return write_setting(s, at, e->time, e->key, e->value, e->count, err);
     case ENTRY_MESSAGE: return write_message(s, at, e, err);
     case ENTRY_UNDO:
-        if (take_place(s, at, e->time, &place, err) < 0) return -1;
+        if (reserve_entry(s, at, e->time, &place, err) < 0) return -1;
         return store_run(s, err,
                          "UPDATE messages SET undone = ? WHERE id IN ("
                          "  SELECT id FROM messages WHERE session = ? AND undone IS NULL "
@@ -246,7 +246,7 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
 
 // If another program has changed the session since our last write, continues in a new or copied
 // session and says so in `notice`.
-static int look_again(struct store *s, struct position *at, struct buf *notice, struct err *err)
+static int check_session(struct store *s, struct position *at, struct buf *notice, struct err *err)
 {
     if (!at->session || !store_continues(s)) return 0;
     sqlite3_stmt *q =
@@ -304,7 +304,7 @@ int store_flush(struct store *s, struct err *err)
     position_set(&at, s->current.session, s->current.entries, s->current.name);
     int status = store_lock(s, err);
     if (status == 0) {
-        status = look_again(s, &at, &notice, err);
+        status = check_session(s, &at, &notice, err);
         for (size_t i = 0; i < s->pending_count && status == 0; i++)
             status = write_noticed(s, &at, &s->pending[i], &notice, err);
         status = store_unlock(s, status, err);

@@ -31,7 +31,7 @@ static int take_file(void *self, const char *value, struct err *err)
 
 static int check_db(const char *value, struct err *err)
 {
-    return *value ? store_check_place(value, err) : err_set(err, "--db needs a file name");
+    return *value ? store_check_path(value, err) : err_set(err, "--db needs a file name");
 }
 
 static int check_mmproj(const char *value, struct err *err)

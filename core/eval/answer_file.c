@@ -47,31 +47,31 @@ struct answer_file {
     } * of_id;        // [ids.count] after answer_file_match
 };
 
-void answer_file_free(struct answer_file *g)
+void answer_file_free(struct answer_file *f)
 {
-    if (!g) return;
-    for (size_t i = 0; i < g->line_count; i++) {
-        free(g->lines[i].prompt);
-        free(g->lines[i].written);
-        free(g->lines[i].text);
+    if (!f) return;
+    for (size_t i = 0; i < f->line_count; i++) {
+        free(f->lines[i].prompt);
+        free(f->lines[i].written);
+        free(f->lines[i].text);
     }
-    for (size_t i = 0; i < g->question_count; i++) free(g->questions[i].prompt);
-    free(g->lines);
-    free(g->questions);
-    free(g->of_id);
-    names_release(&g->ids);
-    free(g);
+    for (size_t i = 0; i < f->question_count; i++) free(f->questions[i].prompt);
+    free(f->lines);
+    free(f->questions);
+    free(f->of_id);
+    names_release(&f->ids);
+    free(f);
 }
 
-static size_t number_of_id(struct answer_file *g, const char *written)
+static size_t number_of_id(struct answer_file *f, const char *written)
 {
     char *id = json_number_key(written);
-    const size_t number = names_add(&g->ids, id, NULL);
+    const size_t number = names_add(&f->ids, id, NULL);
     free(id);
     return number;
 }
 
-// Without LLaVA's mark of a picture, and without white space around it.
+// Removes LLaVA's picture mark, and white space at both ends.
 static char *plain_prompt(const char *prompt)
 {
     static const char mark[] = "<image>\n";
@@ -85,7 +85,7 @@ static char *plain_prompt(const char *prompt)
 
 // --- the file ------------------------------------------------------------------------------------
 
-// A text, or a whole number as in the file.
+// Returns the value of the first key that the line has: a string, or a number as written.
 static char *read_text(const cJSON *line, const char *const *keys)
 {
     for (; *keys; keys++) {
@@ -96,7 +96,7 @@ static char *read_text(const cJSON *line, const char *const *keys)
     return NULL;
 }
 
-static int read_line(struct answer_file *g, const struct dataset *d, int64_t i, struct err *err)
+static int read_line(struct answer_file *f, const struct dataset *d, int64_t i, struct err *err)
 {
     static const char *const ids[] = { "question_id", "id", "index", NULL },
                              *const texts[] = { "text", "prediction", "response", "answer", NULL },
@@ -110,9 +110,9 @@ static int read_line(struct answer_file *g, const struct dataset *d, int64_t i, 
                                 .number = d->entries[i].line };
     free(prompt);
     cJSON_Delete(json);
-    g->lines = xgrow(g->lines, &g->line_capacity, g->line_count, sizeof *g->lines);
-    if (line.written) line.id = number_of_id(g, line.written);
-    g->lines[g->line_count++] = line;
+    f->lines = xgrow(f->lines, &f->line_capacity, f->line_count, sizeof *f->lines);
+    if (line.written) line.id = number_of_id(f, line.written);
+    f->lines[f->line_count++] = line;
     if (line.written && line.text) return 0;
     return err_set(err, "line %lld of '%s' needs \"question_id\" and \"text\"",
                    (long long)line.number, d->path);
@@ -122,25 +122,25 @@ struct answer_file *answer_file_read(const char *path, struct err *err)
 {
     struct dataset d;
     if (dataset_open(&d, path, NULL, err) < 0) return NULL;
-    struct answer_file *g = xcalloc(1, sizeof *g);
+    struct answer_file *f = xcalloc(1, sizeof *f);
     int status = 0;
     for (int64_t i = 0; i < d.count && status == 0; i++)
         status = i % LOOK == LOOK - 1 && cancel_asked() ? err_set(err, "cancelled")
-                                                        : read_line(g, &d, i, err);
+                                                        : read_line(f, &d, i, err);
     dataset_close(&d);
-    if (status == 0) return g;
-    answer_file_free(g);
+    if (status == 0) return f;
+    answer_file_free(f);
     return NULL;
 }
 
 // --- matching ------------------------------------------------------------------------------------
 
-void answer_file_add_question(struct answer_file *g, const char *id, const char *prompt,
+void answer_file_add_question(struct answer_file *f, const char *id, const char *prompt,
                               int64_t sample, size_t message)
 {
-    g->questions =
-        xgrow(g->questions, &g->question_capacity, g->question_count, sizeof *g->questions);
-    g->questions[g->question_count++] = (struct answer_question){ .id = number_of_id(g, id),
+    f->questions =
+        xgrow(f->questions, &f->question_capacity, f->question_count, sizeof *f->questions);
+    f->questions[f->question_count++] = (struct answer_question){ .id = number_of_id(f, id),
                                                                   .prompt = plain_prompt(prompt),
                                                                   .sample = sample,
                                                                   .message = message,
@@ -183,18 +183,18 @@ static char *key_of(const char *prompt, enum pass pass)
     return key;
 }
 
-static void match_by(struct answer_file *g, enum pass pass)
+static void match_by(struct answer_file *f, enum pass pass)
 {
-    struct candidate *all = xcalloc(g->line_count + g->question_count + 1, sizeof *all);
+    struct candidate *all = xcalloc(f->line_count + f->question_count + 1, sizeof *all);
     size_t count = 0;
-    for (size_t i = 0; i < g->line_count; i++) {
-        const struct answer_line *l = &g->lines[i];
-        if (!l->used && (pass == BY_ORDER ? !g->of_id[l->id].matched : l->prompt != NULL))
+    for (size_t i = 0; i < f->line_count; i++) {
+        const struct answer_line *l = &f->lines[i];
+        if (!l->used && (pass == BY_ORDER ? !f->of_id[l->id].matched : l->prompt != NULL))
             all[count++] = (struct candidate){ l->id, key_of(l->prompt, pass), false, i };
     }
-    for (size_t i = 0; i < g->question_count; i++) {
-        const struct answer_question *q = &g->questions[i];
-        if (q->line == none && (pass != BY_ORDER || !g->of_id[q->id].matched))
+    for (size_t i = 0; i < f->question_count; i++) {
+        const struct answer_question *q = &f->questions[i];
+        if (q->line == none && (pass != BY_ORDER || !f->of_id[q->id].matched))
             all[count++] = (struct candidate){ q->id, key_of(q->prompt, pass), true, i };
     }
     if (count) qsort(all, count, sizeof *all, compare);
@@ -209,23 +209,23 @@ static void match_by(struct answer_file *g, enum pass pass)
         const size_t questions = end - i - lines;
         bool same = pass != BY_ORDER || questions == 1;
         for (size_t k = 1; k < lines; k++)
-            same &= !strcmp(g->lines[c[k].at].text, g->lines[c[0].at].text);
+            same &= !strcmp(f->lines[c[k].at].text, f->lines[c[0].at].text);
         if (!lines || !questions || (lines != questions && !same)) continue;
         for (size_t k = 0; k < questions; k++)
-            g->questions[c[lines + k].at].line = c[lines == questions ? k : 0].at;
-        for (size_t k = 0; k < lines; k++) g->lines[c[k].at].used = true;
-        g->of_id[c->id].matched = true;
+            f->questions[c[lines + k].at].line = c[lines == questions ? k : 0].at;
+        for (size_t k = 0; k < lines; k++) f->lines[c[k].at].used = true;
+        f->of_id[c->id].matched = true;
     }
     for (size_t i = 0; i < count; i++) free(all[i].key);
     free(all);
 }
 
-void answer_file_match(struct answer_file *g)
+void answer_file_match(struct answer_file *f)
 {
-    g->of_id = xcalloc(g->ids.count + 1, sizeof *g->of_id);
-    for (size_t i = 0; i < g->line_count; i++) g->of_id[g->lines[i].id].lines++;
-    for (size_t i = 0; i < g->question_count; i++) g->of_id[g->questions[i].id].questions++;
-    for (enum pass pass = BY_PROMPT; pass <= BY_ORDER; pass++) match_by(g, pass);
+    f->of_id = xcalloc(f->ids.count + 1, sizeof *f->of_id);
+    for (size_t i = 0; i < f->line_count; i++) f->of_id[f->lines[i].id].lines++;
+    for (size_t i = 0; i < f->question_count; i++) f->of_id[f->questions[i].id].questions++;
+    for (enum pass pass = BY_PROMPT; pass <= BY_ORDER; pass++) match_by(f, pass);
 }
 
 // --- answers -------------------------------------------------------------------------------------
@@ -237,17 +237,17 @@ static int compare_place(const void *a, const void *b)
     return (x->message > y->message) - (x->message < y->message);
 }
 
-const char *answer_file_find(const struct answer_file *g, int64_t sample, size_t message,
+const char *answer_file_find(const struct answer_file *f, int64_t sample, size_t message,
                              struct err *err)
 {
     const struct answer_question wanted = { .sample = sample, .message = message };
     const struct answer_question *q =
-        g->question_count
-            ? bsearch(&wanted, g->questions, g->question_count, sizeof wanted, compare_place)
+        f->question_count
+            ? bsearch(&wanted, f->questions, f->question_count, sizeof wanted, compare_place)
             : NULL;
     const size_t first = q ? strcspn(q->prompt, "\n") : 0;
-    const struct tally_of_id *of = q ? &g->of_id[q->id] : NULL;
-    if (q && q->line != none) return g->lines[q->line].text;
+    const struct tally_of_id *of = q ? &f->of_id[q->id] : NULL;
+    if (q && q->line != none) return f->lines[q->line].text;
     if (of && of->lines && (of->questions > 1 || of->lines > 1))
         err_set(err,
                 "the file of --answers has %zu line%s for the %zu question%s with its id, and no "
@@ -259,21 +259,21 @@ const char *answer_file_find(const struct answer_file *g, int64_t sample, size_t
     return NULL;
 }
 
-char *answer_file_unused(const struct answer_file *g)
+char *answer_file_unused(const struct answer_file *f)
 {
     const struct answer_line *first = NULL;
     size_t unused = 0;
-    for (size_t i = g->line_count; i-- > 0;)
-        if (!g->lines[i].used) {
+    for (size_t i = f->line_count; i-- > 0;)
+        if (!f->lines[i].used) {
             unused++;
-            first = &g->lines[i];
+            first = &f->lines[i];
         }
     if (!first) return NULL;
-    return xasprintf("%zu of %zu lines, the first: line %lld (%s)", unused, g->line_count,
+    return xasprintf("%zu of %zu lines, the first: line %lld (%s)", unused, f->line_count,
                      (long long)first->number, first->written);
 }
 
-// Does one contain the other's first line? Programs add words before and after a question.
+// Does one prompt contain the other's first line? Programs add words around a question.
 static bool alike(const char *a, const char *b)
 {
     struct scratch s = { 0 };
@@ -283,13 +283,13 @@ static bool alike(const char *a, const char *b)
     return is;
 }
 
-char *answer_file_differ(const struct answer_file *g)
+char *answer_file_differ(const struct answer_file *f)
 {
     const struct answer_line *first = NULL;
     size_t differ = 0;
-    for (size_t i = 0; i < g->question_count; i++) {
-        const struct answer_question *q = &g->questions[i];
-        const struct answer_line *l = q->line != none ? &g->lines[q->line] : NULL;
+    for (size_t i = 0; i < f->question_count; i++) {
+        const struct answer_question *q = &f->questions[i];
+        const struct answer_line *l = q->line != none ? &f->lines[q->line] : NULL;
         if (!l || !l->prompt || !*l->prompt || alike(l->prompt, q->prompt)) continue;
         differ++;
         if (!first) first = l;
@@ -298,6 +298,6 @@ char *answer_file_differ(const struct answer_file *g)
     const int shown = (int)strcspn(first->prompt, "\n");
     return xasprintf("%zu of %zu answers have a prompt that is not the question with their id, the "
                      "first: line %lld (%s), \"%.*s\"",
-                     differ, g->question_count, (long long)first->number, first->written,
+                     differ, f->question_count, (long long)first->number, first->written,
                      utf8_head(first->prompt, shown < SHOWN ? shown : SHOWN), first->prompt);
 }

@@ -1,11 +1,11 @@
 // core/eval/answer_file.h -- answers of a file, scored instead of the model's: from another
 // program, or from an earlier run.
 //
-//   struct answer_file *g = answer_file_read("answers.jsonl", &err);
-//   answer_file_add_question(g, "q17", "What is it?", 17, 0);      // every question of the data
-//   answer_file_match(g);
-//   const char *text = answer_file_find(g, 17, 0, &err);         // NULL: err says why it has none
-//   answer_file_free(g);
+//   struct answer_file *f = answer_file_read("answers.jsonl", &err);
+//   answer_file_add_question(f, "q17", "What is it?", 17, 0);      // every question of the data
+//   answer_file_match(f);
+//   const char *text = answer_file_find(f, 17, 0, &err);         // NULL: err says why it has none
+//   answer_file_free(f);
 //
 // JSON lines or a list of objects with "question_id", "id" or "index", and "text", "prediction",
 // "response" or "answer" (the first present): what --submit writes, LLaVA's answer files, VQAv2's
@@ -26,17 +26,17 @@
 struct answer_file;
 
 struct answer_file *answer_file_read(const char *path, struct err *err); // NULL on error
-// Samples in ascending order, and their messages.
-void answer_file_add_question(struct answer_file *g, const char *id, const char *prompt,
+// Adds a question: the message of a sample. Call it in ascending order of the samples.
+void answer_file_add_question(struct answer_file *f, const char *id, const char *prompt,
                               int64_t sample, size_t message);
-void answer_file_match(struct answer_file *g);
-const char *answer_file_find(const struct answer_file *g, int64_t sample, size_t message,
+void answer_file_match(struct answer_file *f);
+const char *answer_file_find(const struct answer_file *f, int64_t sample, size_t message,
                              struct err *err);
 // Says which lines answer no question; NULL: all do. The caller frees it.
-char *answer_file_unused(const struct answer_file *g);
+char *answer_file_unused(const struct answer_file *f);
 // Counts the answers matched by id alone, with a prompt that differs from their question. NULL:
 // none. The caller frees it.
-char *answer_file_differ(const struct answer_file *g);
-void answer_file_free(struct answer_file *g); // NULL is fine
+char *answer_file_differ(const struct answer_file *f);
+void answer_file_free(struct answer_file *f); // NULL is fine
 
 #endif

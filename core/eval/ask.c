@@ -27,15 +27,15 @@ struct asking {
     struct provenance provenance;
     struct ask_data data;
     struct ask_output output;
-    struct sinks said; // the sinks before the run
-    struct buf round;  // this rank's lines that are not written yet
+    struct sinks former_sinks;
+    struct buf round; // this rank's lines that are not written yet
     struct data_notices notices;
     struct ask_report report;
 };
 
 // --- one sample ----------------------------------------------------------------------------------
 
-// Keeps the answer's event as the fields of the result line.
+// Receives the answer's event and writes it into the result line.
 struct capture {
     const struct asking *a;
     cJSON *line;
@@ -70,7 +70,7 @@ static void capture_emit(void *self, const struct event *event)
         // answer.
         struct event copy = *event;
         copy.count = 0;
-        sinks_emit(&c->a->said, &copy);
+        sinks_emit(&c->a->former_sinks, &copy);
         note_change(c);
     }
     if (event->kind != EVENT_ANSWER) return;
@@ -156,7 +156,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     if (answered == 0) answered = answer_dialogue(a, &d, &c, &why);
     dialogue_release(&d);
     cJSON_Delete(json);
-    *sinks = a->said;
+    *sinks = a->former_sinks;
     note_change(&c);
     if (answered < 0) { // the message may name a file whose name is not UTF-8
         struct buf text = { 0 };
@@ -241,7 +241,7 @@ static void add_up(struct asking *a)
 
 // --- the run -------------------------------------------------------------------------------------
 
-// Beside --out, links followed.
+// A file beside --out, or beside the file that --out links to.
 char *ask_temporary(const char *out)
 {
     char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);
@@ -300,7 +300,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
         for (size_t i = 0; i < a.output.count; i++) r->errors += !a.output.lines[i].pictures;
     }
     if (status == 0) {
-        // The samples to answer, as rank 0 knows them.
+        // Rank 0's list of the samples to answer.
         todo = xcalloc((size_t)a.data.set.count + 1, sizeof *todo);
         for (int64_t i = 0; i < a.data.set.count; i++)
             if (!a.data.list[i].done) todo[steps++] = i;
@@ -310,9 +310,9 @@ static int ask(struct grid *g, size_t cell, struct err *err)
         ranks_share(a.ranks, &r->there, sizeof r->there, 0);
         ranks_share(a.ranks, &r->errors, sizeof r->errors, 0);
 
-        a.said = *engine_sinks(a.engine);
+        a.former_sinks = *engine_sinks(a.engine);
         engine_stash(a.engine);
-        // Questions that an earlier run answered.
+        // Notes the questions that an earlier run answered.
         for (int64_t i = 0; first && steps && i < todo[steps - 1]; i++)
             if (a.data.list[i].done) note_index(&a, a.data.list[i].index);
         status = run_samples(&a, todo, steps, err);
@@ -320,7 +320,8 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     }
     if (status == 0 && !(r->stopped && engine_cancelled(a.engine))) add_up(&a);
 
-    // Did neither this run nor an earlier one answer anything? Rank 0 has the first sample.
+    // Has neither this run nor an earlier one answered anything? (Rank 0 computes the first
+    // sample.)
     const bool none = !r->stopped && !r->answered && r->there == (int64_t)r->errors;
     if (status == 0 && none && r->failed)
         status =

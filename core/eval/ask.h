@@ -31,7 +31,7 @@
 #define ASK_USAGE \
     "--data FILE --out FILE.jsonl [--images DIR] [--limit N] [--system TEXT] [--again]"
 
-// As typed: borrowed from argv.
+// The options as typed; texts are borrowed from argv.
 struct ask_options {
     struct grid_set set;
     const char *out;
@@ -49,11 +49,11 @@ struct ask_report {
     int64_t answered, failed; // new lines
     int64_t cut[CUTS];        // answers ended by each limit
     int64_t there;            // samples answered earlier
-    size_t errors;            // of their lines
+    size_t errors;            // of these, lines with an error
     struct err why;           // of the first new line with an error
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none
     bool stopped;             // the job was stopped, or the engine cancelled
-    bool waits;               // with `again`: `out` is unchanged until all are answered
+    bool waits; // with `again`: some samples have no new answer yet, so `out` is unchanged
 };
 
 struct ask_work {

@@ -33,7 +33,7 @@ struct ask_data {
 struct ask_line {
     char *key;      // id
     char *question; // NULL: a sample that could not be read
-    char *pictures; // SHA-256 of each, followed by a blank; NULL: an error line
+    char *pictures; // SHA-256 of each, followed by a space; NULL: an error line
     size_t number;  // of the line, from 1
 };
 

@@ -17,7 +17,7 @@
 #include "core/model/model.h"
 #include "core/settings/changes.h"
 
-// --- words ---------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 #define AT(field) .at = offsetof(struct ask_options, field)
 const struct option_row ask_rows[] = {

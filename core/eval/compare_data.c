@@ -416,7 +416,7 @@ static int compare(struct grid *g, size_t cell, struct err *err)
     const struct job_data of = { .data = c.data.path,
                                  .hash = eval_set_hash(&c.data),
                                  .pictures = &c.data,
-                                 .seen = model_has_vision(g->model) ? &c.side[0].notices : NULL,
+                                 .notices = model_has_vision(g->model) ? &c.side[0].notices : NULL,
                                  .whole = true };
     status = grid_keep(g, cell, "compare.jsonl", of, take_sample, &c, err);
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);

@@ -23,7 +23,7 @@ struct comparing_job {
     struct compare_work work;
 };
 
-// --- words ---------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 // Reads "KEY=VALUE ..." up to the bar into a cell of the grid. Returns the number of words, or -1.
 static int read_side(struct comparing_job *c, int side, struct proposal p, int argc, char **argv,

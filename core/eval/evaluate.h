@@ -45,7 +45,8 @@ enum cut cut_of(const struct event_answer *a);
 // "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
 char *cut_text(const int64_t counts[CUTS]);
 
-// One scored question, or a sample that could not be scored. Borrowed for the call.
+// One scored question, or a sample that could not be scored. All pointers are borrowed for the
+// call.
 struct evaluated {
     int64_t index, line;         // index of the sample in the data
     int turn;                    // index of the question in its sample, from 0
@@ -93,7 +94,7 @@ struct evaluate_request {
     const struct set_total *total; // of an evaluation set; NULL: none
     enum thinking thinking;        // of answers: removed before the rule, or not
     // Reads the next samples and decodes their pictures in a thread while the model answers. Off
-    // where times are measured, because the thread uses a processor.
+    // where times are measured: the thread occupies a core.
     bool ahead;
     struct data_notices *notices; // counts remarks on the data; NULL: none
     // Answers to score instead of the model's, except by rules that rank choices; NULL: none.

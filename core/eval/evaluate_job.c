@@ -21,7 +21,7 @@
 #include "core/stages/stages.h"
 #include "core/talk/batch.h"
 
-// --- words ---------------------------------------------------------------------------------------
+// --- arguments -----------------------------------------------------------------------------------
 
 static int take_set(void *self, const char *value, struct err *err)
 {
@@ -209,13 +209,13 @@ static bool take_line(void *self, const cJSON *line)
     return true;
 }
 
-// The counter of pictures, if the model sees them.
-static struct data_notices *seen(struct evaluate_work *w)
+// Returns the notices that count pictures; NULL for a text-only model.
+static struct data_notices *picture_notices(struct evaluate_work *w)
 {
     return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
-// Does the model see the pictures? Not if answers are given, unless it ranks choices.
+// Are pictures shown to the model? Not if a file has the answers, unless the metric ranks choices.
 static bool shows_pictures(const struct evaluate_options *o)
 {
     return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);
@@ -241,10 +241,10 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         // A job that resumes on another machine may group passes differently.
         if (w->result.batch > 1) cJSON_AddNumberToObject(line, "batch", w->result.batch);
     }
-    // The line of a sample's first question has the hash of its pictures.
+    // Adds the hash of the pictures to the line of a sample's first question.
     if (shows_pictures(&w->options) && e->done != w->pictured) {
         char hex[HASH_HEX] = "";
-        identity_add_pictures_at(&w->data, e->index, hex, seen(w));
+        identity_add_pictures_at(&w->data, e->index, hex, picture_notices(w));
         cJSON_AddNumberToObject(line, "at", (double)e->index);
         cJSON_AddStringToObject(line, "pictures", hex);
         w->pictured = e->done;
@@ -338,7 +338,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
                                  .hash = eval_set_hash(&w->data),
                                  .answers = o->answers,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
-                                 .seen = seen(w) };
+                                 .notices = picture_notices(w) };
     if (grid_keep(g, cell, "scores.jsonl", of, take_line, w, err) < 0) return -1;
     ranks_share(ranks, &w->first, sizeof w->first, 0);
 

@@ -56,11 +56,12 @@ struct evaluating {
     bool alone;                 // a batch has failed: questions are asked one by one
     void *corpus[METRIC_COUNT]; // by number in metrics[]
     int64_t done, count;
-    int64_t at;     // samples visited
-    int64_t passed; // of these, evaluated earlier
+    int64_t at;     // samples read
+    int64_t passed; // of these, evaluated by an earlier process
     bool stopped;
-    // Its number in the team (ranks, or a rank's flights) that shares the samples. Packs its scores
-    // for the other members; all members have the scores of the first `shared` samples.
+    // Member `number` of a team (ranks, or a rank's flights) that shares the samples. `packs`: it
+    // packs its scores into `kept` for the others. All members have the scores of the first
+    // `shared` samples.
     int team, number;
     bool packs;
     struct buf kept;
@@ -126,8 +127,8 @@ void evaluate_batch_release(struct evaluating *v);
 
 // evaluate_first.c. Is eval.first a question?
 bool evaluate_has_first(const struct settings *s);
-// Asks it about the pictures of d, which are shown, unless its answer is
-// known. Sets v->stopped when cancelled.
+// Asks it about the pictures of d, which are shown, unless its answer is known. Sets v->stopped
+// when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
 // The index of the message that it precedes: d's first question, if that shows pictures; else
 // d->count.

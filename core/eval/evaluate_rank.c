@@ -135,7 +135,8 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     return status;
 }
 
-// The conversation with a choice, up to its last token; *p: its first row that the prompt lacks.
+// Renders the conversation with a choice, up to the choice's last token; *p: the first row that
+// differs from the prompt.
 static int read_choice(const struct ranking *k, const char *choice, struct sequence *s, int64_t *p,
                        struct err *err)
 {

@@ -34,8 +34,7 @@ struct grid grid_of_engine(struct engine *e)
                           .reported = clock_seconds() };
 }
 
-// Makes a name that is never a hidden folder's. The same cells in the same order get the same
-// names.
+// Makes a file name that is not hidden. The same cells in the same order get the same names.
 static char *make_name(const struct grid *g, const char *text)
 {
     struct buf b = { 0 };
@@ -284,7 +283,7 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     j->ranks = all;
     if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have finished before
     if (any[0] > 0) return JOB_STOPPED;
-    // Shares the errors of failed cells, as the first rank of their group knows them.
+    // Sends the errors of failed cells to all ranks, from the first rank of the cell's group.
     const size_t ranks = (size_t)ranks_count(all);
     for (size_t i = 0; i < g->count; i++) {
         struct grid_cell *c = &g->cells[order[i]];

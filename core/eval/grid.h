@@ -79,23 +79,23 @@ struct grid {
     const char *loaded_from;  // its name in the cell
     struct adapters adapters; // of the loaded model, or of the job's
 
-    // Of the runner.
+    // Used by the runner.
     bool together;
-    FILE *state;                // the kept lines of the open cell; NULL: none
-    size_t at, mine;            // cells of this group done, and all
-    double begun, reported;     // start of the cell; last progress in the shell
-    struct pace pace;           // of the cell
-    int64_t number;             // reports so far, in earlier processes too: the index of the next
-    struct event_progress last; // end of group 0, emitted when all groups have ended
+    FILE *state;            // the kept lines of the open cell; NULL: none
+    size_t at, mine;        // this group's finished cells, and all its cells
+    double begun, reported; // times: start of the cell; last progress report in the shell
+    struct pace pace;       // of the cell
+    int64_t number;         // reports so far, those of earlier processes too: index of the next one
+    struct event_progress last; // the last one of group 0, emitted once all groups have finished
 };
 
 struct grid_plan {
-    // 1: an earlier run has computed the cell, which is skipped. NULL: run() finds out.
+    // Returns 1 if an earlier run has computed the cell, which is then skipped. NULL: run() checks.
     int (*kept)(struct grid *g, size_t cell, struct err *err);
     // Computes and keeps the part of the cell that is not kept yet. JOB_STOPPED: it was stopped.
     int (*run)(struct grid *g, size_t cell, struct err *err);
-    // After a failure: would the next cell fail as well? NULL: yes. Otherwise cell.why gets the
-    // error, and the run continues with the next cell.
+    // Called after a failure: would the next cell fail too? NULL: yes. If not, cell.why receives
+    // the error, and the run continues with the next cell.
     bool (*broken)(const struct grid *g);
     bool together; // run() computes all cells at once, and switches between them (grid_use)
 };
@@ -125,8 +125,8 @@ int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
 // Adds a line to it, and frees the line.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
-// Reports progress over all cells, given that of this cell; in the shell under the name `doing`, a
-// few times a second.
+// Reports progress over all cells, from the open cell's: `done` of `all`. In the shell reports it
+// under the name `doing`, a few times a second.
 void grid_progress(struct grid *g, const char *doing, double done, double all);
 void grid_report(struct grid *g, struct event_progress p);
 bool grid_stopped(const struct grid *g);
@@ -135,11 +135,12 @@ const atomic_bool *grid_cancel(const struct grid *g);
 
 // Consecutive samples of one rank: they may show the same picture.
 enum { GRID_IN_A_ROW = 4 };
-// Does rank `number` of `ranks` compute this sample?
+// Does member `number` of a team (the ranks of a job, or the flights of a rank) compute this
+// sample?
 bool grid_computes(int64_t sample, int team, int number);
 // Does a round end after this many samples?
 bool grid_ends_round(int64_t samples, int team);
-// Makes *kept the bytes of all ranks, rank 0's first.
+// Replaces *kept by the bytes of all ranks, in the order of the ranks.
 void grid_gather(struct ranks *ranks, struct buf *kept);
 
 #endif

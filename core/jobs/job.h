@@ -88,7 +88,7 @@ struct job {
     // on request. NULL: nothing to check.
     void (*poll)(struct job *j);
     void *runner;
-    struct pace reading; // of long files, for readers outside the job's code
+    struct pace reading; // progress of reading long files outside the job's code
     int answer_lock;     // file that shells lock while they answer (job_yield); -1 = none
 };
 

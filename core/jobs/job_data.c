@@ -82,7 +82,7 @@ static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *
             json_whole(json_get(line, "at"), json_whole(json_get(line, "done"), 0) - 1);
         const bool shows =
             pictures && *pictures && of->pictures && at >= 0 && at < of->pictures->count;
-        if (shows) status = identity_same_pictures(of->pictures, at, pictures, of->seen, err);
+        if (shows) status = identity_same_pictures(of->pictures, at, pictures, of->notices, err);
         if (status == 0 && !take(self, line)) status = 1;
         if (status) break;
     }

@@ -28,7 +28,7 @@ struct job_data {
     // Its pictures must match the hashes in the lines ("pictures": for sample "at", or "done" - 1).
     // NULL: not compared.
     const struct dataset *pictures;
-    struct data_notices *seen; // counts the pictures; NULL: no counts
+    struct data_notices *notices; // receive the pictures; NULL: none
     bool whole; // each line is a complete sample; otherwise the last sample's lines are cut off
 };
 

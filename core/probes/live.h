@@ -7,7 +7,6 @@
 //   live_free(l);
 //
 // live_pause(l, 1.0 / 30) skips tokens within 1/30 s of the last map: their passes run
-//
 // as without a probe.
 //
 // Recomputes only the newest row's attention at the layer screen.live_layer from its queries and

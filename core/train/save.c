@@ -310,7 +310,7 @@ static void take_one(void *self, const char *name, const char **at)
     *at = safetensors_metadata(self, name);
 }
 
-// Older versions did not record all of it.
+// Older versions recorded fewer fields.
 static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
     struct identity was = { 0 };
@@ -320,7 +320,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     return identity_same(&was, id, err);
 }
 
-// Older versions did not record it.
+// NaN if the checkpoint lacks the key: older versions recorded fewer.
 static double read_number(const struct safetensors *f, const char *key)
 {
     const char *text = safetensors_metadata(f, key);
