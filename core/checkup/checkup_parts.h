@@ -28,7 +28,7 @@ struct result_table;
 struct checkup;
 
 // The checks, in their order. The first one opens the model.
-#define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods) X(learns)
+#define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods) X(learns) X(speed)
 
 // Passes that a check needs at full length; the time of a run is forecast from them.
 struct checkup_cost {
