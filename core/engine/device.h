@@ -12,9 +12,9 @@
 struct backend;
 struct err;
 
-// "cpu", "cuda", "cuda:1", "cuda:0,1" (splits the layers over both); NULL: the CPU. NULL with a
-// message for other names. If the GPU is not available, returns the CPU and err->text says why
-// (else it is "").
+// Finds a device by name: "cpu", "cuda", "cuda:1", "cuda:0,1" (splits the layers over both); NULL:
+// the CPU. Returns NULL with a message for other names. If the GPU is not available, returns the
+// CPU and err->text says why (else it is "").
 const struct backend *device_find(const char *name, struct err *err);
 
 const char *device_name(const struct backend *b); // "cpu", "cuda"
@@ -25,11 +25,11 @@ void device_set_threads(int count);               // CPU threads; 0: one per cor
 // Returns the CPU device with that instruction set; NULL if this CPU lacks it, with a message that
 // lists those it has.
 const struct backend *device_find_isa(const char *isa, struct err *err);
-// -1 if the environment variable VLMSH_ISA names an instruction set that this CPU lacks; an empty
-// value is ignored.
+// Checks the environment variable VLMSH_ISA: -1 if it names an instruction set that this CPU lacks;
+// an empty value is ignored.
 int device_check_isa(struct err *err);
 
-// The stream of the current GPU (struct cuda_library), once one is open.
+// Returns the stream of the current GPU (struct cuda_library), once one is open.
 void *device_stream(void);
 // Returns the name of a rank's GPU: the rank's number selects from the GPUs that `name` lists, or
 // continues counting after the last one ("cuda", rank 1: "cuda:1"). Copies other names. The caller

@@ -73,11 +73,11 @@ void engine_memory(const struct engine *e, struct results *r); // of model and c
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
-// Current precision of matrix products, "f32" or "bf16"; NULL without a model.
+// Returns the current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
-// Progress of long work: emits it under that name ("loading") and stops the work when the engine is
-// cancelled. One at a time.
+// Returns a progress callback for long work, one at a time: it emits progress under that name
+// ("loading") and stops the work when the engine is cancelled.
 struct load_progress engine_progress(struct engine *e, const char *what);
 
 // Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
@@ -94,24 +94,24 @@ void engine_restore(struct engine *e, const struct change *list, size_t count);
 // Copies the settings with these changes, for engine_lend. NULL: refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
-// engine_set_all from any thread, for the running answer: applies from the next token, or once the
-// answer has `tokens` tokens. Changes posted without a running answer, or left at its end, wait for
-// engine_apply_posted or the next answer if `tokens` is 0, else for an answer that long. Invalid
-// changes give a notice.
+// Posts changes from any thread for the running answer, which applies them as engine_set_all does,
+// from its next token or once it has `tokens` tokens. Changes posted without a running answer, or
+// left at its end, wait for engine_apply_posted or the next answer if `tokens` is 0, else for an
+// answer that long. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_apply_posted(struct engine *e);
 // Sets a function that is called before each token of an answer, in the answer's thread. It may
 // change settings and adapters, which that token then uses, and nothing else.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
-// For comparisons, which use settings of engine_propose: applies their adapter to the model and
-// returns its tensors. engine_lend NULL restores the state of the engine's own settings. Emits no
-// events and invalidates nothing.
+// For comparisons under settings of engine_propose: applies their adapter to the model and returns
+// its tensors. engine_lend NULL restores the state of the engine's own settings. Emits no events
+// and invalidates nothing.
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 
-// Provenance of answers (STALE_NEXT) or measurements (STALE_MEASURED) in the engine's current state
-// (core/adapter/provenance.h); release it. -1: the model's fingerprint cannot be found.
+// Returns the provenance of answers (STALE_NEXT) or measurements (STALE_MEASURED) in the engine's
+// current state (core/adapter/provenance.h); release it. -1: the model's files cannot be hashed.
 int engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p,
                       struct err *err);
 
@@ -135,7 +135,8 @@ struct engine_talk engine_talk(const struct engine *e);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
-// Moves all pictures of another conversation, which needs no model. None of them becomes pending.
+// Moves all pictures of another conversation, which needs no model, into this one. None becomes
+// pending.
 void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e);                  // removes the pending pictures
 void engine_detach_one(struct engine *e, int picture); // removes one of them
@@ -188,7 +189,7 @@ int64_t engine_limit(const struct engine *e); // its `limit`
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
 
-// The next prefill (and its answer) writes the matching taps to a safetensors file.
+// Makes the next prefill (and its answer) write the matching tensors to a safetensors file.
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);
 
 #endif

@@ -48,7 +48,7 @@ struct answer_now {
 
 // engine.c
 void engine_emit(struct engine *e, const struct event *event);
-// The environment of methods under these settings.
+// Returns the environment of methods under these settings.
 struct method_env engine_env(const struct engine *e, const struct settings *s);
 
 // engine_settings.c, after loading a model: applies the adapter of the settings, and resets

@@ -99,7 +99,7 @@ void preset_values_release(struct preset_values *v)
     *v = (struct preset_values){ 0 };
 }
 
-// v->count: not found.
+// Returns the index of a key; v->count: not found.
 static size_t find(const struct preset_values *v, const char *key)
 {
     size_t i = 0;
@@ -123,8 +123,8 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
     v->list[i].value = xstrdup(value);
 }
 
-// Layer of phase 0, 1 or 2 of a model whose phases are unknown: before the last layer, because
-// pruning after it saves nothing.
+// Returns the layer of phase 0, 1 or 2 of a model whose phases are unknown: before the last layer,
+// because pruning after it saves nothing.
 static int by_depth(int phase, int depth)
 {
     const int layer = family_phase_by_depth(phase, depth);

@@ -36,7 +36,7 @@ struct proposal {
     struct names notices; // the settings that were reset, and why
 };
 
-// -1 with a message: refused.
+// Checks the changes and sets the result. -1 with a message: refused.
 int proposal_check(struct proposal *p, const struct change *list, size_t count, struct err *err);
 void proposal_release(struct proposal *p);
 

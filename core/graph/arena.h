@@ -34,7 +34,7 @@ struct arena_mark {
 
 // Allocates 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// The same for memory that lives until arena_release, whatever mark the arena is reset to. A large
+// Allocates memory that lives until arena_release, whatever mark the arena is reset to. A large
 // block takes exactly its size from the device and leaves chunks free for small blocks.
 void *arena_alloc_alone(struct arena *a, size_t size);
 // Returns the host arena of the same lifetime: `a` itself if the device uses host memory.
@@ -44,11 +44,11 @@ void *arena_alloc_host(struct arena *a, size_t size);
 struct arena_mark arena_mark(const struct arena *a);
 // Frees everything allocated since the mark; the memory is kept for reuse.
 void arena_reset(struct arena *a, struct arena_mark mark);
-// For an empty arena that the next pass will use in the same way: if its chunks fragment, returns
-// them to the device; the next chunk then holds everything.
+// Defragments an empty arena before the next similar pass: returns fragmented chunks to the device;
+// the next chunk then holds everything.
 void arena_settle(struct arena *a);
-// For an empty arena with a known demand: its first chunk will hold all of it. Unused parts cost
-// only address space on the CPU, but real memory on a GPU.
+// Makes the first chunk of an empty arena hold `bytes`. Unused parts cost only address space on the
+// CPU, but real memory on a GPU.
 void arena_expect(struct arena *a, size_t bytes);
 // Returns all memory to the device; the arena is empty and usable.
 void arena_release(struct arena *a);

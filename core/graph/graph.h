@@ -82,7 +82,7 @@ bool graph_stop(struct graph *g);
 // Allocates an uninitialised tensor in the step arena. NULL when memory is short (recorded as a
 // failure).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
-// The same in host memory.
+// Allocates it in host memory.
 struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
 struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
@@ -99,7 +99,7 @@ struct tensor *graph_upload(struct graph *g, enum dtype dtype, int rank, const i
 // Copies the elements of t to host memory as floats.
 void graph_download(struct graph *g, float *to, const struct tensor *t);
 
-// End frees the memory allocated since begin, unless a tape needs it.
+// Begin marks the arena; end frees the memory allocated since, unless a tape needs it.
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 

@@ -17,8 +17,8 @@
 
 #include "core/graph/hooks.h"
 
-// 0, or -1 after graph_fail. Pointers in `args` must last until the pass ends, or until
-// readbacks_take.
+// Requests the values of x. 0, or -1 after graph_fail. Pointers in `args` must last until the pass
+// ends, or until readbacks_take.
 int readback(struct graph *g, const struct tensor *x, const struct site *site,
              const struct site_args *args, readback_fn take, void *self);
 

@@ -114,9 +114,9 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 // Sets d to the gradient of t, a tensor of t's shape, zeros at first use; false if t (or NULL) has
 // none or memory is short (g failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
-// The same as a pointer: d, or NULL.
+// Returns that gradient as a pointer: d, or NULL.
 struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);
-// The same for callers that overwrite all of d at first use: then *add is false and d is
+// Like tape_grad, for callers that overwrite all of d at first use: then *add is false and d is
 // uninitialised.
 bool tape_grad_first(struct graph *g, const struct tensor *t, struct tensor *d, bool *add);
 // Like tape_grad, but adds the gradient of s->out first. s no longer needs that gradient, so t's

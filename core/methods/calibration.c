@@ -66,6 +66,16 @@ static int check_finite(const struct safetensors *file, struct err *err)
     return 0;
 }
 
+// Reads a count of samples or tokens from the metadata; -1 when it is missing.
+static int64_t read_count(const struct calibration *c, const char *key)
+{
+    const char *text = safetensors_metadata(c->file, key);
+    char *end;
+    if (!text || !*text) return -1;
+    const long long count = strtoll(text, &end, 10);
+    return *end || count < 0 || count > CALIBRATION_MOST ? -1 : count;
+}
+
 int calibration_open(struct calibration *c, const char *path, struct err *err)
 {
     *c = (struct calibration){ .count = -1 };
@@ -89,12 +99,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     c->files = safetensors_metadata(c->file, "model files");
     c->data = safetensors_metadata(c->file, "data");
     c->arithmetic = safetensors_metadata(c->file, "arithmetic");
-    const char *count = safetensors_metadata(c->file, "count");
-    char *end;
-    if (count && *count) {
-        long long n = strtoll(count, &end, 10);
-        if (!*end && n >= 0 && n <= CALIBRATION_MOST) c->count = n;
-    }
+    c->count = read_count(c, "count");
     return 0;
 }
 
@@ -280,16 +285,6 @@ void calibration_add(struct calibration_sums *s, const struct calibration_sums *
         return;
     }
     for (size_t i = 0; i < s->count; i++) s->data[i] += other->data[i];
-}
-
-// Reads a count of tokens from the metadata; -1 when it is missing.
-static int64_t read_count(const struct calibration *c, const char *key)
-{
-    const char *text = safetensors_metadata(c->file, key);
-    char *end;
-    if (!text || !*text) return -1;
-    const long long count = strtoll(text, &end, 10);
-    return *end || count < 0 || count > CALIBRATION_MOST ? -1 : count;
 }
 
 static int read_sums(struct calibration_sums *s, const struct calibration *c, struct err *err)

@@ -126,7 +126,7 @@ struct calibration_sums *calibration_read(const struct calibration *c, struct er
 // Emits the results by layer as a table.
 void calibration_show(const struct calibration *c, const struct sinks *sinks);
 
-// All kinds, ended by NULL; they must last as long as the program.
+// Registers all kinds, ended by NULL; they must last as long as the program.
 void calibration_kinds_register(const struct calibration_kind *const *all);
 const struct calibration_kind *calibration_kind_at(int index); // NULL past the end
 const struct calibration_kind *calibration_kind_find(const char *name, struct err *err);

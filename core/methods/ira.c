@@ -313,7 +313,7 @@ static int each_sample(struct ira_values *p, sample_fn run, void *self)
     return 0;
 }
 
-// Standard normal number at an index of the seed's sequence (Box and Muller 1958).
+// Returns the standard normal number at an index of the seed's sequence (Box and Muller 1958).
 static float normal(uint64_t seed, uint64_t index)
 {
     const double u = 1 - random_unit(seed, RANDOM_IRA, 2 * index);

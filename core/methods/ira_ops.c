@@ -4,7 +4,7 @@
 #include "core/methods/ira.h"
 #include "core/ops/check.h"
 
-// head [S*Hkv, d+1] fits v [S,Hkv,d].
+// Checks that head [S*Hkv, d+1] fits v [S,Hkv,d].
 static bool want_head(struct graph *g, const struct tensor *v, const struct tensor *head)
 {
     char left[96], right[96];
@@ -19,11 +19,11 @@ static bool want_head(struct graph *g, const struct tensor *v, const struct tens
 static int values_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *const *in = s->in, dv, dhead, dz;
-    const bool want_v = tape_grad(g, in[0], &dv), want_head = tape_grad(g, in[1], &dhead);
+    struct tensor *const to_v = tape_wanted(g, in[0], &dv);
+    struct tensor *const to_head = tape_wanted(g, in[1], &dhead);
     if (!tape_grad(g, s->out, &dz)) return -1;
     return op_back(g, "ira",
-                   g->backend->ira_values_backward(want_v ? &dv : NULL, want_head ? &dhead : NULL,
-                                                   &dz, in[1], in[2], in[3]));
+                   g->backend->ira_values_backward(to_v, to_head, &dz, in[1], in[2], in[3]));
 }
 
 struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
@@ -44,13 +44,14 @@ struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *h
 static int kl_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *const *in = s->in, dhead, dprior, dv, dmean, dkl;
-    const bool want_head = tape_grad(g, in[0], &dhead), want_prior = tape_grad(g, in[1], &dprior);
-    const bool want_v = tape_grad(g, in[2], &dv), want_mean = tape_grad(g, in[3], &dmean);
+    struct tensor *const to_head = tape_wanted(g, in[0], &dhead);
+    struct tensor *const to_prior = tape_wanted(g, in[1], &dprior);
+    struct tensor *const to_v = tape_wanted(g, in[2], &dv);
+    struct tensor *const to_mean = tape_wanted(g, in[3], &dmean);
     if (!tape_grad(g, s->out, &dkl)) return -1;
     return op_back(g, "divergence",
-                   g->backend->ira_kl_backward(
-                       want_head ? &dhead : NULL, want_prior ? &dprior : NULL, want_v ? &dv : NULL,
-                       want_mean ? &dmean : NULL, &dkl, in[0], in[1], in[2], in[3]));
+                   g->backend->ira_kl_backward(to_head, to_prior, to_v, to_mean, &dkl, in[0], in[1],
+                                               in[2], in[3]));
 }
 
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,

@@ -101,8 +101,8 @@ static bool drops(const struct prune *p, int64_t visual)
     return false;
 }
 
-// A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode rows of an answer
-// cannot be reused in a prompt: they saw selected tokens only.
+// A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode a prompt cannot
+// reuse rows of an answer, which saw selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
@@ -242,7 +242,7 @@ static int shared_pass(struct graph *g, const struct sequence *s)
     return -1;
 }
 
-// Before the first layer: as after one, but the tokens are not counted yet.
+// Prunes before the first layer: as after one, but the tokens are not counted yet.
 static int prune_input(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;

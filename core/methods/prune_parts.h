@@ -96,11 +96,11 @@ void prune_grams_begin(struct prune *p, int stage, int64_t past);
 // The following mark dropped tokens in p->dropped, or list the seen keys in p->next; -1 after
 // graph_fail.
 
-// At a stage of a prefill, by the prompt's last row.
+// Choose at a stage of a prefill, by the prompt's last row;
 int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage);
-// Without a query, by scores of the tokens themselves.
+// without a query, by scores of the tokens themselves;
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage);
-// Dynamic: for all rows of the pass from the prompt's last row on.
+// in dynamic mode, for each row of the pass from the prompt's last row on.
 int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/graph/hooks.h"
 #include "core/model/linear.h"
 
-// Scale of the scores: 1 / sqrt(d).
+// Returns the scale of the scores: 1 / sqrt(d).
 float attend_scale(const struct tensor *q);
 
 // q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..end[i]-1 (first
@@ -15,7 +15,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);
 
-// attend() for a pass with segments: a row sees the prefix and its own segment, whose keys are
+// Like attend() for a pass with segments: a row sees the prefix and its own segment, whose keys are
 // copied behind the prefix; end [n] counts both.
 struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v);
@@ -23,9 +23,9 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
 // Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
-// Attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to the query row
-// with these probabilities [H,1,P]: the norm of what token i alone adds to the residual stream at
-// that row. `o` is the layer's output projection; v[P,Hkv,d]. [n].
+// Computes the attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to
+// the query row with these probabilities [H,1,P]: the norm of token i's own term in the residual
+// stream at that row. `o` is the layer's output projection; v[P,Hkv,d]. [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
 // Columns first.. of x[n,K] as a matrix [n,count]: the input of one head.

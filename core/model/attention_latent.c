@@ -329,7 +329,7 @@ static bool absorbs(const struct graph *g, const struct layer *layer)
     return n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
-// `count` rows of a linear layer, from row `from` on, as a layer; *lora receives its LoRA.
+// Returns `count` rows of a linear layer, from row `from` on, as a layer; *lora receives its LoRA.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
 {
@@ -341,7 +341,7 @@ static struct linear linear_rows(struct graph *g, const struct linear *w, int64_
     return part;
 }
 
-// x [n, out] W, W [out, in]: multiplies by W without transposing.
+// Multiplies x [n, out] by W [out, in], without transposing.
 static struct tensor *times(struct graph *g, struct tensor *x, const struct tensor *w)
 {
     struct tensor *y = x ? graph_new2(g, DTYPE_F32, x->shape[0], w->shape[1]) : NULL;
@@ -359,7 +359,7 @@ static struct tensor *linear_times(struct graph *g, struct tensor *x, const stru
     return op_add(g, y, times(g, low, &w->lora->a));
 }
 
-// q_nope Wk of all heads: [n, H*R].
+// Computes q_nope Wk of all heads: [n, H*R].
 static struct tensor *latent_queries(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     const struct decoder_config *c = layer->pass->config;
@@ -377,7 +377,7 @@ static struct tensor *latent_queries(struct graph *g, const struct layer *layer,
     return y;
 }
 
-// Wv times the gathered latents [n, H*R]: [n, H*v].
+// Multiplies the gathered latents [n, H*R] by Wv: [n, H*v].
 static struct tensor *values_of(struct graph *g, const struct layer *layer, struct tensor *gathered)
 {
     const struct decoder_config *c = layer->pass->config;
@@ -396,7 +396,7 @@ static struct tensor *values_of(struct graph *g, const struct layer *layer, stru
     return a;
 }
 
-// For each head of row i the sum over the keys of p c: [H, R].
+// Sums p c over the keys for each head of row i: [H, R].
 static struct tensor *gather_row(struct graph *g, const struct layer *layer, struct tensor *q,
                                  struct tensor *latent_q, int64_t i)
 {

@@ -20,8 +20,8 @@ char *companions_ends(const struct model *m);         // tokens that end an answ
 // preprocessor_config.json, a tied head (core/model/unused.c). free() each.
 enum { UNUSED_MOST = 3 };
 int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
-// Sampling settings recommended by the files, for /info: "temperature 0.6, top_p 0.9"; NULL if
-// none. The caller frees it.
+// Returns the sampling settings that the files recommend, for /info: "temperature 0.6, top_p 0.9";
+// NULL: none. The caller frees it.
 char *unused_generation(const struct model *m);
 
 #endif

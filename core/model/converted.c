@@ -99,7 +99,7 @@ static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *ki
     return converted_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
 }
 
-// A tensor's dtype under this kind; the stored dtype if it does not change.
+// Returns a tensor's dtype under this kind; the stored dtype if it does not change.
 static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
 {
     if (!may_change(m, t)) return t->dtype;

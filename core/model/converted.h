@@ -13,8 +13,8 @@
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 
-// A matrix's dtype: the kind's, or one with smaller blocks or none if its rows do not fit. With a
-// block dtype, an expert router stays f32.
+// Returns a matrix's dtype: the kind's, or, if its rows do not fit, one with smaller blocks or
+// none. With a block dtype, an expert router stays f32.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 
@@ -30,7 +30,7 @@ int converted_use(struct model *m, const struct gguf_kind *kind,
 // Opens a cached file; NULL if it is missing, has other weights, or lacks some. Does not check the
 // hash of its content; converted_use does.
 struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path);
-// Bytes of the checkpoint's weights with weights.dtype, written or not.
+// Returns the bytes of the checkpoint's weights with weights.dtype, cached or not.
 uint64_t converted_bytes(const struct model *m, const struct settings *s);
 // Removes cached files beyond weights.cache. 0 or -1.
 int converted_trim(const struct settings *s, struct err *err);

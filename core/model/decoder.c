@@ -54,8 +54,8 @@ struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct t
     return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
 }
 
-// Final norm and head of all rows, [n, V], or of the last one, [1, V]. The last row chooses the
-// next token: its bits do not depend on how many rows are requested.
+// Applies the final norm and the head to all rows, [n, V], or to the last one, [1, V]. The last row
+// chooses the next token: its bits do not depend on how many rows are requested.
 static struct tensor *rows_logits(struct graph *g, const struct decoder *d, const struct pass *p,
                                   struct tensor *h, enum logits_rows want)
 {

@@ -103,7 +103,7 @@ static int64_t sublayer_numbers(const struct sublayer *s)
     return numbers;
 }
 
-// Upper bound on the memory that a step's ops need: a recording cannot allocate.
+// Returns an upper bound on the memory that a step's ops need: a recording cannot allocate.
 static size_t step_bytes(const struct decoder *d)
 {
     int64_t most = 0;

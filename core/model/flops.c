@@ -14,8 +14,8 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
 }
 
-// FLOPs per row, 2 per multiply-add. Gains do not count; an expert counts by the share of rows that
-// reach it.
+// Returns FLOPs per row, 2 per multiply-add. Gains do not count; an expert counts by the share of
+// rows that reach it.
 static double linear(const struct linear *w)
 {
     if (w->weight.rank != 2) return 0;

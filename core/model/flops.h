@@ -13,24 +13,26 @@
 
 #include "core/model/decoder.h"
 
-// Number of rows that a method sees at a site.
+// Returns the number of rows that a method sees at a site.
 int64_t flops_rows(const struct site *site, const struct site_args *args);
-// Keys seen by row i of a pass at SITE_VALUES.
+// Returns the number of keys that row i of a pass sees at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
-// Projections of `rows` rows: 4 D H d + 4 D Hkv d per row with grouped-query attention, plus LoRA.
+// Returns the FLOPs of the projections of `rows` rows: 4 D H d + 4 D Hkv d per row with
+// grouped-query attention, plus LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
-// Attention of a layer over `pairs` pairs of a query and a key that it sees. Its kind gives the
-// cost of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N causal rows.
+// Returns the FLOPs of a layer's attention over `pairs` pairs of a query and a key that it sees.
+// Its kind gives the cost of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N
+// causal rows.
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
-// FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
+// Returns the FLOPs of the FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
-// LoRA's share of both, per row.
+// Returns LoRA's share of both, per row.
 double flops_lora(const struct decoder_layer *w);
-// Bytes read per row: a layer's matrices (an expert's weighted by the share of rows that reach it),
-// and one token's cached key and value in a layer.
+// Return the bytes read per row: a layer's matrices (an expert's weighted by the share of rows that
+// reach it), and one token's cached key and value in a layer.
 double flops_weight_bytes(const struct decoder_layer *w);
 double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype);
-// One row of logits.
+// Returns the FLOPs of one row of logits.
 double flops_head(const struct decoder_config *c);
 
 #endif

@@ -81,8 +81,8 @@ static void *kept(struct graph *g, const void *form, size_t size)
 
 // --- queries, keys and values --------------------------------------------------------------------
 
-// GGUF files may store both rows of a rotated pair side by side: the kernel then rotates
-// neighbours. False: any other row order. Biases and gains are never reordered.
+// Makes the kernel rotate adjacent elements if a GGUF file stores both rows of a rotated pair side
+// by side. False: any other row order. Biases and gains are never reordered.
 static bool take_order(struct fused_qkv *p)
 {
     const struct head_order q = p->wq.w->order, k = p->wk.w->order;

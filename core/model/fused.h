@@ -22,8 +22,8 @@ struct norm_gain {
 
 // Writes queries to p->q, keys and values to rows p->cache_rows of p->k and p->v.
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
-// The same for all rows of a pass without a cache, with or without a tape: `to` receives queries,
-// keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].
+// Does the same for all rows of a pass without a cache, with or without a tape: `to` receives
+// queries, keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3]);
 // p->h [n, D] += after(w(attention(q, k, v))).
@@ -36,7 +36,8 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
 
-// down(silu(gate(x)) * up(x)) of many rows x [m, D]; w as in core/model/layer.h (FFN_GATE ..).
+// Computes down(silu(gate(x)) * up(x)) of many rows x [m, D]; w as in core/model/decoder.h
+// (FFN_GATE ..).
 struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x);
 // Packs many rows x [m, D], or rmsnorm(x), once and multiplies them by each weight w[i] into y[i]
 // [m, out], which the caller allocates. gain NULL: no norm.

@@ -20,7 +20,7 @@ void grams_release(struct grams *s)
     *s = (struct grams){ 0 };
 }
 
-// scale B A [D, H*d], in the arena.
+// Returns scale B A [D, H*d], in the arena.
 static struct tensor *lora_product(struct graph *g, const struct lora *lora)
 {
     const int64_t rank = lora->a.shape[0], in = lora->a.shape[1];

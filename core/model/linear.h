@@ -25,11 +25,11 @@ struct norm {
     struct tensor gain, bias; // [D]; bias data NULL: RMSNorm; gain data NULL: no norm
 };
 
-// y = x W^T + bias + scale (x A^T) B^T.
+// Computes y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
 // Returns zeros that only carry gradients back, for a y that nothing reads.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
-// gelu(y), fused if the device supports it.
+// Computes gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
 // Computes x W^T + bias and splits its columns into `parts` equal matrices.

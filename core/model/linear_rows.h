@@ -20,16 +20,17 @@ struct linear_rows {
     struct packed_rows packed; // data NULL: plain
 };
 
-// norm(x[N,K]) for these layers, NULL-terminated; x itself if the norm has no gain.
+// Computes norm(x[N,K]) for these layers, NULL-terminated; returns x itself if the norm has no
+// gain.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
-// W x + bias -> [N,M]; of packed rows f32, or rounded to bf16.
+// Computes W x + bias, [N,M]; of packed rows in f32, or rounded to bf16.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
-// The same, split into `parts` equal matrices, each with its own dtype.
+// Does the same, split into `parts` equal matrices, each with its own dtype.
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
                        int parts, const enum dtype *dtype, struct tensor **part);
-// gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.
+// Compute gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.
 struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x,
                                     const struct linear *w, enum gelu_form form,
                                     const struct linear *next);

@@ -65,7 +65,8 @@ struct model_partition {
     void *self;
 };
 
-// The same without the checkpoint's fingerprint (checkpoint_identify). partition NULL: all layers.
+// Loads a model without computing the checkpoint's fingerprint (checkpoint_identify). partition
+// NULL: all layers.
 struct model *model_open(const char *name, const struct backend *backend,
                          const struct model_partition *partition,
                          const struct load_progress *progress, struct err *err);

@@ -51,8 +51,8 @@ struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.
 struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
-// The same at a site where a method may drop rows: *p becomes the pass for the remaining rows, NULL
-// after a failure.
+// Does the same at a site where a method may drop rows: *p becomes the pass for the remaining rows,
+// NULL after a failure.
 struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct site_args args,
                               const struct pass **p);
 

@@ -85,7 +85,7 @@ static char *form_of(const cJSON *q)
     return xstrdup(strstr(format, "int") ? "INT8" : "quantised");
 }
 
-// "FP8 (compressed-tensors)", "INT4 (AWQ)"
+// Returns "FP8 (compressed-tensors)", "INT4 (AWQ)".
 static char *title_of(const cJSON *q)
 {
     // MLX's objects name no method.

@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 #include "core/template/sequence.h"
 
-// Share 0, in structs filled by hand, means 1.
+// Returns the rotated elements of a head; share 0, in structs filled by hand, means 1.
 int64_t rope_rotated(const struct rope_config *r)
 {
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
@@ -71,7 +71,7 @@ static int read_sections(struct rope_config *r, const cJSON *scaling, struct err
     return 0;
 }
 
-// GGUF files store llama3 scaling as divisors.
+// Reads llama3 scaling as GGUF files store it: as divisors.
 static int read_divisors(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     const cJSON *list = json_get(scaling, "divisors"), *item;

@@ -56,7 +56,8 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err);
-// Call after the attention kind has set dim: checks that the sections add up to its pairs.
+// Checks that the sections add up to the pairs of dim; call it after the attention kind has set
+// dim.
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_rotated(const struct rope_config *r);          // rotated elements of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"

@@ -30,7 +30,7 @@ struct block {
     const struct vision_batch *focus; // pictures to measure attention to; NULL: none
 };
 
-// Queries, keys or values x [S', Dv] as heads [S', heads, d].
+// Views queries, keys or values x [S', Dv] as heads [S', heads, d].
 static struct tensor *heads(struct graph *g, const struct vision_config *c, struct tensor *x)
 {
     return x ? graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads) : NULL;
@@ -113,8 +113,8 @@ static bool ffn_fused(struct graph *g, const struct block *block, struct tensor 
 
 // --- a block -------------------------------------------------------------------------------------
 
-// One block of h [S', Dv]. The device's fused kernels compute a whole sublayer. Without them,
-// linear_rows_* keep rows packed between products if the device can, or fall back to ops.
+// Computes one block of h [S', Dv]. The device's fused kernels compute a whole sublayer. Without
+// them, linear_rows_* keep rows packed between products if the device can, or fall back to ops.
 // Everything but h is scratch.
 static struct tensor *block_forward(struct graph *g, void *self, struct tensor *h)
 {

@@ -73,7 +73,7 @@ static int64_t list_rows(const struct vision_batch *b, int64_t from, int64_t n, 
     return count;
 }
 
-// op_gather_rows and op_scatter_rows with the rows of list_rows.
+// Gather and scatter the rows of list_rows.
 static struct tensor *gather(struct graph *g, struct tensor *x, const struct vision_batch *b,
                              int64_t from, int64_t n, bool in_tile)
 {

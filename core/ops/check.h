@@ -24,7 +24,7 @@ bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int6
 struct tensor *op_new_like(struct graph *g, const char *op, const char *what, struct tensor *x);
 // Returns y, or NULL after recording the message of a failed backend function.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
-// The same, with the op recorded on the tape.
+// Does the same and records the op on the tape.
 struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
                          const struct tape_step *step);
 // Ends a backward function: 0, or -1 with the message of a failed backend function recorded.

@@ -6,7 +6,7 @@
 
 #include "core/ops/check.h"
 
-// Is the table in host memory while the graph computes on another device?
+// True if the table is in host memory while the graph computes on another device.
 static bool is_on_host(const struct graph *g, const struct tensor *table)
 {
     return backend_of(g->backend, table) != g->backend;
@@ -32,8 +32,8 @@ static int embedding_backward(struct graph *g, const struct tape_step *s)
     return graph_ok(g) ? 0 : -1;
 }
 
-// y[n,D] = rows of a table in host memory; index is in host memory too. Frees intermediate tensors
-// immediately, because the backward pass does not read them.
+// Fills y[n,D] with rows of a table in host memory; index is in host memory too. Frees intermediate
+// tensors at once, because the backward pass does not read them.
 static struct tensor *rows_from_host(struct graph *g, struct tensor *y, const struct tensor *table,
                                      const struct tensor *index)
 {

@@ -11,9 +11,9 @@
 
 #include "core/graph/graph.h"
 
-// x[N,K] w[M,K] bias[M] or NULL -> [N,M].
+// Multiplies x[N,K] by w[M,K]^T and adds bias[M] (or NULL): [N,M].
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
-// Returns zeros that only carry gradients back, if nothing reads the product.
+// For a product that nothing reads: returns zeros that only carry gradients back.
 struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
                                 struct tensor *bias);
 // The two thin matrices of LoRA: a[r,K], b[M,r].
@@ -25,36 +25,36 @@ struct lora_sides {
 // `read` is false, y only carries gradients back.
 struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
                        const struct lora_sides *w, bool read);
-// table[V,D], ids host array of n -> [n,D]; an id outside 0..V-1 is an error.
+// Gathers the rows ids[n] (a host array) of table[V,D]: [n,D]. An id outside 0..V-1 is an error.
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
                             struct tensor *bias, float eps);
-// x[N,H,d] rotated by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
+// Rotates x[N,H,d] by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
 struct tensor *op_rope(struct graph *g, struct tensor *x, struct tensor *cos, struct tensor *sin);
-// q[N,H,d] k[P,Hkv,d] v[P,Hkv,dv] -> [N,H,dv], dv <= d; row i sees keys first[i]..end[i]-1. first,
-// end: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both bf16 (a cache; not with a
-// tape).
+// Attends from q[N,H,d] to k[P,Hkv,d], v[P,Hkv,dv]: [N,H,dv], dv <= d; row i sees keys
+// first[i]..end[i]-1. first, end: i32 [N] or NULL; probs: [H,N,P] or NULL. k and v are f32, or both
+// bf16 (a cache; not with a tape).
 struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                             struct tensor *first, struct tensor *end, float scale,
                             struct tensor *probs);
-// silu(gate) * up; overwrites gate without a tape. Use the returned tensor.
+// Computes silu(gate) * up; overwrites gate without a tape. Use the returned tensor.
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
-// a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
+// Adds a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
-// The same with b[m,D] added to rows [from, from+m) of a[N,D].
+// Adds b[m,D] to rows [from, from+m) of a[N,D] in the same way.
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
-// x * value.
+// Multiplies x by a value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
-// x[N,D] times w[D] (f32) in each row.
+// Multiplies each row of x[N,D] by w[D] (f32).
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// The same, converted to f32 (a cache may be rounded or quantised).
+// Gathers rows as f32 (a cache may be rounded or quantised).
 struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// Sums of rows: row i is the sum over k of weight[i*most+k] times row index[i*most+k] of x[N,D] ->
-// [n,D]. Host arrays; the weights are constants.
+// Blends rows: row i of [n,D] is the sum over k of weight[i*most+k] times row index[i*most+k] of
+// x[N,D]. Host arrays; the weights are constants.
 struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
                              const float *weight, int64_t n, int64_t most);
 // Writes rows of x to rows index[] of `into`; returns `into`. With a tape, `into` must not be a
@@ -62,7 +62,7 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
 // views of it must be taken afterwards. Without a tape, f32 rows may be written to bf16 (rounded).
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
-// The same with indices on the device: i32 [rows of x], distinct and inside `into`.
+// Does the same with indices on the device: i32 [rows of x], distinct and inside `into`.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
                            struct tensor *index);
 // Columns of x[n,K]. If x has fewer rows than the result, each of its rows serves several.
@@ -74,23 +74,23 @@ struct column_part {
 // Puts at most 6 parts side by side: [rows, sum of their columns].
 struct tensor *op_columns_of(struct graph *g, int64_t rows, const struct column_part *part,
                              int count);
-// Weights [N,count] of each row's chosen experts index [N,count], a host array, from logits[N,E]:
-// sigmoids, divided by their sum with `normalise`, times scale.
+// Computes the weights [N,count] of each row's chosen experts index [N,count] (a host array) from
+// logits[N,E]: sigmoids, divided by their sum with `normalise`, times scale.
 struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const int32_t *index,
                                  int64_t count, bool normalise, float scale);
 // Adds weight[i] times x row i to row index[i] of `into` (distinct; a host array); returns `into`.
 // With a tape, no earlier op's backward may need the content of `into`.
 struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                     const int32_t *index, struct tensor *weight);
-// pixels[C,H,W] -> [S, C*patch*patch].
+// Cuts pixels[C,H,W] into patches [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);
 // Copies x into rows [from, ...) of `into` (as op_scatter_rows; the KV cache). 0 or -1.
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
-// The losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T, w[V,D],
-// loss[i] = -log softmax(logits)[target]. Keeps logits for only a few rows at a time. With a tape,
-// it immediately adds the gradient of the sum of weight[i] loss[i] to those of x and w: the
+// Computes the losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T,
+// w[V,D], loss[i] = -log softmax(logits)[target]. Keeps logits for only a few rows at a time. With
+// a tape, it immediately adds the gradient of the sum of weight[i] loss[i] to those of x and w: the
 // backward pass starts here. target, weight and loss are host arrays of N. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      const float *weight, float *loss);

@@ -57,7 +57,7 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
                      &(struct tape_step){ .backward = blend_backward, .in = { x, rows, shares } });
 }
 
-// Do the rows of x fit `into` in size, and in dtype (equal, or rounded on writing)?
+// Checks that the rows of x fit `into` in size, and in dtype (equal, or rounded on writing).
 static bool want_rows(struct graph *g, const char *op, const struct tensor *into,
                       const struct tensor *x)
 {

@@ -98,11 +98,11 @@ void ranks_turn_pass(struct ranks *r);
 // sums follow the ops issued before them. All ranks call it. If one lacks NCCL, all return -1 with
 // the reason, and sums use host memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
-// The same among the ranks of a part, if the whole group has NCCL; called by ranks_part.
+// Opens it among the ranks of a part, if the whole group has NCCL; called by ranks_part.
 void ranks_gpu_open_part(struct ranks *r);
 bool ranks_between_gpus(const struct ranks *r);
-// The same as the functions above for data in GPU memory; -1 with NCCL's reason. NCCL groups the
-// calls between begin and end.
+// Like the functions above, for data in GPU memory; -1 with NCCL's reason. NCCL groups the calls
+// between begin and end.
 int ranks_gpu_begin(struct ranks *r, struct err *err);
 int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, int to, struct err *err);
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err);

@@ -153,9 +153,9 @@ double settings_real(const struct settings *s, const char *key);
 // True if the value is this word: one that a number setting accepts, or a choice.
 bool settings_is(const struct settings *s, const char *key, const char *word);
 
-// A SETTING_LIST for a model of that many layers; BUG if it holds a word (settings_is). Layers
-// count from 0; A-B includes both ends; percentages of depth are rounded to layers, p% = round(p
-// layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12. Lists are
+// Reads a SETTING_LIST for a model of that many layers; BUG if it holds a word (settings_is).
+// Layers count from 0; A-B includes both ends; percentages of depth are rounded to layers, p% =
+// round(p layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12. Lists are
 // ascending without repetition. Sets the flags of listed layers in set[layers]; returns their
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,

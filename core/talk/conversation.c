@@ -72,6 +72,13 @@ static bool shows(const struct message *m, int picture)
     return false;
 }
 
+static bool any_shows(const struct message *messages, size_t count, int picture)
+{
+    for (size_t i = 0; i < count; i++)
+        if (shows(&messages[i], picture)) return true;
+    return false;
+}
+
 static size_t pictures_shown(const struct message *messages, size_t count)
 {
     size_t shown = 0;
@@ -101,8 +108,7 @@ void conversation_size_pictures(struct conversation *c, const struct message *me
 {
     const size_t shown = pictures_shown(messages, count);
     for (size_t p = 0; p < c->picture_count; p++)
-        for (size_t i = 0; i < count; i++)
-            if (shows(&messages[i], (int)p)) size_picture(c, p, shown);
+        if (any_shows(messages, count, (int)p)) size_picture(c, p, shown);
 }
 
 // Counts pending pictures together with those of the messages.
@@ -175,7 +181,7 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
-// "" while unknown.
+// Returns "" while it is unknown.
 static const char *fingerprint(const struct model *m)
 {
     return checkpoint_identified(m->checkpoint) ? m->checkpoint->fingerprint : "";
@@ -350,9 +356,8 @@ void conversation_drop(struct conversation *c, size_t count)
 {
     while (count-- && c->message_count) message_release(&c->messages[--c->message_count]);
     for (size_t i = 0; i < c->picture_count; i++) {
-        bool used = false;
+        bool used = any_shows(c->messages, c->message_count, (int)i);
         for (size_t k = 0; k < c->waiting_count; k++) used |= c->waiting[k] == (int)i;
-        for (size_t k = 0; k < c->message_count; k++) used |= shows(&c->messages[k], (int)i);
         if (used) continue;
         conversation_drop_visual(c, (int)i);
         picture_release(&c->pictures[i]);
@@ -466,14 +471,13 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     conversation_size_pictures(c, c->messages, messages);
     // A model loaded later may be unable to read the pictures.
     for (size_t i = 0; i < c->picture_count; i++) {
-        bool shown = false;
-        for (size_t k = 0; k < messages; k++) shown |= shows(&c->messages[k], (int)i);
-        if (shown && !model_has_vision(m))
+        if (!any_shows(c->messages, messages, (int)i)) continue;
+        if (!model_has_vision(m))
             return err_set(err,
                            "the conversation has pictures, but the model '%s' is text-only: "
                            "/clear, or /load a vision model",
                            m->name);
-        if (shown && model_check_picture(m, &c->pictures[i], err) < 0)
+        if (model_check_picture(m, &c->pictures[i], err) < 0)
             return err_in(err, "'%s'", name_of(c->pictures[i].path));
     }
     struct prompt_options options;

@@ -129,13 +129,6 @@ static bool native(const struct model *m)
     return m->vision.config.kind->read_pictures;
 }
 
-static int read_pictures(struct model *m, const struct checkpoint *c, struct err *err)
-{
-    const struct vision_config *v = &m->vision.config;
-    return native(m) ? v->kind->read_pictures(&m->picture, v, c->preprocessor, err)
-                     : llava_read_pictures(m, c, err);
-}
-
 static int llava_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const struct llava_defaults defaults = {
@@ -143,7 +136,10 @@ static int llava_configure(struct model *m, const struct checkpoint *c, struct e
     };
     if (llava_config(m, c->config, &defaults, err) < 0) return err_in(err, "config.json");
     if (m->vision.config.class_token) m->usual_layout = m->decoder.config.kind->llava_layout;
-    return read_pictures(m, c, err) < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
+    const struct vision_config *v = &m->vision.config;
+    const int status = native(m) ? v->kind->read_pictures(&m->picture, v, c->preprocessor, err)
+                                 : llava_read_pictures(m, c, err);
+    return status < 0 ? err_in(err, "%s", checkpoint_preprocessor_file(c)) : 0;
 }
 
 // --- pictures ------------------------------------------------------------------------------------
