@@ -65,7 +65,7 @@ int csv_need_column(struct csv *t, const char *name)
 
 size_t csv_add_row(struct csv *t)
 {
-    t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+    t->rows = xgrow(t->rows, &t->row_capacity, t->row_count, sizeof *t->rows);
     char **row = xreallocarray(NULL, (size_t)t->column_count + 1, sizeof *row);
     for (int c = 0; c < t->column_count; c++) row[c] = xstrdup("");
     t->rows[t->row_count] = row;
@@ -201,7 +201,7 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
             row_free(row, count);
             continue;
         }
-        t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
+        t->rows = xgrow(t->rows, &t->row_capacity, t->row_count, sizeof *t->rows);
         t->rows[t->row_count++] = row;
     }
     if (status == 0) return 0;

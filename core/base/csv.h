@@ -25,8 +25,8 @@
 struct csv {
     char **columns; // [column_count]
     int column_count;
-    char ***rows; // [row_count][column_count]; none is NULL
-    size_t row_count;
+    char ***rows; // [row_count][column_count]; no cell is NULL
+    size_t row_count, row_capacity;
 };
 
 int csv_read(struct csv *t, const char *path, struct err *err);

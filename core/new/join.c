@@ -34,9 +34,9 @@ struct part_source {
 struct join {
     struct part_source encoder, decoder;
     struct join_texts texts;
-    struct shape_tensor *tensors;      // [count]
-    const struct safetensor **sources; // [count]; NULL: of the projector
-    int count, room;
+    struct shape_tensor *tensors; // [count]
+    int count;
+    size_t capacity;
     struct join_options options;
     uint64_t drawn; // random numbers so far
     int64_t inputs; // of the projector's newest matrix
@@ -76,13 +76,9 @@ static const struct safetensor *find(const struct part_source *p, bool encoder, 
 
 static void add(struct join *j, const struct shape_tensor *t, const struct safetensor *source)
 {
-    if (j->count == j->room) {
-        j->room = j->room ? 2 * j->room : 256;
-        j->tensors = xreallocarray(j->tensors, (size_t)j->room, sizeof *j->tensors);
-        j->sources = xreallocarray(j->sources, (size_t)j->room, sizeof *j->sources);
-    }
+    j->tensors = xgrow(j->tensors, &j->capacity, (size_t)j->count, sizeof *j->tensors);
     j->tensors[j->count] = *t;
-    j->sources[j->count++] = source;
+    j->tensors[j->count++].source = source;
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
@@ -153,7 +149,7 @@ static void need(void *self, const struct shape_tensor *t)
 static bool has_source(const struct join *j, const struct safetensor *s)
 {
     for (int i = 0; i < j->count; i++)
-        if (j->sources[i] == s) return true;
+        if (j->tensors[i].source == s) return true;
     return false;
 }
 
@@ -250,7 +246,6 @@ void join_free(struct join *j)
     close_source(&j->encoder);
     close_source(&j->decoder);
     free(j->tensors);
-    free(j->sources);
     free(j);
 }
 
@@ -297,8 +292,9 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
 // Copies whole heads of rows at a time, because GGUF files may order their rows differently. A new
 // token starts as the mean of all others.
 static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
-                    const struct safetensor *s, struct err *err)
+                    struct err *err)
 {
+    const struct safetensor *s = t->source;
     const int64_t rows = s->shape[0], more = t->size[0] - rows;
     const int64_t width = rows ? shape_tensor_count(t) / t->size[0] : 0;
     const int64_t head = s->order.head ? s->order.head : 1;
@@ -325,7 +321,7 @@ static int put(void *self, struct safetensors_writer *w, int i, struct err *err)
 {
     struct join *j = self;
     const struct shape_tensor *t = &j->tensors[i];
-    return j->sources[i] ? put_copy(j, w, t, j->sources[i], err) : put_drawn(j, w, t, err);
+    return t->source ? put_copy(j, w, t, err) : put_drawn(j, w, t, err);
 }
 
 int join_write(struct join *j, const char *folder, const struct load_progress *progress,

@@ -46,6 +46,8 @@ struct shape {
 const struct shape *shape_at(int index); // NULL after the last
 const struct shape *shape_find(const char *name, struct err *err);
 
+struct safetensor;
+
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
@@ -53,6 +55,7 @@ struct shape_tensor {
     double spread; // with this standard deviation
     int rank;
     int64_t size[WEIGHT_MAX_RANK];
+    const struct safetensor *source; // of a joined model: the numbers to copy; NULL: random
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);

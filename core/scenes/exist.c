@@ -1,7 +1,6 @@
 // core/scenes/exist.c -- present and absent objects: yes/no questions as in POPE (per strategy one
 // present and one absent object), and lists of names to find.
-#include <string.h>
-
+#include "core/base/names.h"
 #include "core/scenes/scene.h"
 
 enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR };
@@ -135,29 +134,25 @@ static void put_places(struct buf *b, const struct scene *s, const struct query 
     if (!told) buf_puts(b, "nowhere");
 }
 
-static bool known(const struct buf *names, int count, const struct buf *name)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(names[i].data, name->data)) return true;
-    return false;
-}
-
 void describe_finds(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "Where is each of these?", "Where are these?",
                                         "Find these.", "In which place is each of these?" };
-    struct buf names[NAMES] = { 0 };
+    struct names names = { 0 };
+    struct buf name = { 0 };
     struct turn *turn = turns_add(t, "finds", "exact");
     buf_puts(&turn->question, asks[dice_roll(d, 4)]);
-    for (int i = 0, told = 0; i < TRIES && told < NAMES; i++) {
+    for (int i = 0; i < TRIES && names.count < NAMES; i++) {
         const struct query q = dice_chance(d, 60) ? name_present(s, d) : name_absent(s, d);
-        struct buf *name = &names[told];
-        buf_clear(name);
-        put_query(name, &q, false);
-        if (query_count(&q, s) > 2 || known(names, told, name)) continue;
-        buf_printf(&turn->question, "%s %s", told ? "," : "", name->data);
-        buf_printf(&turn->answer, "%s%s: ", told++ ? "; " : "", name->data);
+        bool known = query_count(&q, s) > 2;
+        buf_clear(&name);
+        put_query(&name, &q, false);
+        if (!known) names_add(&names, name.data, &known);
+        if (known) continue;
+        buf_printf(&turn->question, "%s %s", names.count > 1 ? "," : "", name.data);
+        buf_printf(&turn->answer, "%s%s: ", names.count > 1 ? "; " : "", name.data);
         put_places(&turn->answer, s, &q);
     }
-    for (int i = 0; i < NAMES; i++) buf_release(&names[i]);
+    names_release(&names);
+    buf_release(&name);
 }
