@@ -34,6 +34,9 @@ RULES = [
     (r"\bat one go\b|\bin one go\b", "at once, in one step"),
     (r"\bmany a\b", "many"),
     (r"\bhas to be\b", "must be"),
+    (r"\bblanks\b|\b(a|one|single|leading|trailing) blank\b(?! line| page| picture)", "space, white space"),
+    (r"\bchang(e|es|ed|ing) sides\b", "flips, scores differ"),
+    (r"\b(tak(e|es|en|ing)|took) (it |them |messages )?back\b", "removes, undoes"),
 ]
 RULES = [(re.compile(p, re.I), p, w) for p, w in RULES]
 

@@ -76,7 +76,7 @@ static cJSON *parse(const char *text, size_t size, const char *name, struct err 
     const char *end = size ? memchr(text, '\0', size) : NULL;
     // JSON has no NUL, which would end the text early.
     cJSON *json = end ? NULL : cJSON_ParseWithLengthOpts(text, size, &end, false);
-    // Only blanks may follow the value.
+    // Only white space may follow the value.
     for (const char *p = end; json && p && p < text + size; p++)
         if (!strchr(" \t\r\n", *p)) {
             cJSON_Delete(json);

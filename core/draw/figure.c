@@ -202,7 +202,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     return some;
 }
 
-// Returns how many bytes of sanitised text fit, up to a blank; at least the first word.
+// Returns how many bytes of sanitised text fit, up to a space; at least the first word.
 static size_t words_that_fit(const struct figure *f, double size, const char *text, double width)
 {
     size_t fit = 0;

@@ -80,7 +80,7 @@ void figure_label(struct figure *f, double x, double y, double at, double turn, 
 double figure_text_width(const struct figure *f, double size, const char *text);
 // Shortens a text in the middle ("...") to at most `width` points; the caller frees it.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width);
-// Breaks the text at blanks into at most `most` lines of `width` points and shortens the rest;
+// Breaks the text at spaces into at most `most` lines of `width` points and shortens the rest;
 // returns the number of lines. *whole (unless NULL): true if nothing was shortened. The caller
 // frees each line.
 int figure_text_wrap(const struct figure *f, double size, const char *text, double width,

@@ -51,7 +51,7 @@ static void put_singular(struct buf *to, const char *word)
         buf_add(to, word, n - (ends(word, es) ? 2 : 1));
 }
 
-// The words of a text in the singular, one blank between.
+// The words of a text in the singular, one space between.
 static char *singular(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };

@@ -30,7 +30,7 @@ int32_t *choices_points(const char *text)
 
 bool choices_joins(int32_t c)
 {
-    // Thai, Lao, Burmese and its neighbours, Khmer, and all scripts from CJK on use no blanks or,
+    // Thai, Lao, Burmese and its neighbours, Khmer, and all scripts from CJK on use no spaces or,
     // like Korean, attach particles to a letter.
     const bool apart = c >= NO_BLANKS_FROM || (c >= 0x0E00 && c < 0x0F00) ||
                        (c >= 0x1000 && c < 0x10A0) || (c >= 0x1100 && c < 0x1200) ||

@@ -42,7 +42,7 @@ static void counts_add(struct counts *c, const char *gram)
     c->count[i] = known ? c->count[i] + 1 : 1;
 }
 
-// Counts the n-grams of `words` (one blank between); returns the number of words.
+// Counts the n-grams of `words` (one space between); returns the number of words.
 static int64_t count_grams(struct counts *c, const char *words, int n)
 {
     int64_t seen = 0;

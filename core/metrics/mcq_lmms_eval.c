@@ -260,7 +260,7 @@ static int find_bracketed(const char *text, int count)
     return letter;
 }
 
-// A letter behind brackets and blanks at the start.
+// Returns the letter after brackets and spaces at the start, or NO_LETTER.
 static int find_leading(const char *text, int count)
 {
     int letter = NO_LETTER;

@@ -34,16 +34,16 @@ static void note(struct found *f, int letter, size_t at)
     f->at = position;
 }
 
-// Finds letters between `before` and `after`; `blanks`: the letter between blanks decides which is
+// Finds letters between `before` and `after`; `spaced`: the letter between spaces decides which is
 // the last, not the pattern.
 static struct found find_letters(const struct metric_case *c, const char *text, const char *before,
-                                 const char *after, bool blanks)
+                                 const char *after, bool spaced)
 {
     struct found f = { .letter = NO_LETTER };
     for (int i = 0; (size_t)i < c->choice_count && i < LETTERS; i++) {
         const char *part = scratch_printf(c->scratch, "%s%c%s", before, 'A' + i, after);
         const char *alone = scratch_printf(c->scratch, " %c ", 'A' + i);
-        if (strstr(text, part)) note(&f, i, python_find_last(text, blanks ? alone : part));
+        if (strstr(text, part)) note(&f, i, python_find_last(text, spaced ? alone : part));
     }
     return f;
 }
@@ -101,7 +101,7 @@ static void add_value(struct values *v, const char *text, double number)
 }
 
 // Adds a number rounded to two decimals, or the text in lower case; a single character twice, with
-// a blank before and after it.
+// a space before and after it.
 static void add_normal(struct values *v, struct scratch *s, const char *text)
 {
     const char *bare = python_strip(s, text, NULL), *lower = python_lower(s, bare);

@@ -1,6 +1,6 @@
 // core/metrics/ocrbench.c -- OCRBench (Liu et al. 2024): does the answer contain one of the texts?
 //
-// Handwritten formulas (HME100k) are compared without blanks and case-sensitively; all other texts
+// Handwritten formulas (HME100k) are compared without spaces and case-sensitively; all other texts
 // in lower case. lmms-eval folds full-width ASCII first. Sources:
 // lmms_eval/tasks/ocrbench/utils.py, vlmeval/dataset/image_vqa.py.
 #include <string.h>

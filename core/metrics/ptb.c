@@ -338,7 +338,7 @@ static bool is_punctuation(const char *token)
     return false;
 }
 
-// The length of a plain word at p with a blank behind it, for which no rule is needed, or 0.
+// The length of a plain word at p with a space behind it, for which no rule is needed, or 0.
 static size_t plain_word(const char *p)
 {
     static const char *const split[] = { "cannot", "gonna", "gotta", "lemme", "gimme", "wanna" };

@@ -5,7 +5,7 @@
 
 struct scratch;
 
-// Returns the words with one blank between them.
+// Returns the words with one space between them.
 char *ptb_words(struct scratch *s, const char *text);
 
 #endif

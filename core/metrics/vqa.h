@@ -14,8 +14,8 @@ struct vqa_punctuation {
                            // a digit does
 };
 
-// Drops each mark that occurs beside a blank, or every mark if the text has a comma between digits;
-// replaces other marks by blanks. Then drops the first 32 full stops that the rule does not keep
+// Drops each mark that occurs beside a space, or every mark if the text has a comma between digits;
+// replaces other marks by spaces. Then drops the first 32 full stops that the rule does not keep
 // (the programs pass re.UNICODE, 32, as the count).
 char *vqa_drop_punctuation(struct scratch *s, const char *text, struct vqa_punctuation rule);
 // Normalises as EvalAI's processor: lower case, no commas and question marks, "'s" as a word, no

@@ -8,7 +8,7 @@
 
 #include "core/metrics/python.h"
 
-enum { NO_BLANKS_FROM = 0x2E80 }; // the first code point of CJK; later scripts use no blanks either
+enum { NO_BLANKS_FROM = 0x2E80 }; // the first code point of CJK; later scripts use no spaces either
 
 static char *fold(struct scratch *s, const char *text)
 {

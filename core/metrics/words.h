@@ -1,4 +1,4 @@
-// core/metrics/words.h -- normalises answers to words, ignoring case, punctuation and blanks.
+// core/metrics/words.h -- normalises answers to words, ignoring case, punctuation and spaces.
 #ifndef CORE_METRICS_WORDS_H
 #define CORE_METRICS_WORDS_H
 
@@ -6,7 +6,7 @@
 
 struct scratch;
 
-// Returns the words of a text, separated by one blank: case-folded (Unicode), composed (NFC). Words
+// Returns the words of a text, separated by one space: case-folded (Unicode), composed (NFC). Words
 // consist of letters, marks, digits, '%' and currency signs; apostrophes inside are dropped
 // ("don't": dont); a point between digits and a minus before one stay, a comma between digits is
 // dropped; everything else separates words. Invalid UTF-8 is read byte by byte.
@@ -18,7 +18,7 @@ char *words_normal(struct scratch *s, const char *text);
 int words_number(const char *word);
 bool words_is_article(const char *word); // a, an, the
 // True if the words of `part` occur consecutively in `text` (both normalised as above). An edge of
-// `part` in a script without blanks (CJK) may be inside a word.
+// `part` in a script without spaces (CJK) may be inside a word.
 bool words_contain(const char *text, const char *part);
 
 #endif

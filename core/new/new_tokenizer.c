@@ -95,7 +95,7 @@ static void count_word(struct words *w, const char *word, size_t length)
     w->times[i]++;
 }
 
-// Counts words: letters with the blank before them, or any other single character, so that the
+// Counts words: letters with the space before them, or any other single character, so that the
 // split pattern never cuts a merged token.
 static void count_words(struct words *w, const char *text)
 {

@@ -240,7 +240,7 @@ static int apply(struct selecting *k, const char *rule, struct err *err)
     return found || !k->typed ? 0 : nothing_found(k, rule, rule, false, err);
 }
 
-// Returns the next rule without blanks around it and advances; NULL at the end. In a lora rule
+// Returns the next rule without spaces around it and advances; NULL at the end. In a lora rule
 // commas separate layers, up to its rank.
 static char *next_rule(const char **rules)
 {

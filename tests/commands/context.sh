@@ -11,7 +11,7 @@ short() {
 long=('/set sample.ignore_eos on' '/set sample.max_tokens 100000')
 context='select(.name == "context").rows[0]'
 
-# Layouts that write nothing, a blank, an end token or several tokens after an answer.
+# Layouts that write nothing, a space, an end token or several tokens after an answer.
 short $llava "$work/llava" 160
 for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
     lines "/load $work/llava" "/set chat.template $layout" "${long[@]}" 'What is this?' '/context' 'And?' '/regen' '/context'

@@ -279,26 +279,26 @@ vlmsh --json -c "/load $llava" -c '/image -' -c '/images' <$scene >"$work/events
 check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
     "$(printf '%s\nstandard input' "$(python3 -c "import struct; print(struct.unpack('>I', open('$scene', 'rb').read(20)[16:20])[0])")")"
 
-# File names with blanks need no quotes; a question that only names a picture file gets a hint.
+# File names with spaces need no quotes; a question that only names a picture file gets a hint.
 cp "$scene" "$work/photo (1).png"
-cp "$scene" "$work/two  blanks   here.png"
-session "several blanks" $llava <<E
-> /image $work/two  blanks   here.png
-attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
-> /image $work/a1.png $work/two  blanks   here.png $work/photo (1).png
+cp "$scene" "$work/two  spaces   here.png"
+session "several spaces" $llava <<E
+> /image $work/two  spaces   here.png
+attached $work/two  spaces   here.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
+> /image $work/a1.png $work/two  spaces   here.png $work/photo (1).png
 attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
-attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 4021 of 4096 tokens left
+attached $work/two  spaces   here.png: 64 x 48 pixels, 25 visual tokens; 4021 of 4096 tokens left
 attached $work/photo (1).png: 64 x 48 pixels, 25 visual tokens; 3996 of 4096 tokens left
-> /image $work/two\\ \\ blanks   here.png
-attached $work/two  blanks   here.png: 64 x 48 pixels, 25 visual tokens; 3971 of 4096 tokens left
+> /image $work/two\\ \\ spaces   here.png
+attached $work/two  spaces   here.png: 64 x 48 pixels, 25 visual tokens; 3971 of 4096 tokens left
 > /images
 [images]
 picture  width  height  tokens  where         file                                        sha256
-0        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+0        64     48      25      next message  $work/two  spaces   here.png  2113ec7aabcb
 1        64     48      25      next message  $work/a1.png                  2113ec7aabcb
-2        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+2        64     48      25      next message  $work/two  spaces   here.png  2113ec7aabcb
 3        64     48      25      next message  $work/photo (1).png           2113ec7aabcb
-4        64     48      25      next message  $work/two  blanks   here.png  2113ec7aabcb
+4        64     48      25      next message  $work/two  spaces   here.png  2113ec7aabcb
 E
 session "without quotes" $llava <<E
 > /set sample.max_tokens 1

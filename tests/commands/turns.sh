@@ -26,7 +26,7 @@ check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntr
 check_has "too long" 'select(.event == "error").message' "ctx.max"
 check "nothing was added" 'select(.name == "context").rows[0][0]' 0
 
-# Plain output has no leading blank; the text of --json is exactly that of its tokens.
+# Plain output has no leading space; the text of --json is exactly that of its tokens.
 lines "/load demo/model" "/image demo/pictures/scene-1.png" "What colour is the background?"
 check "text of tokens" 'select(.event == "answer").text' " grey"
 same "plain text" "$(vlmsh demo/model -c '/image demo/pictures/scene-1.png' -c 'What colour is the background?' 2>/dev/null)" grey

@@ -8,7 +8,7 @@
 #include "commands/parse.h"
 #include "commands/script.h"
 
-static struct variable variables[] = { { "A", "value with \"blanks\" and ${A}" }, { "B", "" } };
+static struct variable variables[] = { { "A", "value with \"spaces\" and ${A}" }, { "B", "" } };
 
 static void read_line(const char *line)
 {

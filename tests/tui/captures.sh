@@ -22,7 +22,7 @@ compare() { # NAME [LINES]
     done
     printf '猫がマットの上に座っている。窓の外では雨が降り続き、庭の木々は静かに揺れている。遠くで鐘が鳴った。\n'
     printf 'cafe\xcc\x81, \xf0\x9f\x98\x80 and a word that is too long: %s\n' "$(printf 'x%.0s' $(seq 130))"
-    printf '```\nfor (i = 0; i < n; i++)\n    sum += row[i] * row[i];   // code keeps its blanks\n```\nWhat is this?'
+    printf '```\nfor (i = 0; i < n; i++)\n    sum += row[i] * row[i];   // code keeps its blanks\n```\nWhat is this?' # words: ok
 } >"$work/text"
 
 begin() { # COLUMNS LINES [VAR=VALUE]

@@ -1,6 +1,6 @@
 # tests/tui/jobs.sh -- the full screen: starts and watches a job, pauses and cancels it by keys; leaves
 # a session and resumes it by the picker, with its draft although the program was killed; compares two
-# answers and goes back; changes a setting with blanks in the middle of an answer.
+# answers and goes back; sets a value with spaces in the middle of an answer.
 set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
@@ -75,7 +75,7 @@ keys F12
 wait_for 'token 2 (of 8'
 keys Escape; sleep 0.2
 
-# A value with blanks applies from the next token on, not after the answer.
+# A value with spaces applies from the next token on, not after the answer.
 line '/set sample.ignore_eos on'
 line '/set sample.max_tokens 1000000'
 line '/set ctx.max 1000000'
@@ -83,7 +83,7 @@ wait_for 'ctx.max = 1000000'
 line 'a slow question'
 wait_for 'cpu [-|/\\] ' # it runs
 line '/set chat.date 26 Jul 2024'
-wait_for 'chat.date = 26 Jul 2024' 'a value with blanks waits for the end of the answer'
+wait_for 'chat.date = 26 Jul 2024' 'a value with spaces waits for the end of the answer'
 keys C-c
 wait_for 'stopped  *│'
 

@@ -60,7 +60,7 @@ static void test_spans(void **state)
     expect("\\*no\\* \\`tick\\`", 80, "*no* `tick`");
     expect("see [the page](http://x.y/z) now", 80, "see {E:the page} {D:(http://x.y/z)} now");
     expect("[1] (no link) a[i](j k)", 80, "[1] (no link) a[i](j k)");
-    // No emphasis within words and products; among ideographs it needs no blanks.
+    // No emphasis within words and products; among ideographs it needs no spaces.
     expect("5*3 and 4*2, 2**3 and 4**2", 80, "5*3 and 4*2, 2**3 and 4**2");
     expect("(a+b)*c*(d)", 80, "(a+b)*c*(d)");
     expect("\xe7\x8c\xab**\xe7\x8c\xab**\xe7\x8c\xab", 80,

@@ -162,7 +162,7 @@ static void test_conversation(void **state)
     say(q, "And?", (const char *const[]){ "\n It", " is", NULL });
     take_all(v, q);
     assert_int_equal(v->chat.count, 6);
-    assert_string_equal(v->chat.entries[4].text.data, "It is"); // without leading blanks
+    assert_string_equal(v->chat.entries[4].text.data, "It is"); // without leading spaces
     assert_int_equal(v->chat.entries[4].tokens[1], 2);
     news_post(q, NEWS_BUSY, "/undo", NULL, NULL);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });

@@ -10,7 +10,7 @@ shell_at 100 30
 here=$PWD picture=demo/pictures/scene-1.png
 start "$here" demo/model
 
-# An answer begins with a word, not with a blank.
+# An answer begins with a word, not with a space.
 line "/image $picture"
 wait_for 'attached .*scene-1.png'
 line 'What colour is the background?'
@@ -25,8 +25,8 @@ line /regen
 wait_for 'the same answer again: sample.temperature 0'
 line /undo
 wait_for "undone: 'Where is the red circle?' and its answer"
-shown '^│*  middle' && fail 'the answer that was taken back is still shown'
-shown '❯ Where is the red circle' && fail 'the question that was taken back is still shown'
+shown '^│*  middle' && fail 'the answer removed by /undo is still shown'
+shown '❯ Where is the red circle' && fail 'the question removed by /undo is still shown'
 line /undo
 wait_for "undone: 'What colour is the background?' with its"
 wait_for 'picture scene-1.png and its answer'
@@ -34,7 +34,7 @@ wait_gone '^│*  grey'
 wait_for 'no picture yet'
 line /clear
 wait_for 'the conversation was cleared'
-wait_gone 'taken back'
+wait_gone 'undone:'
 shown 'Type a question' && fail '/clear leaves the screen full'
 
 # Each table has its own scroll position: the next one starts at its left end.

@@ -87,7 +87,7 @@ static void test_code(void **state)
         assert_int_equal(w.code, code[i]);
     }
     assert_false(wrap_next(&w));
-    expect_lines("    a b c d", 7, "    a b| c d"); // blanks are kept, cut at the edge
+    expect_lines("    a b c d", 7, "    a b| c d"); // spaces are kept, cut at the edge
 }
 
 static void expect_canvas(const struct canvas *c, const char *text)

@@ -23,7 +23,7 @@ static int open_text(struct dataset *d, const char *folder, const char *text, si
     return status;
 }
 
-// "LINE:json" of every sample, a blank between; or "error: ...", without the path.
+// "LINE:json" of every sample, a space between; or "error: ...", without the path.
 static void check_index(const char *text, size_t size, const char *expected)
 {
     char *folder = scratch_new();

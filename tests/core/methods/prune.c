@@ -153,7 +153,7 @@ static void turn(struct golden *g, const char *key, const char *value)
     set(g, key, strcmp(value, "last") ? value : last);
 }
 
-// Says something, with a picture now and then; changes settings, takes back, asks again.
+// Says something, with a picture now and then; changes settings, undoes, asks again.
 static void walk(struct golden *g, uint64_t seed, int steps)
 {
     struct err err = { 0 };

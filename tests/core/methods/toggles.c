@@ -80,12 +80,12 @@ static void copy_engine(struct golden *fresh, const struct golden *g, size_t mes
         const struct picture *p = &c->pictures[i];
         if (p->bytes)
             must(engine_attach_bytes(fresh->engine, "p", p->bytes, p->size, &err), &err);
-        else // of a question taken back: only its number is needed
+        else // of an undone question: only its number is needed
             must(engine_attach(fresh->engine, "tests/goldens/pictures/tiny.png", &err), &err);
     }
     for (size_t i = 0; i < messages; i++)
         must(engine_add_message(fresh->engine, &c->messages[i], &err), &err);
-    engine_detach(fresh->engine); // pictures of questions taken back
+    engine_detach(fresh->engine); // pictures of undone questions
 }
 
 static void check_against_fresh(struct golden *g, const char *model)

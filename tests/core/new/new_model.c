@@ -310,7 +310,7 @@ static size_t length_in_tokens(const char *learned, const char *text)
     return count;
 }
 
-// Words that come twice become one token; the blank before belongs to them.
+// Words that come twice become one token; the space before belongs to them.
 static void words_are_learned_from_text(void **state)
 {
     static const char seldom[] = "a quokka";
