@@ -1,7 +1,7 @@
 // core/base/base64.c -- bytes as base64 text.
 #include "core/base/base64.h"
 
-enum { GROUPS = 256 }; // appended at once
+enum { GROUPS = 256 }; // of four characters, appended together
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

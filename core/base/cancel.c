@@ -1,10 +1,11 @@
-// core/base/cancel.c -- the flag that asks long work to stop.
+// core/base/cancel.c -- the flag that stops long work.
 #include "core/base/cancel.h"
 
 #include <pthread.h>
 #include <stddef.h>
 
-// A process has one Ctrl-C, or runs one job. The other two are set before other threads start.
+// A process has one Ctrl-C, or runs one job. watcher and watching are set before other threads
+// start.
 static const atomic_bool *_Atomic watched;
 static struct cancel_watcher watcher;
 static pthread_t watching;
@@ -29,7 +30,7 @@ bool cancel_set(void)
     return flag && atomic_load(flag);
 }
 
-bool cancel_asked(void)
+bool cancel_requested(void)
 {
     if (watcher.look && pthread_equal(watching, pthread_self())) watcher.look(watcher.self);
     return cancel_set();
@@ -39,5 +40,5 @@ bool cancel_report(const char *what, uint64_t done, uint64_t total)
 {
     enum { SHOWN = 64 << 20 }; // bytes; fewer are read at once
     if (watcher.progress && total >= SHOWN) watcher.progress(watcher.self, what, done, total);
-    return cancel_asked();
+    return cancel_requested();
 }

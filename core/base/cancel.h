@@ -3,11 +3,11 @@
 // queries, data files, hashes.
 //
 //   cancel_watch(flag, &watcher);                  // the engine or the job, once
-//   if (cancel_asked()) return err_set(err, "cancelled");
+//   if (cancel_requested()) return err_set(err, "cancelled");
 //   if (cancel_report("hashing", done, total)) return err_set(err, "cancelled");
 //
 // The flag stays set until the next line begins, and a cancelled answer is still saved: check it
-// only in work that has already taken longer than an honest file needs.
+// only in work that has already taken longer than an ordinary file needs.
 #ifndef CORE_BASE_CANCEL_H
 #define CORE_BASE_CANCEL_H
 
@@ -26,8 +26,9 @@ struct cancel_watcher {
 // Sets the flag to check, until cancel_unwatch or another call. `by` is copied and may be NULL.
 void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by);
 void cancel_unwatch(const atomic_bool *flag);
-bool cancel_asked(void);
-// The same without calling `look`, for use inside it.
+// True once the flag is set; first calls `look`.
+bool cancel_requested(void);
+// cancel_requested without calling `look`, for use inside it.
 bool cancel_set(void);
 // First reports the progress of reading `total` bytes, if they are many; `what` is static.
 bool cancel_report(const char *what, uint64_t done, uint64_t total);

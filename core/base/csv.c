@@ -12,9 +12,6 @@
 
 enum { SIZE_MAX_BYTES = 64 << 20, COLUMNS_MAX = 4096 };
 
-// Spreadsheets write it at the beginning of a file.
-static const char byte_order_mark[] = "\xef\xbb\xbf";
-
 // --- the table -----------------------------------------------------------------------------------
 
 static void row_free(char **row, int count)
@@ -181,9 +178,7 @@ static int read_row(struct reader *r, char ***row, int *count, struct err *err)
 
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
 {
-    const size_t length = sizeof byte_order_mark - 1;
-    const size_t skip = size >= length && !memcmp(text, byte_order_mark, length) ? length : 0;
-    struct reader r = { .p = text + skip, .end = text + size, .line = 1 };
+    struct reader r = { .p = text + text_mark(text, size), .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (text_check(text, size, name, err) < 0) return -1;
     int status = 0;
@@ -244,7 +239,7 @@ void csv_text(FILE *f, const char *text, char end)
 static void put_row(struct buf *b, char *const *row, int count)
 {
     for (int c = 0; c < count; c++) {
-        const bool marked = !strncmp(row[c], byte_order_mark, sizeof byte_order_mark - 1);
+        const bool marked = text_mark(row[c], strlen(row[c])) > 0;
         const bool empty = count == 1 && !*row[c]; // readers skip an empty line
         if (c) buf_putc(b, ',');
         if (marked || empty || row[c][strcspn(row[c], ",\"\r\n")])

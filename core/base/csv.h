@@ -43,9 +43,9 @@ size_t csv_add_row(struct csv *t);                    // of empty fields
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);
-// Whether the field is one of these values, separated by "|".
+// Returns whether the field is one of these values, separated by "|".
 bool csv_is(const char *text, const char *values);
-// Whether the field is a number; NaN is one, an empty field is not.
+// Returns whether the field is a number; NaN is one, an empty field is not.
 bool csv_number(const char *text, double *value);
 
 // Selects all rows; the caller frees it.

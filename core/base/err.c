@@ -42,10 +42,10 @@ int err_in(struct err *err, const char *format, ...)
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
-    size_t used = strlen(err->text), room = sizeof err->text - used;
-    if (room > 2) {
+    size_t used = strlen(err->text), left = sizeof err->text - used;
+    if (left > 2) {
         memcpy(err->text + used, ": ", 3);
-        strncat(err->text, former, room - 3);
+        strncat(err->text, former, left - 3);
     }
     cut_torn(err->text, sizeof err->text);
     return -1;

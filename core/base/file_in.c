@@ -27,7 +27,7 @@ static struct opened {
 } * opened;
 static size_t opened_count, opened_slots; // slots: a power of two, at least twice the count
 
-// The slot of a file, or the free one where it belongs.
+// Returns the slot of a file, or the free slot for it.
 static struct opened *opened_slot(dev_t device, ino_t inode)
 {
     for (size_t at = (size_t)((inode ^ (device << 7)) * 0x9E3779B97F4A7C15u >> 20);; at++) {

@@ -28,8 +28,8 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 
-// Whether file_in_open has opened this file since the last file_in_clear: outputs must not replace
-// an input of the running command or job (core/base/file_out.h).
+// Returns whether file_in_open has opened this file since the last file_in_clear: outputs must not
+// replace an input of the running command or job (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
 void file_in_record(const char *path); // records a file that was read earlier as opened
 void file_in_clear(void);              // a new command begins
@@ -46,10 +46,10 @@ ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // The same for standard input, from its start if it is a regular file; never from a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
-// The number after `key` in a system file with lines like "Key:   123 kB", or its only number
-// (key ""). False: none.
+// Returns the number after `key` in a system file with lines like "Key:   123 kB", or its only
+// number (key ""). False: none.
 bool file_number(const char *path, const char *key, uint64_t *value);
-// Whether file_read_standard was called.
+// Returns whether file_read_standard was called.
 bool file_standard_was_read(void);
 
 // Truncating a mapped file kills its reader with SIGBUS. After this call such a fault ends the

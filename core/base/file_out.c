@@ -50,7 +50,7 @@ bool file_out_force(bool force)
 
 enum { HEAD = 16 };
 
-// Whether a file has at least `length` bytes; head[length] receives the first ones.
+// Returns whether a file has at least `length` bytes; head[length] receives the first ones.
 static bool read_head(const char *path, unsigned char *head, size_t length)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

@@ -31,7 +31,7 @@ int file_out_write(const char *path, const void *bytes, size_t size, struct err 
 int file_out_check(const char *path, struct err *err);
 // Sets --force for this thread's outputs; returns the previous value.
 bool file_out_force(bool force);
-// Whether the path exists and is not a regular file, or is standard output.
+// Returns whether the path exists and is not a regular file, or is standard output.
 bool file_out_special(const char *path);
 
 // Replaces a file without these checks: for the program's own files, and for files whose new

@@ -30,7 +30,7 @@ void folder_sync(const char *path);
 // Removes a folder and its content, if it exists.
 void folder_remove(const char *path);
 
-// Whether the path is a folder without entries.
+// Returns whether the path is a folder without entries.
 bool folder_is_empty(const char *path);
 // The names of a folder's entries, sorted, without "." and "..", up to a NULL; empty if it cannot
 // be read. folder_list_free it.

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-// Whether both texts have the same items. `separator` is not empty.
+// Returns whether both texts have the same items. `separator` is not empty.
 bool items_same(const char *a, const char *b, const char *separator);
 bool items_has(const char *list, const char *item, const char *separator);
 // Returns the item at *at and advances; NULL at the end. The caller frees it.

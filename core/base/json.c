@@ -45,7 +45,7 @@ const char *json_python(const char *text, size_t size)
 
 // --- duplicate keys ------------------------------------------------------------------------------
 
-// The slot of the key, or the free one where it belongs.
+// Returns the slot of the key, or the free slot for it.
 static cJSON **find_key(cJSON **slots, size_t count, const char *key)
 {
     for (size_t i = names_hash(key);; i++) {
@@ -121,7 +121,8 @@ static size_t digits(const char *p, size_t n)
     return i;
 }
 
-// Whether it is a number in JSON; cJSON also accepts "007" and "1.". *whole: it has digits only.
+// Returns whether it is a number in JSON; cJSON also accepts "007" and "1.". *whole: it has digits
+// only.
 static bool is_number(const char *p, size_t n, bool *whole)
 {
     size_t i = n && *p == '-', count = digits(p + i, n - i);

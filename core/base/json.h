@@ -22,7 +22,8 @@ cJSON *json_parse_data(const char *text, size_t size, const char *name, struct e
 // The end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python wrote
 // it, else "".
 const char *json_python(const char *text, size_t size);
-// Has any of its texts \u0000, or a \u without four hexadecimal digits, which cJSON reads as such?
+// Returns whether any of its texts has \u0000, or a \u without four hexadecimal digits, which cJSON
+// reads as \u0000.
 bool json_has_nul(const char *text, size_t size);
 
 // Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
@@ -39,7 +40,7 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // NULL when absent, null, or object is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
-// Whether a value switches something on: false for absent, null, false, an empty list or object.
+// Returns whether a value is set: not absent, null, false, or an empty list or object.
 bool json_is_on(const cJSON *item);
 
 // Numbers that are only passed on (ids) keep their text: a double changes whole numbers beyond

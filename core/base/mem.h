@@ -15,7 +15,7 @@ void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *memory, size_t size);
 // Memory for `count` elements; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
-// Room for one more element after `count`: doubles the list and *capacity when they are equal.
+// Makes space for one more element: doubles the list and *capacity when `count` reaches it.
 void *xgrow(void *list, size_t *capacity, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);

@@ -26,7 +26,7 @@ uint64_t names_hash(const char *name)
     return h ^ h >> 32;
 }
 
-// The slot of the name, or the free one where it belongs.
+// Returns the slot of the name, or the free slot for it.
 static size_t *find(const struct names *n, const char *name)
 {
     for (size_t i = names_hash(name);; i++) {

@@ -18,8 +18,8 @@ static bool is_argument(const struct option_row *row)
     return row->name[0] != '-';
 }
 
-// Is the word an option? One dash alone begins an option only if the rows have such names, or as a
-// misspelt "--csv"; other words, such as -5 or -.png, are arguments.
+// Returns whether the word is an option. One dash alone begins an option only if the rows have such
+// names, or as a misspelt "--csv"; other words, such as -5 or -.png, are arguments.
 static bool is_option(const struct option_row *rows, const char *word)
 {
     if (word[0] != '-' || !word[1]) return false;

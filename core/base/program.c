@@ -51,8 +51,8 @@ static bool read_all(const struct program *p, int from, struct buf *out)
         const ssize_t n = read(from, text, sizeof text);
         if (n == 0) return true;
         if (n < 0 && errno != EINTR) return false;
-        const size_t room = out->length < p->most ? p->most - out->length : 0;
-        if (n > 0) buf_add(out, text, (size_t)n < room ? (size_t)n : room);
+        const size_t left = out->length < p->most ? p->most - out->length : 0;
+        if (n > 0) buf_add(out, text, (size_t)n < left ? (size_t)n : left);
     }
     return false;
 }

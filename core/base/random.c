@@ -1,4 +1,4 @@
-// core/base/random.c -- counter-based draws: a bijective mixer over (seed, stream, place).
+// core/base/random.c -- counter-based draws: a bijective mixer over (seed, stream, index).
 #include "core/base/random.h"
 
 // Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit changes every output bit.
@@ -9,13 +9,13 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place)
+uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t index)
 {
     uint64_t key = mix(seed + 0x9e3779b97f4a7c15u * ((uint64_t)stream + 1));
-    return mix(key ^ mix(place + 0x9e3779b97f4a7c15u));
+    return mix(key ^ mix(index + 0x9e3779b97f4a7c15u));
 }
 
-double random_unit(uint64_t seed, enum random_stream stream, uint64_t place)
+double random_unit(uint64_t seed, enum random_stream stream, uint64_t index)
 {
-    return (double)(random_bits(seed, stream, place) >> 11) * 0x1p-53;
+    return (double)(random_bits(seed, stream, index) >> 11) * 0x1p-53;
 }

@@ -1,4 +1,4 @@
-// core/base/random.h -- counter-based random numbers: a draw depends only on (seed, stream, place).
+// core/base/random.h -- counter-based random numbers: a draw depends only on (seed, stream, index).
 //
 // Draws (sampling, random scores, noise, shuffling) therefore do not depend on re-prefills, the
 // device or the number of threads. Each purpose has its own stream.
@@ -21,8 +21,8 @@ enum random_stream {
     RANDOM_POPE = 13
 };
 
-uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t place);
+uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t index);
 // Uniform in [0, 1).
-double random_unit(uint64_t seed, enum random_stream stream, uint64_t place);
+double random_unit(uint64_t seed, enum random_stream stream, uint64_t index);
 
 #endif

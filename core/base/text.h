@@ -11,30 +11,30 @@
 
 #include "core/base/err.h"
 
-// Whether `text` ends with `end`; every text ends with "".
+// Returns whether `text` ends with `end`; every text ends with "".
 bool text_ends(const char *text, const char *end);
-// Whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
+// Returns whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
-// Skips leading spaces and line ends: many models begin their answers with one, which is not shown.
+// Skips leading spaces, tabs and line ends, which many models begin their answers with.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
 // "UTF-16" or "UTF-32", recognised at the beginning of a file by a byte order mark or by the zero
 // bytes of ASCII characters; NULL: neither.
 const char *text_wide(const char *text, size_t size);
-// Length of the byte order mark that the text begins with: 3 or 0.
+// Returns the length of the byte order mark at the start of the text: 3 or 0.
 size_t text_mark(const char *text, size_t size);
 // Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
 // message names file, line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
-// The same for a part that begins at `line` of its file; 0: a single line without number.
+// text_check for a part that begins at `line` of its file; 0: a single line without number.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
-// The file name in a path, after the last '/'. Borrowed.
+// Returns the file name in a path, after the last '/'. Borrowed.
 const char *text_file_name(const char *path);
-// The folder in a path, with its '/'; "./" if the path has none. The caller frees it.
+// Returns the folder in a path, with its '/'; "./" if the path has none. The caller frees it.
 char *text_folder(const char *path);
 
 // Orders texts by strcmp, for qsort and bsearch: of char pointers, or of structs whose first member

@@ -28,7 +28,7 @@ size_t unfinished_base(const char *name)
     return n - suffix;
 }
 
-// Whether the open file or folder still has that name.
+// Returns whether the open file or folder still has that name.
 static bool has_name(int fd, const char *path)
 {
     struct stat named, open;

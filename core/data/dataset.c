@@ -135,7 +135,7 @@ static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struc
     s->d->lines = begins == (size_t)n || block[begins] != '[';
     s->at = skip;
     while (n > 0) {
-        if (s->at > LONG && cancel_asked()) return err_set(err, "cancelled");
+        if (s->at > LONG && cancel_requested()) return err_set(err, "cancelled");
         if (scan_block(s, block + skip, (size_t)n - skip, err) < 0) return -1;
         skip = 0;
         *whole = !begin || n < BLOCK;

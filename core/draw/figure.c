@@ -75,10 +75,10 @@ struct figure_file {
     struct buf texts; // of an SVG
 };
 
-enum { CHARACTERS = 400 };                        // of a text that are drawn
+enum { CHARACTERS = 400 };                        // drawn of a text
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
-// --- text of others ------------------------------------------------------------------------------
+// --- untrusted text ------------------------------------------------------------------------------
 
 // True for characters that cannot be drawn or that XML forbids: controls, unpaired surrogates,
 // marks that change text direction.
@@ -129,7 +129,7 @@ static void put_xml(struct buf *to, const char *text)
     }
 }
 
-// --- measured ------------------------------------------------------------------------------------
+// --- measuring text -----------------------------------------------------------------------------
 
 // Disables metrics hinting, so that texts have the same positions in all formats.
 static void set_font(const struct figure *f)
@@ -163,8 +163,8 @@ double figure_text_width(const struct figure *f, double size, const char *text)
     return width;
 }
 
-// Byte offset of character `n`, or of the end.
-static size_t place_of(const char *text, size_t n)
+// Returns the byte offset of character `n`, or of the end.
+static size_t byte_offset(const char *text, size_t n)
 {
     size_t at = 0;
     for (; text[at]; at++)
@@ -172,10 +172,11 @@ static size_t place_of(const char *text, size_t n)
     return at;
 }
 
-// Joins the first and last kept / 2 characters with "...".
+// Joins the first and last kept / 2 of `count` characters with "...".
 static char *shorten(const char *text, size_t count, size_t kept)
 {
-    const size_t head = place_of(text, (kept + 1) / 2), tail = place_of(text, count - kept / 2);
+    const size_t head = byte_offset(text, (kept + 1) / 2),
+                 tail = byte_offset(text, count - kept / 2);
     return xasprintf("%.*s...%s", (int)head, text, text + tail);
 }
 
@@ -187,7 +188,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     text_clean(&b, text);
     if (clean_width(f, size, b.data) <= width) return buf_take(&b);
     for (size_t i = 0; i < b.length; i++) count += ((unsigned char)b.data[i] & 0xc0) != 0x80;
-    size_t low = 0, high = count; // counts that fit, and do not
+    size_t low = 0, high = count; // low characters fit, high do not
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
         char *some = shorten(b.data, count, middle);
@@ -237,7 +238,7 @@ int figure_text_wrap(const struct figure *f, double size, const char *text, doub
     return count;
 }
 
-// --- drawn ---------------------------------------------------------------------------------------
+// --- drawing text -------------------------------------------------------------------------------
 
 static void put_svg_font(struct buf *to, const struct figure *f)
 {
@@ -317,7 +318,7 @@ static bool is_generic(const char *font)
     return false;
 }
 
-// Asks fontconfig as Cairo does.
+// Looks the font up in fontconfig as Cairo does.
 char *figure_font_instead(const char *font)
 {
     struct buf name = { 0 };
@@ -325,17 +326,17 @@ char *figure_font_instead(const char *font)
     FcResult result;
     char *instead = NULL;
     text_clean(&name, font);
-    FcPattern *asked = FcPatternBuild(NULL, FC_FAMILY, FcTypeString, name.data, (char *)NULL);
-    FcConfigSubstitute(NULL, asked, FcMatchPattern);
-    FcDefaultSubstitute(asked);
-    FcPattern *found = FcFontMatch(NULL, asked, &result);
+    FcPattern *pattern = FcPatternBuild(NULL, FC_FAMILY, FcTypeString, name.data, (char *)NULL);
+    FcConfigSubstitute(NULL, pattern, FcMatchPattern);
+    FcDefaultSubstitute(pattern);
+    FcPattern *found = FcFontMatch(NULL, pattern, &result);
     bool same = !found || is_generic(name.data); // a font has a name in each of several languages
     for (int i = 0; !same && FcPatternGetString(found, FC_FAMILY, i, &family) == FcResultMatch; i++)
         same = !FcStrCmpIgnoreCase(family, (const FcChar8 *)name.data);
     if (!same && FcPatternGetString(found, FC_FAMILY, 0, &family) == FcResultMatch)
         instead = xstrdup((const char *)family);
     if (found) FcPatternDestroy(found);
-    FcPatternDestroy(asked);
+    FcPatternDestroy(pattern);
     buf_release(&name);
     return instead;
 }
@@ -433,7 +434,7 @@ void figure_name(struct figure *f, const char *title)
                                        f->file->title);
 }
 
-// Cairo writes letters in SVG as outlines; so we append our texts as text after the drawing.
+// Cairo writes letters in SVG as outlines; so the texts are appended after the drawing as text.
 static void add_texts(const struct figure *f)
 {
     struct figure_file *file = f->file;

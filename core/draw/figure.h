@@ -6,8 +6,8 @@
 //   figure_text(f, &(struct figure_text){ .x = 240, .y = 20, .size = 10, .text = "Loss" });
 //   if (figure_close(f, &err) < 0) ...                                   // writes it
 //
-// Text comes from files and models and may contain anything. In SVG it stays searchable, editable
-// text; its width is fixed, so that another font does not shift it.
+// Texts come from files and models and are sanitised: they may contain any bytes. In SVG they stay
+// searchable, editable text with fixed widths, so that another font does not shift them.
 #ifndef CORE_DRAW_FIGURE_H
 #define CORE_DRAW_FIGURE_H
 
@@ -49,7 +49,7 @@ struct figure *figure_open(const char *path, double width, double height,
                            const struct figure_look *look, struct err *err);
 // Writes the file as a whole or not at all, and frees the figure.
 int figure_close(struct figure *f, struct err *err);
-// Draws to pixels instead: RGB [height, width, 3], which the caller frees.
+// Draws to pixels instead of a file: RGB [height, width, 3], which the caller frees.
 struct figure *figure_open_pixels(double width, double height, const struct figure_look *look,
                                   struct err *err);
 int figure_close_pixels(struct figure *f, uint8_t **pixels, int *width, int *height,

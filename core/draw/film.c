@@ -23,8 +23,8 @@ enum {
     TABLE = 256
 };
 
-// Writes the words at `top` in lines of `width`, `now` marked; draw NULL: only measures. Returns
-// the height.
+// Writes the words at `top` in lines of `width`, word `now` marked; draw NULL: only measures.
+// Returns the height.
 static double put_words(const struct film *f, struct figure *draw, const struct figure *by,
                         double top, double width, size_t now)
 {

@@ -2,13 +2,13 @@
 // the answer below and the token marked.
 //
 //   struct film f = { .look = &look, .words = words, .count = n };  // words: texts of the tokens
-//   film_open(&f, "answer.gif", &err);                              // refuses unwritable paths
+//   film_open(&f, "answer.gif", &err);                              // fails for unwritable paths
 //   film_add(&f, word, maps, count, &err);                          // for each token
 //   for (size_t i = 0; i < f.frame_count; i++) film_draw(&f, i, &err);
 //   film_close(&f, &err);
 //   film_release(&f);
 //
-// All frames share one scale, from the least value to the FILM_SHARE quantile, so that a single
+// All frames share one scale, from the minimum to the FILM_SHARE quantile, so that a single
 // token with a far larger value does not darken the others. Larger values get the last colour. Each
 // frame lasts half a second, the last two seconds; the film repeats.
 #ifndef CORE_DRAW_FILM_H
@@ -33,7 +33,7 @@ struct film {
     size_t count;
     struct film_frame *frames; // [frame_count]
     size_t frame_count;
-    // Ours:
+    // Internal:
     char *path;
     FILE *file;                        // NULL once it is complete
     struct GifFileType *gif;           // NULL before the first frame

@@ -135,11 +135,11 @@ static bool numbered(const struct event_heatmap *map)
     return !map->image && map->picture < 0;
 }
 
-// Returns the interval between numbered rows or columns: `count` of them on `length` points, `room`
-// points per number.
-static int number_every(int count, double length, double room)
+// Returns the interval between numbered rows or columns: `count` of them on `length` points,
+// `space` points per number.
+static int number_every(int count, double length, double space)
 {
-    const int most = (int)(length / room) > 1 ? (int)(length / room) : 1;
+    const int most = (int)(length / space) > 1 ? (int)(length / space) : 1;
     return (count + most - 1) / most;
 }
 

@@ -23,8 +23,8 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
 // Draws all maps side by side on an open figure, each with title, legend, unit and axes, from its
-// upper left corner; heatmap_size: their size in points. cut: values exceed the scale; the colour
-// bar says so.
+// upper left corner; heatmap_size: their size in points. cut: values exceed the scale, which the
+// colour bar notes.
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);
 void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,

@@ -22,7 +22,7 @@ struct palette {
 // pixels [count, channels]: RGB, or RGBA, of which transparent pixels (alpha 0) are ignored. free()
 // the result.
 struct palette *palette_new(const uint8_t *pixels, size_t count, int channels);
-// Index of a pixel's colour.
+// Returns the index of a pixel's colour.
 int palette_of(const struct palette *p, const uint8_t *pixel);
 
 #endif

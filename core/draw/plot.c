@@ -53,8 +53,8 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
     if (digits < 1) digits = 1;
     snprintf(format, 16, "%%.%dg", digits > 12 ? 12 : digits);
     if (large < 1e6 && step >= 1e-5) {
-        const int places = step < 1 ? (int)-floor(log10(step)) : 0;
-        snprintf(format, 16, "%%.%df", places);
+        const int decimals = step < 1 ? (int)-floor(log10(step)) : 0;
+        snprintf(format, 16, "%%.%df", decimals);
     }
     const double first = ceil(min / step - 1e-9);
     for (; count < most && (first + count) * step <= max + step * 1e-9; count++)
@@ -172,7 +172,7 @@ double plot_share(double value, double min, double max)
 }
 
 // Maps a value to an index 0..n-1, 0 at `min`.
-static int place(double value, double min, double max, int n)
+static int cell_index(double value, double min, double max, int n)
 {
     const int at = (int)lround(plot_share(value, min, max) * (n - 1));
     return at < 0 ? 0 : at >= n ? n - 1 : at;
@@ -181,9 +181,9 @@ static int place(double value, double min, double max, int n)
 // --- bins ----------------------------------------------------------------------------------------
 //
 // Reduces a line with more points than columns to each column's mean, minimum and maximum. Drawn
-// point by point, it would be a broad smear.
+// point by point, it would be an unreadable band.
 
-enum { POINTS = 2 }; // per column that are still drawn as they are
+enum { POINTS = 2 }; // per column; with at most as many, each point is drawn
 
 // True if the points are in order and too many.
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
@@ -201,7 +201,8 @@ static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
     return finite > POINTS * columns;
 }
 
-// Returns `columns` if outside; only the first and last points can be. Monotonic in x.
+// Returns the column of x, monotonic in x; `columns` if x is outside, which only the first and last
+// points can be.
 static size_t column_of(double x, bool log_x, double x0, double x1, size_t columns)
 {
     const double share = (plot_at(log_x, x) - x0) / (x1 - x0);
@@ -209,7 +210,7 @@ static size_t column_of(double x, bool log_x, double x0, double x1, size_t colum
     return share < 1 ? (size_t)(share * (double)columns) : columns - 1;
 }
 
-// Adds the points [first, end), which fall into one column.
+// Adds the bin of the points [first, end), which fall into one column.
 static void add_bin(struct plot_bins *b, const struct plot_line *line, size_t first, size_t end)
 {
     const size_t at = b->count;
@@ -279,7 +280,7 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
             last_x = -1;
             continue;
         }
-        const int x = place(at_x, f->x0, f->x1, w), y = place(at_y, f->y0, f->y1, h);
+        const int x = cell_index(at_x, f->x0, f->x1, w), y = cell_index(at_y, f->y0, f->y1, h);
         const int from = last_x < 0 || line->points ? x : last_x;
         for (int at = from; at <= x; at++) {
             const int step = x > from ? last_y + (y - last_y) * (at - from) / (x - from) : y;
@@ -299,8 +300,8 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
         const double at = plot_at(f->log_x, line->x[i]);
         double low, high;
         if (!isfinite(at) || !plot_interval(f, line, i, &low, &high)) continue;
-        const int x = place(at, f->x0, f->x1, w), end = place(high, f->y0, f->y1, h);
-        for (int y = place(low, f->y0, f->y1, h); y <= end; y++) {
+        const int x = cell_index(at, f->x0, f->x1, w), end = cell_index(high, f->y0, f->y1, h);
+        for (int y = cell_index(low, f->y0, f->y1, h); y <= end; y++) {
             char *cell = &grid[(h - 1 - y) * w + x];
             if (*cell == ' ') *cell = '|';
         }
@@ -308,7 +309,7 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
 }
 
 // Draws a line of too many points by columns: its mark at the mean and, for a single line, '.' from
-// minimum to maximum. false: draws the line as it is.
+// minimum to maximum. Other lines are drawn point by point; returns false.
 static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {
@@ -321,9 +322,9 @@ static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
     for (size_t i = 0; i < b.count && alone; i++) {
         const double low = plot_at(f->log_y, b.least[i]), high = plot_at(f->log_y, b.most[i]);
         if (!isfinite(high)) continue;
-        const int x = place(plot_at(f->log_x, b.x[i]), f->x0, f->x1, w);
-        const int from = isfinite(low) ? place(low, f->y0, f->y1, h) : 0;
-        for (int y = from; y <= place(high, f->y0, f->y1, h); y++) {
+        const int x = cell_index(plot_at(f->log_x, b.x[i]), f->x0, f->x1, w);
+        const int from = isfinite(low) ? cell_index(low, f->y0, f->y1, h) : 0;
+        for (int y = from; y <= cell_index(high, f->y0, f->y1, h); y++) {
             char *cell = &grid[(h - 1 - y) * w + x];
             if (*cell == ' ') *cell = '.';
         }
@@ -350,7 +351,7 @@ static void x_labels(struct buf *b, const struct plot_frame *f, int left, int w)
     for (int i = 0; i < f->x_count; i++) {
         char *text = plot_number(f->x_format, f->x_ticks[i]);
         const int n = (int)strlen(text);
-        const int column = left + place(plot_at(f->log_x, f->x_ticks[i]), f->x0, f->x1, w);
+        const int column = left + cell_index(plot_at(f->log_x, f->x_ticks[i]), f->x0, f->x1, w);
         int from = column - n / 2;
         if (from + n > left + w) from = left + w - n;
         if (from >= at + (at > 0)) {
@@ -380,7 +381,7 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     for (int r = 0; r < height; r++) {
         char *label = NULL;
         for (int i = 0; i < f.y_count; i++)
-            if (place(plot_at(f.log_y, f.y_ticks[i]), f.y0, f.y1, height) == height - 1 - r &&
+            if (cell_index(plot_at(f.log_y, f.y_ticks[i]), f.y0, f.y1, height) == height - 1 - r &&
                 !label)
                 label = plot_number(f.y_format, f.y_ticks[i]);
         int end = w;
@@ -408,14 +409,14 @@ static void bars_text(struct buf *b, const struct plot_axes *axes, const struct 
         for (size_t i = 0; i < lines[l].count; i++)
             if (isfinite(lines[l].y[i])) most = fmax(most, fabs(lines[l].y[i]));
     const int taken = (int)longest + 14 + (count && lines->low ? 22 : 0);
-    const int room = width - taken > 10 ? width - taken : 10;
+    const int length = width - taken > 10 ? width - taken : 10;
     for (size_t n = 0; n < axes->name_count; n++)
         for (size_t l = 0; l < count; l++)
             for (size_t i = 0; i < lines[l].count; i++) {
                 const double y = lines[l].y[i];
                 if (lines[l].x[i] != (double)n || !isfinite(y)) continue;
                 buf_printf(b, "%*s %10.5g ", (int)longest, l ? "" : axes->names[n], y);
-                const int bar = most > 0 ? (int)lround(fabs(y) / most * room) : 0;
+                const int bar = most > 0 ? (int)lround(fabs(y) / most * length) : 0;
                 for (int k = 0; k < bar; k++) buf_putc(b, marks[l]);
                 if (lines[l].low && isfinite(lines[l].low[i]) && isfinite(lines[l].high[i]))
                     buf_printf(b, " (%.4g to %.4g)", lines[l].low[i], lines[l].high[i]);

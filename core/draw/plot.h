@@ -57,7 +57,7 @@ struct plot_bins {
     size_t count;
 };
 
-// Bins from x0 to x1 (logarithms if log_x). false: draw the line as it is; nothing to release.
+// Bins from x0 to x1 (logarithms if log_x). false: the line needs no bins; nothing to release.
 bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
               size_t columns);
 void plot_bins_release(struct plot_bins *b);

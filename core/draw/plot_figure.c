@@ -159,10 +159,10 @@ enum { NAME_LINES = 3 };
 static const double name_most = 130; // points of a slanted name
 
 // Breaks a bar's name into lines; 0 if it does not fit.
-static int name_lines(const struct sheet *s, const char *name, double room, char **lines)
+static int name_lines(const struct sheet *s, const char *name, double space, char **lines)
 {
     bool whole;
-    const int count = figure_text_wrap(s->f, size, name, room, lines, NAME_LINES, &whole);
+    const int count = figure_text_wrap(s->f, size, name, space, lines, NAME_LINES, &whole);
     for (int i = 0; i < count && !whole; i++) free(lines[i]);
     return whole ? count : 0;
 }
@@ -170,11 +170,11 @@ static int name_lines(const struct sheet *s, const char *name, double room, char
 // Returns the most lines of any bar's name; 0 if one does not fit, so all are slanted.
 static int names_lines(const struct sheet *s, const struct plot_axes *axes, double frame)
 {
-    const double room = frame / (double)axes->name_count - 4;
+    const double space = frame / (double)axes->name_count - 4;
     int most = 1;
     for (size_t i = 0; i < axes->name_count; i++) {
         char *lines[NAME_LINES];
-        const int count = name_lines(s, axes->names[i], room, lines);
+        const int count = name_lines(s, axes->names[i], space, lines);
         for (int k = 0; k < count; k++) free(lines[k]);
         if (!count && *axes->names[i]) return 0;
         if (count > most) most = count;
@@ -248,7 +248,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
     }
 }
 
-// --- in it ---------------------------------------------------------------------------------------
+// --- inside the frame ---------------------------------------------------------------------------
 
 // Adds an interval to the path: from low to high at x, with a cap at both ends.
 static void add_interval(const struct sheet *s, const struct plot_line *of, size_t i, double x)
@@ -265,9 +265,9 @@ static void add_interval(const struct sheet *s, const struct plot_line *of, size
     cairo_line_to(cr, x + 2, bottom);
 }
 
-// Position of point i; false if it has none.
-static bool place_of(const struct sheet *s, const struct plot_line *of, size_t i, double *x,
-                     double *y)
+// Computes the position of point i; false if it has none.
+static bool position_of(const struct sheet *s, const struct plot_line *of, size_t i, double *x,
+                        double *y)
 {
     const double at_x = plot_at(s->frame.log_x, of->x[i]), at_y = plot_at(s->frame.log_y, of->y[i]);
     *x = sheet_x(s, at_x);
@@ -285,7 +285,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     double x, y;
     bool pen = false;
     for (size_t i = 0; i < of->count && !of->points; i++) {
-        const bool there = place_of(s, of, i, &x, &y);
+        const bool there = position_of(s, of, i, &x, &y);
         if (there) (pen ? cairo_line_to : cairo_move_to)(cr, x, y);
         pen = there;
     }
@@ -295,16 +295,17 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     // Places the intervals of several lines side by side.
     const double aside = 2.5 * ((double)l - (double)(count - 1) / 2);
     for (size_t i = 0; i < of->count; i++)
-        if (place_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
+        if (position_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
     stroke(s, 0.9, rgb);
     // Earlier lines have larger marks, visible behind later ones.
     const double half = of->points ? 2.2 : fmin(2.2 + 0.5 * (double)(count - 1 - l), 3.7);
     for (size_t i = 0; i < of->count && marked; i++)
-        if (place_of(s, of, i, &x, &y)) mark(s, x, y, l, half);
+        if (position_of(s, of, i, &x, &y)) mark(s, x, y, l, half);
     marks_draw(s, l, half, of->points ? 0.7 : 1);
 }
 
-// Fills the range of each bin, so light that other lines show through. A gap ends it.
+// Fills the range of each bin in a transparent colour, so that other lines show through. A gap ends
+// it.
 static void draw_band(const struct sheet *s, const struct plot_bins *b, uint32_t rgb)
 {
     const struct plot_frame *f = &s->frame;
@@ -326,7 +327,7 @@ static void draw_band(const struct sheet *s, const struct plot_bins *b, uint32_t
     cairo_fill(s->f->cr);
 }
 
-// Draws all bands first, the means over them.
+// Draws all bands first, then the means over them.
 static void draw_lines(const struct sheet *s, const struct plot_line *lines, size_t count)
 {
     const struct plot_frame *f = &s->frame;
@@ -377,7 +378,7 @@ static void add_margin(struct plot_frame *f, bool bars)
 }
 
 // Computes the frame so that its labels fit around it.
-static void place_frame(struct sheet *s, const struct plot_axes *axes)
+static void lay_out_frame(struct sheet *s, const struct plot_axes *axes)
 {
     double numbers = 0, names = 0;
     for (int i = 0; i < s->frame.y_count; i++) {
@@ -413,7 +414,7 @@ int plot_figure(const char *path, const struct figure_look *look, const struct p
     if (axes->title) figure_name(s.f, axes->title);
     plot_fit(&s.frame, axes, lines, count, TICKS_X, TICKS_Y);
     add_margin(&s.frame, bars);
-    place_frame(&s, axes);
+    lay_out_frame(&s, axes);
     const int rows = axes->title ? figure_text_wrap(s.f, title_size, axes->title, width - 2 * edge,
                                                     title, TITLE_LINES, NULL)
                                  : 0;

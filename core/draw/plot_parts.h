@@ -20,11 +20,12 @@ struct plot_frame {
 // Fits ranges and ticks to the lines. x_most, y_most: maximum number of ticks per axis.
 void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct plot_line *lines,
               size_t count, int x_most, int y_most);
-// Position of a value on its axis; NaN: outside.
+// Returns the position of a value on its axis: the value or its logarithm; NaN if it has none.
 double plot_at(bool logarithmic, double value);
-// Fraction of the way from min to max, clamped to -1..2; 0 for NaN. Never overflows.
+// Returns (value - min) / (max - min), clamped to -1..2; 0 for NaN. Never overflows.
 double plot_share(double value, double min, double max);
-// Bounds of the interval around point i, as positions on the y axis. false if it has none.
+// Computes the bounds of the interval around point i, as positions on the y axis; false if it has
+// none.
 bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
                    double *high);
 // A tick as text; the caller frees it.

@@ -125,8 +125,8 @@ struct answer_file *answer_file_read(const char *path, struct err *err)
     struct answer_file *f = xcalloc(1, sizeof *f);
     int status = 0;
     for (int64_t i = 0; i < d.count && status == 0; i++)
-        status = i % LOOK == LOOK - 1 && cancel_asked() ? err_set(err, "cancelled")
-                                                        : read_line(f, &d, i, err);
+        status = i % LOOK == LOOK - 1 && cancel_requested() ? err_set(err, "cancelled")
+                                                            : read_line(f, &d, i, err);
     dataset_close(&d);
     if (status == 0) return f;
     answer_file_free(f);

@@ -48,7 +48,7 @@ int ask_data_read(struct ask_data *d, const char *path, const char *images, stru
     if (dataset_open(&d->set, path, images, err) < 0) return -1;
     d->list = xcalloc((size_t)d->set.count, sizeof *d->list);
     for (int64_t i = 0; i < d->set.count; i++) {
-        if (i % LOOK == LOOK - 1 && cancel_asked()) return err_set(err, "cancelled");
+        if (i % LOOK == LOOK - 1 && cancel_requested()) return err_set(err, "cancelled");
         cJSON *json = dataset_json(&d->set, i, NULL);
         d->list[i] = (struct ask_question){ .key = sample_key(json, i), .index = i };
         cJSON_Delete(json);

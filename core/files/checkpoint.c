@@ -443,8 +443,8 @@ static int no_memory(const struct safetensor *s, struct err *err)
 }
 
 // Points t at its data in the file, `first`, or at a copy in `arena` if the device needs one.
-static int place(const struct safetensor *s, const void *first, struct arena *arena,
-                 struct tensor *t, struct err *err)
+static int point_at_data(const struct safetensor *s, const void *first, struct arena *arena,
+                         struct tensor *t, struct err *err)
 {
     const size_t bytes = tensor_bytes(t);
     t->data = (void *)(uintptr_t)first;
@@ -460,7 +460,7 @@ static int place(const struct safetensor *s, const void *first, struct arena *ar
 static int report(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                   struct tensor *t)
 {
-    c->asked(c->asker, name, rank, shape);
+    c->request(c->requester, name, rank, shape);
     *t = (struct tensor){ .dtype = DTYPE_BF16 };
     tensor_set_shape(t, rank, shape);
     return 0;
@@ -469,12 +469,12 @@ static int report(const struct checkpoint *c, const char *name, int rank, const 
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err)
 {
-    if (c->asked) return report(c, name, rank, shape, t);
+    if (c->request) return report(c, name, rank, shape, t);
     const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
     *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .order = s->order };
     tensor_set_shape(t, rank, s->shape);
-    return place(s, s->data, arena, t, err);
+    return point_at_data(s, s->data, arena, t, err);
 }
 
 int checkpoint_matrix(const struct checkpoint *c, const char *name,
@@ -489,13 +489,13 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
     *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .rank = 2 };
     t->shape[0] = part->count, t->shape[1] = columns;
     const int64_t first = (part->number * rows + part->row) * columns;
-    return place(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
+    return point_at_data(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
 }
 
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err)
 {
-    if (c->asked) return report(c, name, 1, &n, t);
+    if (c->request) return report(c, name, 1, &n, t);
     const struct safetensor *s = find_checked(c, name, 1, &n, err);
     if (!s) return -1;
     size_t bytes = (size_t)s->shape[0] * sizeof(float);

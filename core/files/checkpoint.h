@@ -56,8 +56,8 @@ struct checkpoint {
     char *form; // "q8_0 packing 1" of converted weights in use; NULL: the stored ones
     // If set, the checkpoint has no tensors: called for each requested tensor, which then counts as
     // present in that shape (core/new/shape_tensors.c).
-    void (*asked)(void *self, const char *name, int rank, const int64_t *shape);
-    void *asker;
+    void (*request)(void *self, const char *name, int rank, const int64_t *shape);
+    void *requester;
 };
 
 // Resolves a name to a folder or GGUF file: an existing one, else `org/name` or
@@ -84,7 +84,7 @@ int checkpoint_identify(struct checkpoint *c, const struct load_progress *progre
 // The same, but leaves large files that were not seen before to a thread of low priority.
 // checkpoint_identify and checkpoint_close stop it; the bytes it has read are not read again.
 int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
-// Whether the fingerprint is known by now.
+// Returns whether the fingerprint has been computed.
 bool checkpoint_identified(struct checkpoint *c);
 // Records that weights of that form, made from the stored ones, are in use.
 void checkpoint_form(struct checkpoint *c, const char *form);
@@ -92,14 +92,14 @@ void checkpoint_form(struct checkpoint *c, const char *form);
 // model's own; NULL: none. The caller frees it.
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                              cJSON *tokenizer_config);
-// Whether they differ at most in a line break at the end, which Jinja drops.
+// Returns whether the templates differ at most in a line break at the end, which Jinja drops.
 bool checkpoint_same_template(const char *a, const char *b);
-// Whether a recorded `identity` is only a placeholder (UNHASHED).
+// Returns whether a recorded `identity` is only a placeholder (UNHASHED).
 bool checkpoint_identity_unknown(const char *identity);
-// Whether two recorded `identity` values have the same fingerprint.
+// Returns whether two recorded `identity` values have the same fingerprint.
 bool checkpoint_identity_same(const char *a, const char *b);
-// Whether earlier versions gave these weights this fingerprint, which covered neither the other
-// files nor the middle of tensors.
+// Returns whether earlier versions gave these weights this fingerprint, which covered neither the
+// other files nor the middle of tensors.
 bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
 // *earlier: an earlier version recorded it, from fewer files.
@@ -110,11 +110,12 @@ int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *
 char *checkpoint_files_differ(const char *were, const char *are);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
-// Replaces tensors by those of a GGUF file with the same names and shapes; takes over the file.
+// Replaces tensors by those of a GGUF file with the same names and shapes; the checkpoint then owns
+// the file.
 int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
-// Whether a name is that of a GGUF file, with or without an encoder.
+// Returns whether a name is that of a GGUF file, with or without an encoder.
 bool checkpoint_is_gguf(const char *name);
 // Joins two names: "MODEL.gguf::ENCODER.gguf", or "FOLDER::q8_0". The caller frees it.
 char *checkpoint_with_encoder(const char *model, const char *encoder);
@@ -127,8 +128,8 @@ struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *e
 // The tokenizer of a GGUF file, or of a path for tokenizer_open.
 struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
-// Whether it is a working file of training beside a model: "best-40.safetensors" or, from earlier
-// versions, "best.safetensors".
+// Returns whether a name is that of a temporary file of training beside a model:
+// "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
 
 // The name of the file that `preprocessor` was read from.

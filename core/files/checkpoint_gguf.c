@@ -120,7 +120,7 @@ static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-// Makes the tensors a shard, which takes over the mapping.
+// Makes a shard of the tensors; it owns the mapping.
 static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 {
     struct safetensors *s = xcalloc(1, sizeof *s);
@@ -170,7 +170,7 @@ static const char *find_template(struct checkpoint *c, const struct gguf *f)
     for (uint64_t i = 0; !usual && i < f->entry_count; i++) {
         const struct gguf_entry *e = &f->entries[i];
         if (strncmp(e->key, start, strlen(start)) != 0 || !e->text) continue;
-        checkpoint_add_notice(c, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
+        text_append(&c->notice, xasprintf("the file has no '%s': '%.80s' is used", key, e->key));
         return e->text;
     }
     return usual;
@@ -191,7 +191,7 @@ static int read_text_model(struct checkpoint *c, struct err *err)
 
 static int read_both(struct checkpoint *c, const char *model, const char *encoder, struct err *err)
 {
-    static const struct gguf_place text_only = { "model.", "" };
+    static const struct gguf_prefixes text_only = { "model.", "" };
     struct gguf_beside e = { 0 };
     struct renamed r = { 0 };
     if (open_splits(c, model, err) < 0) return -1;
@@ -208,7 +208,8 @@ static int read_both(struct checkpoint *c, const char *model, const char *encode
     }
     if (read_text_model(c, err) < 0) return -1;
     // The first file's shard has all tensors of the language model.
-    int status = gguf_text_tensors(text, c->config, e.kind ? &e.kind->place : &text_only, &r, err);
+    int status =
+        gguf_text_tensors(text, c->config, e.kind ? &e.kind->prefixes : &text_only, &r, err);
     if (status < 0) err_in(err, "'%s'", text->path);
     for (int i = 0; i < files; i++) add_shard(c, c->gguf[i], &r);
     if (status < 0 || !e.kind) return status;

@@ -11,8 +11,6 @@ enum {
 // Reads a JSON file of the folder. *json stays NULL if it is absent.
 int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **json,
                          struct err *err);
-// Adds to c->notice; takes over the text.
-void checkpoint_add_notice(struct checkpoint *c, char *text);
 // Reads the folder's chat template, after its other configs.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
 // Opens the GGUF files of that name: configs and shards; c->folder becomes their absolute path.

@@ -82,19 +82,11 @@ bool checkpoint_same_template(const char *a, const char *b)
     return x == y && !memcmp(a, b, x);
 }
 
-void checkpoint_add_notice(struct checkpoint *c, char *text)
+static void note_other_template(struct checkpoint *c, const char *where, const char *name)
 {
-    char *both = c->notice ? xasprintf("%s; %s", c->notice, text) : xstrdup(text);
-    free(c->notice);
-    free(text);
-    c->notice = both;
-}
-
-static void tell_other(struct checkpoint *c, const char *where, const char *name)
-{
-    checkpoint_add_notice(
-        c, xasprintf("%s has no chat template with the name \"default\": \"%.40s\" is used", where,
-                     name));
+    text_append(&c->notice,
+                xasprintf("%s has no chat template with the name \"default\": \"%.40s\" is used",
+                          where, name));
 }
 
 // Without any other template, uses the first one, by name, of the folder of named templates.
@@ -109,7 +101,7 @@ static int use_first(struct checkpoint *c, struct err *err)
         c->template_file = xasprintf(FOLDER "/%s", *first);
         status = read_one(c, c->template_file, &c->chat_template, &other, err);
         (*first)[strlen(*first) - strlen(".jinja")] = 0;
-        if (status == 0) tell_other(c, FOLDER, *first);
+        if (status == 0) note_other_template(c, FOLDER, *first);
     }
     folder_list_free(names);
     free(folder);
@@ -130,14 +122,15 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
         if (text && !c->chat_template) {
             c->chat_template = text;
             c->template_file = xstrdup(*order);
-            if (other) tell_other(c, *order, other);
+            if (other) note_other_template(c, *order, other);
             text = NULL;
         } else if (text && !checkpoint_same_template(text, c->chat_template) &&
                    strcmp(*order, "tokenizer_config.json") != 0) { // which files override
-            checkpoint_add_notice(
-                c, xasprintf("the chat templates of %s and %s differ: the first is used, as in "
-                             "transformers 5",
-                             c->template_file, *order));
+            text_append(
+                &c->notice,
+                xasprintf("the chat templates of %s and %s differ: the first is used, as in "
+                          "transformers 5",
+                          c->template_file, *order));
         }
         free(text);
         free(other);

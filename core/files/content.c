@@ -1,4 +1,5 @@
 // core/files/content.c -- hashes whole files and caches the hashes.
+//
 // The hash is SHA-256 over the file's size and eight 64-bit lanes per piece of 1 MB, which mix the
 // piece at memory speed: SHA-256 alone would take a minute for a 7B model. Each step of a lane is
 // invertible, so a change of one word always changes it. A hole counts as zeros, without being read
@@ -50,17 +51,14 @@ static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LA
     mix(lane, last);
 }
 
-// `n` bytes at `at` of the file. Not mapped, because a mapped file counts as memory of the program.
+// Reads `n` bytes at `at` of the file. Not mapped, because a mapped file counts as memory of the
+// program.
 static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const char *path,
                       struct err *err)
 {
-    for (uint64_t done = 0; done < n;) {
-        const ssize_t got = pread(fd, to + done, n - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
-        if (!got) return err_set(err, "cannot read '%s': the file was truncated", path);
-        done += (uint64_t)got;
-    }
+    const ssize_t got = file_read_at(fd, to, n, at);
+    if (got < 0) return err_set(err, "cannot read '%s': %s", path, strerror(errno));
+    if ((uint64_t)got < n) return err_set(err, "cannot read '%s': the file was truncated", path);
     return 0;
 }
 
@@ -80,7 +78,7 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
 
 // --- the cache of hashes -------------------------------------------------------------------------
 
-// The path of an entry, "FIRST-SECOND"; NULL without a cache folder.
+// Returns the path of an entry, "FIRST-SECOND"; NULL without a cache folder.
 static char *entry_path(const char *first, const char *second)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "hashes");
@@ -89,7 +87,7 @@ static char *entry_path(const char *first, const char *second)
     return path;
 }
 
-// Takes over the path. NULL: no such entry.
+// Frees the path. Returns NULL if there is no such entry.
 static char *read_entry(char *path)
 {
     char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
@@ -97,7 +95,7 @@ static char *read_entry(char *path)
     return text;
 }
 
-// Takes over the path. A hash that cannot be written is computed again the next time.
+// Frees the path. A hash that cannot be written is computed again the next time.
 static void write_entry(char *path, const char *text)
 {
     if (path && places_make_parents(path, NULL) == 0)
@@ -126,8 +124,8 @@ static char *kept_path(const struct stat *st)
     return entry_path(device, inode);
 }
 
-// The state of a file that its hash belongs to. A copy that keeps the time of change (cp -p over
-// the file) changes the time of its inode.
+// Returns the size and times of a file; a cached hash is valid for the same ones only. A copy that
+// keeps the time of change (cp -p over the file) changes the time of its inode.
 static char *state_of(const struct stat *st)
 {
     return xasprintf("1 %jd %jd.%09ld %jd.%09ld ", (intmax_t)st->st_size,

@@ -34,7 +34,7 @@ struct content *content_begin(const char *path, struct err *err);
 // Reads the rest of the file, unless its hash is known. -1 on error, or if `progress` cancels it;
 // it may be called again.
 int content_continue(struct content *c, const struct load_progress *progress, struct err *err);
-// The hash; NULL: bytes are left to read.
+// Returns the hash; NULL until all bytes are read.
 const char *content_hex(const struct content *c);
 uint64_t content_size(const struct content *c);
 void content_end(struct content *c);

@@ -273,7 +273,7 @@ static int sort_tensors(struct gguf *f, struct err *err)
 }
 
 // Each tensor must begin at the padded end of the previous one.
-static int place_tensors(struct gguf *f, uint64_t alignment, struct err *err)
+static int check_offsets(struct gguf *f, uint64_t alignment, struct err *err)
 {
     uint64_t end = 0; // below 2^63 + 2^20
     const uint64_t data = f->size - f->header;
@@ -324,7 +324,7 @@ static int parse(struct gguf *f, struct err *err)
     f->header = (header + align - 1) / align * align;
     if (f->header > f->size && f->tensor_count) return too_short(&c);
     if (f->header > f->size) f->header = f->size; // no data, and no padding
-    return place_tensors(f, align, err) < 0 ? -1 : sort_tensors(f, err);
+    return check_offsets(f, align, err) < 0 ? -1 : sort_tensors(f, err);
 }
 
 // --- opening -------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
               const struct gguf_entry **list, struct err *err);
 // Number i of a list of numbers.
 double gguf_number(const struct gguf_entry *list, uint64_t i);
-// The next text of a list of texts; *at starts as list->data.
+// Returns the next text of a list of texts; *at starts as list->data.
 const char *gguf_next(const unsigned char **at, size_t *length);
 
 // "F32, F16, ...": the types that weights may have. The caller frees it.
@@ -97,7 +97,7 @@ int gguf_type_id(enum dtype dtype);
 // Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight"
 // gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" is all experts together. NULL:
 // no such tensor. The caller frees it.
-char *gguf_text_name(const char *architecture, const char *ours);
+char *gguf_text_name(const char *architecture, const char *hf);
 // The row order of queries and keys in such files: heads of `head` numbers with `rotary` rotary
 // ones, for one position or several (multimodal).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,

@@ -63,7 +63,7 @@ static bool has_newline(const struct gguf *f)
     return gguf_find(f, "model.image_newline") || gguf_find(f, "v.image_newline");
 }
 
-// Whether pictures are cut into tiles.
+// Returns whether pictures are cut into tiles.
 static bool is_llava_next(const struct gguf *f)
 {
     const struct gguf_entry *grids = gguf_entry(f, grids_key);
@@ -387,7 +387,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .type = "mlp",
         .architecture = "LlavaForConditionalGeneration",
         .model_type = "llava",
-        .place = { "language_model.model.", "language_model." },
+        .prefixes = { "language_model.model.", "language_model." },
         .outer = llava_outer,
         .blocks = "vision_tower.vision_model.encoder.layers.",
         .block = llava_block,
@@ -401,7 +401,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .architecture = "Qwen2_5_VLForConditionalGeneration",
         .model_type = "qwen2_5_vl",
         .flat = true,
-        .place = { "model.", "" },
+        .prefixes = { "model.", "" },
         .outer = qwen_outer,
         .blocks = "visual.blocks.",
         .block = qwen_block,
@@ -413,7 +413,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .type = "internvl",
         .architecture = "InternVLForConditionalGeneration",
         .model_type = "internvl",
-        .place = { "language_model.model.", "language_model." },
+        .prefixes = { "language_model.model.", "language_model." },
         .outer = intern_outer,
         .blocks = "vision_tower.encoder.layer.",
         .block = intern_block,
@@ -425,7 +425,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .texts = kimi_texts,
         .architecture = "KimiVLForConditionalGeneration",
         .model_type = "kimi_vl",
-        .place = { "language_model.model.", "language_model." },
+        .prefixes = { "language_model.model.", "language_model." },
         .outer = kimi_outer,
         .blocks = "vision_tower.encoder.blocks.",
         .block = kimi_block,
@@ -437,7 +437,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .texts = glm_texts,
         .architecture = "Glm4vForConditionalGeneration",
         .model_type = "glm4v",
-        .place = { "model.language_model.", "" },
+        .prefixes = { "model.language_model.", "" },
         .outer = glm_outer,
         .blocks = "model.visual.blocks.",
         .block = qwen_block,

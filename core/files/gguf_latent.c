@@ -82,7 +82,8 @@ static bool is_float(const struct safetensor *t)
     return t && t->rank == 3 && t->dtype >= 0 && t->dtype != DTYPE_I32;
 }
 
-// The numbers of t in `dtype`: in place, or a copy in f32 in *made; NULL: out of memory.
+// Returns t's numbers: in `dtype` in the file, or converted to f32 in *made, which the caller
+// frees. NULL: out of memory.
 static const void *numbers_of(const struct safetensor *t, enum dtype dtype, float **made)
 {
     const size_t count = (size_t)safetensor_count(t);
@@ -140,8 +141,8 @@ int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char
 {
     static const char all[] = "mlp.experts.";
     const struct gguf_name *found = gguf_name_find(gguf_latent_names, stem);
-    if (found && !strncmp(found->ours, all, strlen(all)))
-        return put_experts(t, start, found->ours + strlen(all), r, err);
+    if (found && !strncmp(found->hf, all, strlen(all)))
+        return put_experts(t, start, found->hf + strlen(all), r, err);
     if (!strcmp(stem, "attn_k_b")) return put_joined(f, t, start, r, err);
     return !strcmp(stem, "attn_v_b"); // with attn_k_b
 }

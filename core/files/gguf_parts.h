@@ -17,7 +17,7 @@
 
 // A tensor's name in GGUF files and in Hugging Face's, without ".weight" and without the layer.
 struct gguf_name {
-    const char *theirs, *ours;
+    const char *gguf, *hf;
     enum gguf_form {
         PLAIN,
         BARE,    // Hugging Face's name has no ".weight"
@@ -34,7 +34,7 @@ struct renamed {
     size_t made_count;
 };
 
-// Appends a copy of t with that name, and takes over the name.
+// Appends a copy of t with that name, which it then owns.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
 // Memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
@@ -58,31 +58,31 @@ bool config_flag(struct gguf_config *c, const char *key);
 const char *config_text(struct gguf_config *c, const char *key);
 // A list of at most `most` numbers.
 const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uint64_t most);
-// Adds the value to c->to as `ours`.
-void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise);
-void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise);
+// Adds the value to c->to under the Hugging Face key `hf`.
+void config_int(struct gguf_config *c, const char *key, const char *hf, int64_t otherwise);
+void config_real(struct gguf_config *c, const char *key, const char *hf, double otherwise);
 // Adds the list's numbers from `first` on, `count` of them, as a JSON list.
-void config_put_list(cJSON *to, const char *ours, const struct gguf_entry *list, uint64_t count);
-void config_put_text(cJSON *to, const char *ours, const char *value); // replaces an earlier value
+void config_put_list(cJSON *to, const char *hf, const struct gguf_entry *list, uint64_t count);
+void config_put_text(cJSON *to, const char *hf, const char *value); // replaces an earlier value
 // Fails with that message, unless c has failed already.
 void config_refuse(struct gguf_config *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 // Prefixes of Hugging Face's names: "model." for the decoder, "" for "lm_head".
-struct gguf_place {
+struct gguf_prefixes {
     const char *text, *head;
 };
 
 // Fills `config` with the language model's keys, with "architectures" and "model_type".
 int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
 // `config`: from gguf_text_config.
-int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gguf_place *place,
-                      struct renamed *r, struct err *err);
+int gguf_text_tensors(const struct gguf *f, const cJSON *config,
+                      const struct gguf_prefixes *prefixes, struct renamed *r, struct err *err);
 
 // Splits a name: the layer behind `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
 // and the part between, which the caller frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
-const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs);
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *gguf);
 // The id of a token by its text; -1: none.
 int32_t gguf_token_find(const struct gguf *f, const char *text);
 
@@ -104,7 +104,7 @@ struct gguf_encoder {
     const char *const *texts;              // architectures of language models; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level
-    struct gguf_place place;               // of the language model's tensors
+    struct gguf_prefixes prefixes;         // of the language model's tensors
     const struct gguf_name *outer;         // tensors outside of blocks, whole names
     const char *blocks;                    // prefix of a block's number
     const struct gguf_name *block;         // tensors of a block

@@ -167,29 +167,29 @@ const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uin
     return c->failed ? NULL : list;
 }
 
-void config_int(struct gguf_config *c, const char *key, const char *ours, int64_t otherwise)
+void config_int(struct gguf_config *c, const char *key, const char *hf, int64_t otherwise)
 {
     const int64_t value = config_value(c, key, 0, otherwise);
-    if (!c->failed) cJSON_AddNumberToObject(c->to, ours, (double)value);
+    if (!c->failed) cJSON_AddNumberToObject(c->to, hf, (double)value);
 }
 
-void config_real(struct gguf_config *c, const char *key, const char *ours, double otherwise)
+void config_real(struct gguf_config *c, const char *key, const char *hf, double otherwise)
 {
     const double value = config_number(c, key, otherwise);
-    if (!c->failed) cJSON_AddNumberToObject(c->to, ours, value);
+    if (!c->failed) cJSON_AddNumberToObject(c->to, hf, value);
 }
 
-void config_put_list(cJSON *to, const char *ours, const struct gguf_entry *list, uint64_t count)
+void config_put_list(cJSON *to, const char *hf, const struct gguf_entry *list, uint64_t count)
 {
-    cJSON *numbers = cJSON_AddArrayToObject(to, ours);
+    cJSON *numbers = cJSON_AddArrayToObject(to, hf);
     for (uint64_t i = 0; i < count; i++)
         cJSON_AddItemToArray(numbers, cJSON_CreateNumber(gguf_number(list, i)));
 }
 
-void config_put_text(cJSON *to, const char *ours, const char *value)
+void config_put_text(cJSON *to, const char *hf, const char *value)
 {
-    cJSON_DeleteItemFromObjectCaseSensitive(to, ours);
-    cJSON_AddStringToObject(to, ours, value);
+    cJSON_DeleteItemFromObjectCaseSensitive(to, hf);
+    cJSON_AddStringToObject(to, hf, value);
 }
 
 // --- config --------------------------------------------------------------------------------------
@@ -322,27 +322,27 @@ char *gguf_stem(const char *name, const char *blocks, long *layer, const char **
     return xstrndup(start, (size_t)(*end - start));
 }
 
-const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *theirs)
+const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *gguf)
 {
-    for (; names && names->theirs; names++)
-        if (!strcmp(names->theirs, theirs)) return names;
+    for (; names && names->gguf; names++)
+        if (!strcmp(names->gguf, gguf)) return names;
     return NULL;
 }
 
-static const char *find_theirs(const struct gguf_name *names, const char *ours)
+static const char *find_gguf(const struct gguf_name *names, const char *hf)
 {
-    for (; names && names->ours; names++)
-        if (!strcmp(names->ours, ours)) return names->theirs;
+    for (; names && names->hf; names++)
+        if (!strcmp(names->hf, hf)) return names->gguf;
     return NULL;
 }
 
-char *gguf_text_name(const char *architecture, const char *ours)
+char *gguf_text_name(const char *architecture, const char *hf)
 {
     const char *end;
     long layer;
-    char *stem = gguf_stem(ours, "layers.", &layer, &end), *name = NULL;
-    const char *found = layer < 0 ? NULL : find_theirs(named(architecture)->names, stem);
-    if (!found) found = find_theirs(layer < 0 ? outer_names : layer_names, stem);
+    char *stem = gguf_stem(hf, "layers.", &layer, &end), *name = NULL;
+    const char *found = layer < 0 ? NULL : find_gguf(named(architecture)->names, stem);
+    if (!found) found = find_gguf(layer < 0 ? outer_names : layer_names, stem);
     if (found)
         name = layer < 0 ? xasprintf("%s%s", found, end)
                          : xasprintf("blk.%ld.%s%s", layer, found, end);
@@ -398,8 +398,8 @@ static struct head_order order_of(const struct gguf *f, const cJSON *config,
 
 // Adds the tensor under its name or names. `layers`: refuses tensors of later layers.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
-                      const struct gguf_place *place, const struct safetensor *t, int64_t layers,
-                      struct head_order order, struct renamed *r, struct err *err)
+                      const struct gguf_prefixes *prefixes, const struct safetensor *t,
+                      int64_t layers, struct head_order order, struct renamed *r, struct err *err)
 {
     const char *end;
     long layer;
@@ -410,7 +410,7 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
             err, "tensor '%.200s' belongs to a layer beyond '%s.block_count', which is %lld",
             t->name, a->name, (long long)layers);
     if (status == 0 && layer >= 0 && a->put) {
-        char *start = xasprintf("%slayers.%ld.", place->text, layer);
+        char *start = xasprintf("%slayers.%ld.", prefixes->text, layer);
         status = a->put(f, t, stem, start, r, err);
         free(start);
     }
@@ -420,11 +420,11 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
         if (found && found->form == BARE) end = "";
         char *name = NULL;
         if (layer < 0 && !strcmp(stem, "output"))
-            name = xasprintf("%slm_head%s", place->head, end);
+            name = xasprintf("%slm_head%s", prefixes->head, end);
         else if (found && layer < 0)
-            name = xasprintf("%s%s%s", place->text, found->ours, end);
+            name = xasprintf("%s%s%s", prefixes->text, found->hf, end);
         else if (found)
-            name = xasprintf("%slayers.%ld.%s%s", place->text, layer, found->ours, end);
+            name = xasprintf("%slayers.%ld.%s%s", prefixes->text, layer, found->hf, end);
         if (name) {
             struct safetensor *put = renamed_add(r, t, name);
             if (layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k")))
@@ -438,8 +438,8 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
     return status < 0 ? -1 : 0;
 }
 
-int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gguf_place *place,
-                      struct renamed *r, struct err *err)
+int gguf_text_tensors(const struct gguf *f, const cJSON *config,
+                      const struct gguf_prefixes *prefixes, struct renamed *r, struct err *err)
 {
     const struct gguf_architecture *a = find(f, err);
     if (!a) return -1;
@@ -449,6 +449,6 @@ int gguf_text_tensors(const struct gguf *f, const cJSON *config, const struct gg
     int status = c.failed ? -1 : 0;
     for (uint64_t i = 0; i < f->tensor_count && status == 0; i++)
         if (strcmp(f->tensors[i].name, "rope_freqs.weight") != 0) // read_scaling reads it
-            status = put_tensor(a, f, place, &f->tensors[i], layers, order, r, err);
+            status = put_tensor(a, f, prefixes, &f->tensors[i], layers, order, r, err);
     return status;
 }

@@ -120,7 +120,7 @@ static void reshape(struct safetensor *t, enum gguf_form form)
     t->rank = 3;
 }
 
-// Whether the two layers of each FFN carry each other's name.
+// Returns whether the two layers of each FFN have each other's name.
 static bool ffn_exchanged(const struct gguf *f)
 {
     const struct safetensor *down = gguf_find(f, "v.blk.0.ffn_down.weight");
@@ -175,8 +175,8 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
-    const char *theirs = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;
-    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, theirs);
+    const char *gguf = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;
+    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, gguf);
     free(stem);
     if (layer >= blocks)
         return err_set(err,
@@ -190,8 +190,8 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                        "--mmproj none for text only",
                        f->path, t->name, e->type);
     if (n->form == BARE || n->form == BARE_3D) end = "";
-    char *name = layer < 0 ? xasprintf("%s%s", n->ours, end)
-                           : xasprintf("%s%ld.%s%s", e->blocks, layer, n->ours, end);
+    char *name = layer < 0 ? xasprintf("%s%s", n->hf, end)
+                           : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
     reshape(renamed_add(r, t, name), n->form);
     return 0;
 }

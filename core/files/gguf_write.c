@@ -196,7 +196,7 @@ static void begin(struct gguf_writer *w)
     buf_release(&header);
 }
 
-// Pads a complete tensor and goes on to the next.
+// Pads a complete tensor and starts the next.
 static void pad(struct gguf_writer *w)
 {
     static const char zeros[ALIGN];

@@ -25,7 +25,7 @@ struct gguf_kind {
 
 const struct gguf_kind *gguf_kind_find(const char *name); // NULL: unknown
 char *gguf_kind_names(void);                              // "q8_0, q4_k, ..."; the caller frees it
-// The first of `first`, q8_0 and f16 whose blocks divide rows of that width.
+// Returns the first of `first`, q8_0 and f16 whose block size divides the row width.
 enum dtype gguf_fitting_dtype(enum dtype first, int64_t width);
 
 struct gguf_writer;
@@ -49,7 +49,7 @@ void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length)
 // length of a row, as everywhere in vlmsh; files have it first.
 void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
                          const int64_t *shape);
-// The next bytes of the tensors. 0 or -1.
+// Writes the next bytes of the tensors. 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
 // The same for n numbers in whole rows of `width`, rounded to the tensor's dtype; `floats` receives
 // the rounded values. -1 also for a number that is not finite or overflows.

@@ -44,7 +44,7 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-// Expands `~` and `~/...`, takes over the name; other users' homes are left to the shell.
+// Expands `~` and `~/...` and frees the name; the shell expands other users' homes.
 static char *expand_home(char *name)
 {
     if (name[0] != '~' || (name[1] && name[1] != '/')) return name;
@@ -219,7 +219,8 @@ void checkpoint_cached(struct names *found)
 
 // --- locating ------------------------------------------------------------------------------------
 
-// The folder, taken over, or the one GGUF model in it; NULL if there are several.
+// Frees `folder` and returns its path, or that of the one GGUF model in it; NULL if there are
+// several.
 static char *model_in(char *folder, const char *name, struct err *err)
 {
     char **files = list_gguf(folder), *found = NULL;

@@ -78,7 +78,7 @@ static int read_header(struct thrift *t, int64_t *kind, struct parquet_page *g)
 
 static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct err *err)
 {
-    size_t room = 0;
+    size_t size = 0;
     int64_t values = 0, kind;
     struct thrift t = { .at = p->map + c->at, .end = p->map + c->at + c->size };
     c->page_count = 0;
@@ -96,7 +96,7 @@ static int scan_pages(const struct parquet *p, struct parquet_chunk *c, struct e
         }
         if ((kind != DATA && kind != DATA_V2) || !g.values) continue;
         values += g.values;
-        c->pages = xgrow(c->pages, &room, c->page_count, sizeof *c->pages);
+        c->pages = xgrow(c->pages, &size, c->page_count, sizeof *c->pages);
         c->pages[c->page_count++] = g;
     }
     return values == c->values ? 0 : err_set(err, "its pages do not hold all rows");
@@ -115,7 +115,7 @@ static int find_pages(struct parquet *p, size_t group, size_t leaf, struct err *
     if (status == 0 && !node_of(p, leaf)->rep && c->values != g->rows)
         status = err_set(err, "its pages do not hold all rows");
     if (status == 0) return 0;
-    if (!cancel_asked()) c->fault = xstrdup(err ? err->text : "its pages cannot be found");
+    if (!cancel_requested()) c->fault = xstrdup(err ? err->text : "its pages cannot be found");
     free(c->pages);
     c->pages = NULL;
     c->page_count = 0;
@@ -430,7 +430,7 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         // Ctrl-C cancels only a row that takes long; other rows are read to their end.
-        status = p->row_bytes > KEPT_BYTES && cancel_asked()
+        status = p->row_bytes > KEPT_BYTES && cancel_requested()
                      ? err_set(err, "cancelled")
                      : decode_page(p, b, &pages[i], at, &d, err);
         if (status < 0) break;

@@ -49,8 +49,8 @@ struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf
 // Releases blocks not used lately if they take too much memory.
 void parquet_trim(struct parquet *p);
 
-// The last of items whose int64_t `first`, at that offset in each, is at most `at`; they are
-// sorted.
+// Returns the last of the items whose int64_t `first`, at that offset in each, is at most `at`;
+// they are sorted.
 size_t parquet_search(const void *items, size_t count, size_t size, size_t offset, int64_t at);
 // Reads `count` numbers of `width` bits from runs of one number and bit-packed runs. Returns the
 // end, or NULL if the bytes are cut off.

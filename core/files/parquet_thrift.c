@@ -7,7 +7,7 @@ enum { DEPTH = 32, LOOK = 1 << 16 }; // bytes between checks for Ctrl-C
 
 static int byte(struct thrift *t)
 {
-    if (++t->taken % LOOK == 0 && cancel_asked()) t->cancelled = t->broken = true;
+    if (++t->taken % LOOK == 0 && cancel_requested()) t->cancelled = t->broken = true;
     if (!t->broken && t->at < t->end) return *t->at++;
     t->broken = true;
     return 0;

@@ -54,7 +54,7 @@ static void skip_blank(struct cursor *c)
         c->at++;
 }
 
-// Skips white space and returns the next character, 0 at the end, without taking it.
+// Skips white space and returns the next character without consuming it; 0 at the end.
 static char peek(struct cursor *c)
 {
     skip_blank(c);

@@ -89,7 +89,7 @@ void safetensors_writer_declare_type(struct safetensors_writer *w, const char *n
     w->declared += bytes;
 }
 
-// Writes {"__metadata__":{...},"NAME":{...},...} with spaces up to the alignment.
+// Writes {"__metadata__":{...},"NAME":{...},...} padded with spaces up to the alignment.
 static void begin(struct safetensors_writer *w)
 {
     struct buf header = { 0 };

@@ -42,7 +42,7 @@ void weight_cache_use(const char *path)
 
 // --- holding -------------------------------------------------------------------------------------
 
-// The folder's lock as a file descriptor; -1 with errno.
+// Locks the folder and returns the lock as a file descriptor; -1 with errno.
 static int lock_folder(int how)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
@@ -83,7 +83,7 @@ static int by_use(const void *a, const void *b)
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-// Whether a name has the form FINGERPRINT-KIND.gguf, or that with ".part-XXXXXX" appended:
+// Returns whether a name has the form FINGERPRINT-KIND.gguf, or that with ".part-XXXXXX" appended:
 // *unfinished.
 static bool is_ours(const char *name, bool *unfinished)
 {

@@ -57,7 +57,7 @@ static int open_template(struct model *m, struct err *why)
     if (!c->chat_template || m->conversation) return 0; // config.json names a layout
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
                                      model_has_vision(m) ? m->placeholder : -1, &err);
-    if (!m->template && cancel_asked()) return err_set(why, "cancelled");
+    if (!m->template && cancel_requested()) return err_set(why, "cancelled");
     if (!m->template) m->template_problem = xstrdup(err.text);
     return 0;
 }

@@ -25,7 +25,7 @@
 
 enum { PIECE = 4 << 20 }; // numbers written at a time
 
-// A model's file and the normalised names of its tensors.
+// A model and the normalised names of its tensors.
 struct part_source {
     struct checkpoint *checkpoint;
     char **names; // [tensor_count]
@@ -50,7 +50,7 @@ struct join {
 
 static const char tower[] = "vision_tower.";
 
-// Normalises a name: drops what differs between files.
+// Normalises a name: removes prefixes that differ between files.
 static char *plain(const char *name)
 {
     const char *inside = strstr(name, tower);
@@ -99,8 +99,8 @@ static void name_in_tower(struct shape_tensor *t, const char *name)
     snprintf(t->name, sizeof t->name, "%s%.100s", tower, inside ? inside + strlen(tower) : name);
 }
 
-// Without a second layer the binder asks for a one-layer projector, "linear"; adds two layers
-// instead.
+// Without a second layer in the files, a family's `bind` requests a one-layer projector, "linear";
+// adds two layers instead.
 static void need_projector(struct join *j, const struct shape_tensor *t)
 {
     static const char one[] = "multi_modal_projector.linear.";
@@ -289,8 +289,8 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
     return status;
 }
 
-// Copies whole heads of rows at a time, because GGUF files may order their rows differently. A new
-// token starts as the mean of all others.
+// Copies whole heads (blocks of rows) at a time, because GGUF files may order their rows
+// differently. A new token starts as the mean of all others.
 static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                     struct err *err)
 {
@@ -331,7 +331,7 @@ int join_write(struct join *j, const char *folder, const struct load_progress *p
     if (folder_begin(&work, folder, err) < 0) return -1;
     const struct shards shards = { work.path, j->tensors, j->count, put, j };
     j->progress = progress;
-    if (new_model_room(work.path, j->total, err) == 0 &&
+    if (new_model_check_space(work.path, j->total, err) == 0 &&
         join_texts_write(&j->texts, work.path, err) == 0 && shards_write(&shards, err) == 0)
         return folder_commit(&work, folder, err);
     folder_abandon(&work);

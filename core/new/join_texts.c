@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
-// Easy to get wrong: transformers passes messages to a template as parts, but a language model's
-// own template expects texts. So we add a prefix that joins the parts.
+// transformers passes messages to a template as parts, but a language model's
+// own template expects texts. So a prefix that joins the parts is added.
 #include "core/new/join_parts.h"
 
 #include <math.h>
@@ -122,7 +122,7 @@ static cJSON *with_llama3(const cJSON *text, double factor)
 }
 
 // GGUF files hold Llama 3's scaling as divisors of the frequencies, for which config.json has no
-// key: searches for settings that produce them.
+// key: tries Llama 3's settings and checks that they give the same frequencies.
 static int name_scaling(struct join_texts *t, struct err *err)
 {
     cJSON *text = cJSON_GetObjectItemCaseSensitive(t->config, "text_config");

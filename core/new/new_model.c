@@ -36,7 +36,7 @@ struct job {
     int count;
     size_t capacity;
     uint64_t seed, done, total; // bytes of weights
-    uint64_t place;             // index of the next tensor's first weight in the model
+    uint64_t offset;            // index of the next tensor's first weight in the model
     const struct load_progress *progress;
     struct {
         double spread;
@@ -83,14 +83,14 @@ static int write_text(struct job *j, const char *name, struct buf *b, struct err
     return status;
 }
 
-int new_model_room(const char *folder, uint64_t bytes, struct err *err)
+int new_model_check_space(const char *folder, uint64_t bytes, struct err *err)
 {
     struct statvfs fs;
     if (statvfs(folder, &fs) < 0) return 0; // writing will report it
-    const uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize, need = bytes + (32u << 20);
-    if (room >= need || bytes <= room / 2) return 0;
+    const uint64_t space = (uint64_t)fs.f_bavail * fs.f_frsize, need = bytes + (32u << 20);
+    if (space >= need || bytes <= space / 2) return 0;
     return err_set(err, "the model needs %.0f MB, but only %.0f MB of disk space is free",
-                   (double)need / 1e6, (double)room / 1e6);
+                   (double)need / 1e6, (double)space / 1e6);
 }
 
 // --- configs -------------------------------------------------------------------------------------
@@ -329,13 +329,13 @@ static const uint16_t *find_quantiles(struct job *j, double spread)
     return j->quantiles[i].values;
 }
 
-// Draws `count` weights, starting at index `place` of the model; both are multiples of 4 except a
+// Draws `count` weights, starting at index `offset` of the model; both are multiples of 4 except a
 // tensor's last count.
-static void draw(const struct job *j, const uint16_t *quantiles, uint64_t place, int64_t count)
+static void draw(const struct job *j, const uint16_t *quantiles, uint64_t offset, int64_t count)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += 4) {
-        uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, (place + (uint64_t)i) / 4);
+        uint64_t bits = random_bits(j->seed, RANDOM_WEIGHTS, (offset + (uint64_t)i) / 4);
         for (int64_t k = i; k < i + 4 && k < count; k++, bits >>= 16)
             j->piece[k] = quantiles[bits & 65535];
     }
@@ -353,14 +353,14 @@ static int put_tensor(void *self, struct safetensors_writer *w, int i, struct er
         if (t->ones)
             for (int64_t k = 0; k < n; k++) j->piece[k] = 0x3F80; // 1
         else
-            draw(j, quantiles, j->place + (uint64_t)at, n);
+            draw(j, quantiles, j->offset + (uint64_t)at, n);
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
         if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
         j->done += bytes;
         if (j->progress && !j->progress->report(j->progress->self, j->done, j->total))
             return err_set(err, "cancelled");
     }
-    j->place += ((uint64_t)count + 3) / 4 * 4;
+    j->offset += ((uint64_t)count + 3) / 4 * 4;
     return 0;
 }
 
@@ -372,7 +372,7 @@ static void collect_tensor(void *self, const struct shape_tensor *t)
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// Weight files get their names last, so their presence marks a complete model.
+// True if the folder has a weight file: these are written last.
 bool new_model_written(const char *folder)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };
@@ -393,7 +393,8 @@ static int write_all(struct job *j, const char *folder, struct err *err)
     j->piece = xreallocarray(NULL, PIECE, sizeof *j->piece);
     shape_tensors(j->shape, collect_tensor, j);
     const struct shards shards = { j->folder, j->tensors, j->count, put_tensor, j };
-    int status = j->zeros ? 0 : new_model_room(j->folder, j->total, err); // zeros take no space
+    int status =
+        j->zeros ? 0 : new_model_check_space(j->folder, j->total, err); // zeros take no space
     if (status == 0) status = write_texts(j, err);
     if (status == 0) status = shards_write(&shards, err);
     free(j->tensors);

@@ -5,7 +5,7 @@
 //   new_model_count("llama-3.2-1b", &n, &err);                 // --dry: n.total is 1235814400
 //   new_model_write("tiny", "/tmp/tiny", 42, NULL, NULL, &err);
 //
-// The folder has the layout of the Hugging Face hub: config.json and the like, a byte-level
+// The folder has the layout of the Hugging Face hub: config.json and other configs, a byte-level
 // tokenizer.json of the published size, bf16 weights in safetensors files of at most 5 GB. The same
 // shape and seed give the same bytes on every machine.
 //
@@ -39,8 +39,8 @@ const char *new_model_shape(int index);
 void new_model_add(void *counts, const struct shape_tensor *t);
 int new_model_count(const char *shape, struct new_model_counts *counts, struct err *err);
 
-// Fails if the folder's disk lacks space for `bytes` of weights.
-int new_model_room(const char *folder, uint64_t bytes, struct err *err);
+// Fails if the folder's file system lacks space for `bytes` of weights.
+int new_model_check_space(const char *folder, uint64_t bytes, struct err *err);
 
 // True if the folder already contains a complete model.
 bool new_model_written(const char *folder);

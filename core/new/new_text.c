@@ -1,4 +1,4 @@
-// core/new/new_text.c -- data sets and plain files to text.
+// core/new/new_text.c -- reads data sets and plain files as text.
 #include "core/new/new_model.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static bool is_data_set(const char *path)
     return dot && (!strcmp(dot, ".json") || !strcmp(dot, ".jsonl"));
 }
 
-static int check_room(const struct buf *text, const char *path, struct err *err)
+static int check_size(const struct buf *text, const char *path, struct err *err)
 {
     if (text->length <= NEW_TEXT_MAX) return 0;
     return err_set(err, "'%s': more than %d MB of text; a part is enough to learn the words", path,
@@ -46,7 +46,7 @@ static int read_samples(struct buf *text, const char *path, struct err *err)
         status = dataset_read(&d, i, &s, err);
         if (status == 0) add_sample(text, &s);
         sample_release(&s);
-        if (status == 0) status = check_room(text, path, err);
+        if (status == 0) status = check_size(text, path, err);
     }
     dataset_close(&d);
     return status;
@@ -61,5 +61,5 @@ int new_text_read(struct buf *text, const char *path, struct err *err)
     const int status = text_check(bytes, size, path, err);
     if (status == 0) buf_add(text, bytes, size);
     free(bytes);
-    return status < 0 ? -1 : check_room(text, path, err);
+    return status < 0 ? -1 : check_size(text, path, err);
 }

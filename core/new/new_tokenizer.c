@@ -1,5 +1,5 @@
 // core/new/new_tokenizer.c -- makes a tokenizer.json: 256 byte tokens, merges learned from a text
-// and a page of everyday words, then `<|unused_N|>` up to the published size, then the family's
+// and a paragraph of common words, then `<|unused_N|>` up to the published size, then the family's
 // special tokens at their published ids.
 //
 //   ids   [specials of Llama-2]  bytes  merged tokens  <|unused_N|> ...  further specials
@@ -21,7 +21,7 @@
 
 enum { BYTES = 256, MERGES_MAX = 1000 };
 
-// Everyday words of a conversation about pictures, from which merges are learned.
+// Common words of a conversation about pictures, from which merges are learned.
 static const char everyday[] =
     "What is in this picture? Describe the picture in a few words. The picture shows a small house "
     "on a green hill, and there is a red car in front of the house. In the background there are "
@@ -37,7 +37,8 @@ static const char everyday[] =
     "helpful assistant that answers questions about images. The user asks and the assistant gives "
     "helpful, detailed and polite answers to the questions of the user. I can see several things: "
     "a window, a chair, some flowers, a bottle and a plate with food. It looks like a kitchen or "
-    "a living room. They have been playing with the ball for some time. This would be the first "
+    "a living capacity. They have been playing with the ball for some time. This would be the "
+    "first "
     "time that we could see what happens when it rains; then the light changes and everything "
     "looks different from before. Other things which you might want to know: who made it, when it "
     "was made, how large it is, and why it was put there. Could you tell me more about the "
@@ -121,11 +122,11 @@ struct pair {
 
 static void corpus_make(struct corpus *c, const struct words *w, const int id_of_byte[BYTES])
 {
-    size_t room = 0;
-    for (size_t i = 0; i < w->names.count; i++) room += strlen(w->names.list[i]) + 1;
-    *c = (struct corpus){ .symbols = xreallocarray(NULL, room + 1, sizeof *c->symbols),
-                          .times = xreallocarray(NULL, room + 1, sizeof *c->times),
-                          .pairs = xreallocarray(NULL, room + 1, sizeof *c->pairs) };
+    size_t capacity = 0;
+    for (size_t i = 0; i < w->names.count; i++) capacity += strlen(w->names.list[i]) + 1;
+    *c = (struct corpus){ .symbols = xreallocarray(NULL, capacity + 1, sizeof *c->symbols),
+                          .times = xreallocarray(NULL, capacity + 1, sizeof *c->times),
+                          .pairs = xreallocarray(NULL, capacity + 1, sizeof *c->pairs) };
     for (size_t i = 0; i < w->names.count; i++) {
         c->symbols[c->count++] = -1;
         for (const char *p = w->names.list[i]; *p; p++) {

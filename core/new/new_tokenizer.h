@@ -16,12 +16,12 @@ struct new_tokenizer {
     char *json;            // tokenizer.json
     char *config;          // tokenizer_config.json
     char *map;             // special_tokens_map.json
-    char *chat_template;   // in Jinja, as chat_template.jinja holds it
+    char *chat_template;   // chat_template.jinja
     int64_t bos, eos, pad; // ids
     int64_t image;         // the placeholder of a picture, -1 in a text-only model
 };
 
-// Learns merges from `text` (NULL: none) and a page of common words: the most frequent pair of
+// Learns merges from `text` (NULL: none) and a paragraph of common words: the most frequent pair of
 // tokens first, on ties the smaller ids. Nothing is random.
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text);
 void new_tokenizer_release(struct new_tokenizer *t);

@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
 }
 
-// All tensors share an address range of untouched pages.
+// All tensors share one mapping, whose pages are never touched.
 static int make_tensors(struct checkpoint *c, const struct shape *s, struct err *err)
 {
     struct safetensors *f = xcalloc(1, sizeof *f);
@@ -116,7 +116,7 @@ struct model *outline_model(const struct model *m, struct err *err)
 
 void outline_free(struct model *o)
 {
-    if (o && o->tokenizer) { // of another model
+    if (o && o->tokenizer) { // the tokenizer and checkpoint are another model's
         o->tokenizer = NULL;
         o->checkpoint = NULL;
     }

@@ -1,5 +1,5 @@
-// core/new/shape_tensors.c -- lists a shape's tensors: from its sizes, or from its config those
-// that the family binds.
+// core/new/shape_tensors.c -- lists a shape's tensors: computed from its sizes, or those that the
+// family binds for its config.
 //
 // tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
 // at the same sizes.
@@ -23,16 +23,16 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
 
 // --- of a config --------------------------------------------------------------------------------
 
-struct asker {
+struct lister {
     struct model *model;
     double spread;
     void (*each)(void *self, const struct shape_tensor *t);
     void *self;
 };
 
-static void asked(void *self, const char *name, int rank, const int64_t *shape)
+static void list_requested(void *self, const char *name, int rank, const int64_t *shape)
 {
-    const struct asker *a = self;
+    const struct lister *a = self;
     struct shape_tensor t = { .part = a->model->family->part(a->model, name),
                               .spread = a->spread,
                               .rank = rank };
@@ -49,12 +49,12 @@ int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double 
                    struct err *err)
 {
     struct model m = { .name = (char *)(uintptr_t)name };
-    struct asker asker = { &m, spread, each, self };
+    struct lister lister = { &m, spread, each, self };
     struct checkpoint c = { .folder = m.name,
                             .config = config,
                             .preprocessor = preprocessor,
-                            .asked = asked,
-                            .asker = &asker };
+                            .request = list_requested,
+                            .requester = &lister };
     m.checkpoint = &c;
     m.arena.backend = backend_cpu();
     const bool bound = (m.family = family_find(config, err)) &&
@@ -104,7 +104,7 @@ struct listing {
     const struct shape *shape;
     enum model_part_kind part;
     char prefix[64]; // of the names
-    bool last;       // the tensor writes to the residual stream
+    bool last;       // the sublayer's last tensor, which writes to the residual stream
 };
 
 static double tensor_spread(const struct listing *l, const char *name)
@@ -139,7 +139,7 @@ static void add_linear(struct listing *l, int64_t rows, int64_t columns, const c
     add(l, rows, 0, "%s.bias", name);
 }
 
-// Adds a sublayer's weights and norms, under the names of the family's files.
+// Adds a sublayer's weights and norms, with the names in the family's files.
 static void list_sublayer(struct listing *l, const struct decoder_config *c, int layer,
                           const char *before, layer_weight_fn list, const char *after)
 {

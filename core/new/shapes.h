@@ -1,4 +1,4 @@
-// core/new/shapes.h -- shapes of published models: sizes, and every tensor.
+// core/new/shapes.h -- shapes of published models: sizes and tensors.
 //
 //   const struct shape *s = shape_find("llava-1.5-7b", &err);
 //   shape_tensors(s, count_one, &total);     // calls count_one(&total, tensor) for each
@@ -14,7 +14,7 @@
 // TOWER_OWN: defined by the shape's own config.
 enum shape_tower { TOWER_NONE, TOWER_CLIP, TOWER_SIGLIP, TOWER_OWN };
 
-// Special tokens with their ids, and the chat template.
+// Determines the special tokens, their ids, and the chat template.
 enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 
 struct shape {

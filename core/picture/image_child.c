@@ -222,8 +222,9 @@ static bool child_wait(int end)
     }
 }
 
-static int decoder_ask(struct image_decoder *d, struct image *image, const struct image_header *h,
-                       const void *bytes, size_t size, const char *name, struct err *err)
+static int decoder_request(struct image_decoder *d, struct image *image,
+                           const struct image_header *h, const void *bytes, size_t size,
+                           const char *name, struct err *err)
 {
     struct shared *s = d->shared;
     char byte = 0;
@@ -235,9 +236,9 @@ static int decoder_ask(struct image_decoder *d, struct image *image, const struc
     s->name = d->capacity ? s->name_copy : name;
     snprintf(s->name_copy, sizeof s->name_copy, "%s", name);
     s->done = false;
-    const bool asked = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1;
-    const bool late = asked && !child_wait(d->socket);
-    const bool answered = asked && !late && read(d->socket, &byte, 1) == 1;
+    const bool requested = send(d->socket, &byte, 1, MSG_NOSIGNAL) == 1;
+    const bool late = requested && !child_wait(d->socket);
+    const bool answered = requested && !late && read(d->socket, &byte, 1) == 1;
     const int status = answered ? 0 : decoder_stop(d, late);
     if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
         return err_set(err, "cannot read '%s': decoding took more than %d seconds", name,
@@ -269,7 +270,7 @@ int image_decode_child(struct image *image, const struct image_header *h, const 
 {
     struct image_decoder d = { .area = (size_t)(h->width * h->height) };
     int rc = decoder_start(&d, size, name, err);
-    if (rc == 0) rc = decoder_ask(&d, image, h, bytes, size, name, err);
+    if (rc == 0) rc = decoder_request(&d, image, h, bytes, size, name, err);
     decoder_release(&d);
     return rc;
 }
@@ -308,5 +309,5 @@ int image_decoder_run(struct image_decoder *d, struct image *image, const void *
     if ((size_t)(h.width * h.height) > SERVED_AREA || size > SERVED_BYTES ||
         (!d->child && decoder_start(d, SERVED_BYTES, name, NULL) < 0))
         return image_decode_child(image, &h, bytes, size, name, err);
-    return decoder_ask(d, image, &h, bytes, size, name, err);
+    return decoder_request(d, image, &h, bytes, size, name, err);
 }

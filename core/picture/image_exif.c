@@ -23,8 +23,8 @@ int image_exif_orientation(const uint8_t *tiff, size_t size)
     size_t directory = number(tiff + 4, 4, big);
     if (number(tiff + 2, 2, big) != 42 || directory > size - 2) return 0;
     size_t entries = number(tiff + directory, 2, big);
-    size_t room = (size - directory - 2) / 12;
-    if (entries > room) entries = room;
+    size_t most = (size - directory - 2) / 12;
+    if (entries > most) entries = most;
     for (size_t i = 0; i < entries; i++) {
         const uint8_t *entry = tiff + directory + 2 + 12 * i;
         uint32_t type = number(entry + 2, 2, big);
@@ -51,7 +51,7 @@ int image_xmp_orientation(const uint8_t *xml, size_t size)
 }
 
 // The index in the stored picture [height, width] of pixel (x, y) of the upright one.
-static int64_t stored_place(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
+static int64_t stored_index(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
 {
     int64_t right = width - 1, bottom = height - 1;
     switch (orientation) {
@@ -81,7 +81,7 @@ int image_orient(struct image *image, int orientation, struct err *err)
             for (int64_t y = top; y < top + TILE && y < to.height; y++)
                 for (int64_t x = left; x < left + TILE && x < to.width; x++) {
                     const uint8_t *p =
-                        image->pixels + (size_t)stored_place(orientation, x, y, w, h) * depth;
+                        image->pixels + (size_t)stored_index(orientation, x, y, w, h) * depth;
                     memcpy(to.pixels + (size_t)(y * to.width + x) * depth, p, depth);
                 }
     free(image->pixels);

@@ -89,7 +89,7 @@ struct codes {
     int held; // bits
 };
 
-// The next code of `width` bits; -1: the end.
+// Returns the next code of `width` bits; -1 at the end.
 static int next_code(struct codes *c, int width)
 {
     while (c->held < width) {

@@ -61,7 +61,7 @@ static const struct foreign *foreign_of(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         const struct foreign *f = &foreign[i];
-        // Many texts begin with "P1" or similar; in a picture, white space follows.
+        // Many texts begin with "P1" or similar; in a picture white space follows.
         if (f->magic[0] == 'P' && (size < 3 || !memchr(" \t\r\n#", bytes[2], 5))) continue;
         if (starts(bytes, size, f->at, f->magic, f->length)) return f;
     }
@@ -245,7 +245,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return 0;
 }
 
-// The next number of a PNM header, after white space and comments; -1: none.
+// Returns the next number of a PNM header, after white space and comments; -1: none.
 static int64_t pnm_number(const uint8_t *bytes, size_t size, size_t *at)
 {
     while (*at < size && memchr(" \t\r\n\v\f#", bytes[*at], 7)) {
@@ -270,7 +270,7 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     if (h->width < 0 || h->height < 0 || maximum < 1 || maximum > 65535 || at >= size)
         return image_damaged(name, "the header of the PPM is damaged", err);
     h->maximum = (int)maximum;
-    h->data = at + 1;                                                      // after one white space
+    h->data = at + 1;                                                      // one space
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // size_check reports it
     size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
     if (size - h->data < need * (maximum > 255 ? 2 : 1))

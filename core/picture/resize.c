@@ -247,22 +247,22 @@ static int resize_filtered(struct image *to, const struct image *from, const str
     return rc;
 }
 
-// The input column of each output column; -1: outside. Accumulates the position step by step, as
-// Pillow does, because the rounding of that sum affects the result.
-static int64_t *nearest_places(int64_t in, int64_t out, int64_t from, int64_t count)
+// Returns the input index of each output column or row; -1: outside. Accumulates the position step
+// by step, as Pillow does, because the rounding of that sum affects the result.
+static int64_t *nearest_inputs(int64_t in, int64_t out, int64_t from, int64_t count)
 {
-    int64_t *place = calloc((size_t)count, sizeof *place);
+    int64_t *input = calloc((size_t)count, sizeof *input);
     double step = (double)in / (double)out, at = step * 0.5;
     // NOLINTNEXTLINE(cert-flp30-c): see above
-    for (int64_t i = 0; place && i < from + count; i++, at += step)
-        if (i >= from) place[i - from] = (int64_t)at < in ? (int64_t)at : -1;
-    return place;
+    for (int64_t i = 0; input && i < from + count; i++, at += step)
+        if (i >= from) input[i - from] = (int64_t)at < in ? (int64_t)at : -1;
+    return input;
 }
 
 static int resize_nearest(struct image *to, const struct image *from, const struct part *p)
 {
-    int64_t *x_of = nearest_places(from->width, p->full_width, p->left, p->width);
-    int64_t *y_of = nearest_places(from->height, p->full_height, p->top, p->height);
+    int64_t *x_of = nearest_inputs(from->width, p->full_width, p->left, p->width);
+    int64_t *y_of = nearest_inputs(from->height, p->full_height, p->top, p->height);
     size_t depth = (size_t)from->channels;
     uint8_t *out = to->pixels;
     for (int64_t y = 0; x_of && y_of && y < p->height; y++)

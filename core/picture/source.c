@@ -56,7 +56,7 @@ char *picture_source_path(const char *text)
     return buf_take(&b);
 }
 
-// Whether a text is a picture in base64 without "data:...", as some data sets have it.
+// Returns whether a text is a picture in base64 without "data:...", as some data sets have it.
 static bool is_bare(const char *text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -91,7 +91,7 @@ char *picture_source_title(const char *name)
     return xasprintf("%.*s... (%zu characters)", utf8_head(name, SHOWN), name, n);
 }
 
-// Decodes "data:image/png;base64,TEXT". Ignores white space, and accepts missing padding.
+// Decodes "data:image/png;base64,TEXT". Ignores spaces and line ends, and accepts missing padding.
 static char *read_data(const char *uri, size_t limit, size_t *size, struct err *err)
 {
     const char *comma = strchr(uri, ',');

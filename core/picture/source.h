@@ -15,7 +15,7 @@
 // A path relative to `folder` (unless it is absolute, or `folder` is "."), the path of file://, or
 // the URI itself; a picture in base64 as a data: URI. The caller frees the result of each of these.
 char *picture_source(const char *text, const char *folder);
-// "file:///a%20b" as a path; other text as it is.
+// "file:///a%20b" as a path; other text unchanged.
 char *picture_source_path(const char *text);
 bool picture_source_is_url(const char *name);  // of the web
 bool picture_source_is_file(const char *name); // neither a data: URI nor a URL

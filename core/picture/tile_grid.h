@@ -27,7 +27,7 @@ struct tile_grid {
 // `most` > 0: at most that many tiles with the thumbnail, or else as few as c allows.
 struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t width, int64_t height,
                                      int64_t most);
-// The number of tiles, with the thumbnail if there is more than one.
+// Returns the number of tiles, including the thumbnail if there is more than one.
 int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 // Fills tiles[tile_count] with squares of c->width x c->height pixels, row by row, the thumbnail
 // last; nothing is left on failure.

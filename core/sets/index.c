@@ -174,7 +174,7 @@ static int pass_file(struct pass *p, struct err *err)
         const size_t mark = from ? 0 : text_mark(block, (size_t)n);
         if (mark) p->at = p->row.at = 3;
         from += (uint64_t)n;
-        if (from > LONG && cancel_asked()) status = err_set(err, "cancelled");
+        if (from > LONG && cancel_requested()) status = err_set(err, "cancelled");
         if (status == 0 && (size_t)n > mark)
             status = pass_block(p, block + mark, (size_t)n - mark, err);
     }

@@ -83,7 +83,7 @@ static int scan_items(struct scan *s, struct json_list *l, struct err *err)
     for (skip_blanks(s); here(s) != ']'; skip_blanks(s)) {
         struct json_part item;
         if (skip_value(s, &item, err) < 0) return -1;
-        if (s->at > long_file && l->count % LOOK == 0 && cancel_asked())
+        if (s->at > long_file && l->count % LOOK == 0 && cancel_requested())
             return err_set(err, "cancelled");
         add_item(l, &room, item);
         if (here(s) == ',')

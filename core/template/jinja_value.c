@@ -27,7 +27,7 @@ bool jinja_spend(struct jinja_arena *arena, size_t steps)
     if (arena->spent) return false;
     if (arena->steps > JINJA_STEPS)
         arena->spent = "the template takes more than 20 million steps";
-    else if (arena->steps >> LOOK != before >> LOOK && cancel_asked())
+    else if (arena->steps >> LOOK != before >> LOOK && cancel_requested())
         arena->spent = "cancelled";
     return !arena->spent;
 }

@@ -464,7 +464,7 @@ static bool search_late(struct search *s, size_t work)
     const double now = search_clock();
     if (s->began == 0) s->began = now;
     const double taken = now - s->began;
-    s->late = taken > s->seconds || (taken > 0.1 && cancel_asked());
+    s->late = taken > s->seconds || (taken > 0.1 && cancel_requested());
     return s->late;
 }
 
@@ -507,8 +507,9 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
                 size_t from, size_t *start, size_t *end, struct err *err)
 {
     if (search_late(s, 64))
-        return err_set(err, cancel_asked() ? "cancelled"
-                                           : "the tokenizer's patterns take too long on this text");
+        return err_set(err, cancel_requested()
+                                ? "cancelled"
+                                : "the tokenizer's patterns take too long on this text");
     if (!p->code) {
         const char *found = p->literal_length
                                 ? memmem(text + from, length - from, p->literal, p->literal_length)
@@ -528,7 +529,7 @@ int search_next(struct search *s, const struct pattern *p, const char *text, siz
     }
     int rc = match(s, p->code, text, length, from);
     if (rc == PCRE2_ERROR_NOMATCH) return 0;
-    if (rc == PCRE2_ERROR_CALLOUT && cancel_asked()) return err_set(err, "cancelled");
+    if (rc == PCRE2_ERROR_CALLOUT && cancel_requested()) return err_set(err, "cancelled");
     if (rc < 0) {
         char why[128] = "it takes too long";
         if (rc != PCRE2_ERROR_CALLOUT) pcre2_get_error_message(rc, (PCRE2_UCHAR *)why, sizeof why);

@@ -46,7 +46,7 @@ static void check_tensors(const struct gguf *f, struct renamed *r)
 
 static void as_model(const struct gguf *f)
 {
-    static const struct gguf_place place = { "model.", "" };
+    static const struct gguf_prefixes prefixes = { "model.", "" };
     struct err err;
     struct renamed text = { 0 }, encoder = { 0 };
     cJSON *config = cJSON_CreateObject(), *preprocessor = NULL;
@@ -55,7 +55,7 @@ static void as_model(const struct gguf *f)
     cJSON_Delete(gguf_generation_config(f, &named, &err));
     tokenizer_free(gguf_tokenizer(f, &err));
     (void)gguf_text_config(f, config, &err);
-    (void)gguf_text_tensors(f, config, &place, &text, &err);
+    (void)gguf_text_tensors(f, config, &prefixes, &text, &err);
     const struct gguf_encoder *e = gguf_encoder_find(f, &err);
     if (e) {
         (void)gguf_encoder_fits(e, f, f, &err);
