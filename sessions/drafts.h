@@ -9,9 +9,8 @@
 //
 // Also notes the session that each shell has open, so that after a crash the next shell can offer
 // it.
-//
-// A shell has one draft. While it runs, it locks its own byte of a file beside the database, so
-// that other shells notice at once that it was killed.
+// A shell has one draft. While it runs, it locks one byte of a file beside the database, so that
+// other shells notice at once if it is killed.
 #ifndef SESSIONS_DRAFTS_H
 #define SESSIONS_DRAFTS_H
 

@@ -71,7 +71,7 @@ struct store {
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
                   struct err *err);
 int store_version(void); // of the schema this program writes
-// To a version of our schema.
+// Migrates to a version of vlmsh's schema.
 int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err);
 
 // Turns SQLite's error into a message that names the file and a remedy.
@@ -82,7 +82,7 @@ int store_run(struct store *s, struct err *err, const char *sql, const char *typ
 sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, const char *types,
                           ...);
 int store_step(struct store *s, sqlite3_stmt *q, struct err *err); // 1 row, 0 end, -1
-// The first column of the first row, or `otherwise` when there is none.
+// Reads the first column of the first row; `otherwise` if no row matches.
 int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
                  const char *sql, const char *types, ...);
 // Adds the first column of each row to names.

@@ -144,10 +144,7 @@ int job_request_write(const char *folder, enum job_stop what, struct err *err)
 enum job_stop job_request_read(const char *folder)
 {
     char *path = xasprintf("%s/asked", folder), *text = file_read(path, 64, NULL, NULL);
-    const enum job_stop what = !text                         ? JOB_GO
-                               : !strncmp(text, "cancel", 6) ? JOB_CANCEL
-                               : !strncmp(text, "pause", 5)  ? JOB_PAUSE
-                                                             : JOB_GO;
+    const enum job_stop what = text ? job_request_parse(text) : JOB_GO;
     free(text);
     free(path);
     return what;

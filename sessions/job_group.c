@@ -36,7 +36,7 @@ struct group {
     const struct job_setup *setup;
     int count;
     pid_t pid;            // mpirun's
-    int errors;           // its standard error: its own messages and those of the ranks
+    int errors;           // mpirun's standard error: its messages and the ranks'
     double polled, awake; // time of the last poll; seconds that this process has been awake
     double first;         // value of awake when the first rank had joined the others; 0: not yet
     bool arrived;         // a rank has written a line
@@ -379,7 +379,7 @@ static int finish(struct group *g, int status, enum job_state *state, struct err
     return *state == STATE_FAILED ? -1 : 0;
 }
 
-// Removes the files of an earlier run's ranks.
+// Removes the files of the ranks of an earlier run.
 static void forget(const char *folder)
 {
     struct job_rank *list;

@@ -44,6 +44,10 @@ int open_beside(const struct store *s, const char *name);
 int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *err);
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
+// Writes the row of a job that has ended.
+int job_write_end(struct store *s, int64_t id, const char *state, const char *message, int64_t time,
+                  struct err *err);
+enum job_stop job_request_parse(const char *text); // begins with "pause" or "cancel"
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err);
 // Columns of the table jobs that map directly to fields of a row.
 extern const struct job_column {

@@ -240,20 +240,20 @@ bool queue_waits(const char *queued)
            !strncmp(queued, "CONFIGURING", 11);
 }
 
-struct asked {
+struct queued {
     int64_t id;
     char *queue;
     bool found;
 };
 
-static void note(struct store *s, int64_t id, const char *queued)
+static void store_queued(struct store *s, int64_t id, const char *queued)
 {
     store_run(s, NULL, "UPDATE jobs SET queued = ? WHERE id = ? AND queued <> ?", "tit", queued, id,
               queued);
 }
 
 // "12|PENDING|Resources": a reason of "None" means none.
-static void read_lines(struct store *s, char *text, struct asked *list, size_t count)
+static void read_lines(struct store *s, char *text, struct queued *list, size_t count)
 {
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -265,7 +265,7 @@ static void read_lines(struct store *s, char *text, struct asked *list, size_t c
             const bool none = !*reason || !strcmp(reason, "None") || !strcmp(reason, "(null)");
             char *queued = none ? xstrdup(state) : xasprintf("%s: %s", state, reason);
             list[i].found = true;
-            note(s, list[i].id, queued);
+            store_queued(s, list[i].id, queued);
             free(queued);
         }
     }
@@ -273,7 +273,7 @@ static void read_lines(struct store *s, char *text, struct asked *list, size_t c
 
 // squeue forgets jobs some minutes after their end; accounting, if configured, does not. A job
 // unknown to both has ended.
-static void ask_accounting(struct store *s, const struct asked *one)
+static void query_accounting(struct store *s, const struct queued *one)
 {
     char sacct[] = "sacct", jobs[] = "-j", allocation[] = "-X", plain[] = "-n", format[] = "-o",
          state[] = "State%-30", scratch[] = "";
@@ -282,13 +282,14 @@ static void ask_accounting(struct store *s, const struct asked *one)
     const int status = run_program(argv, &out, NULL);
     char *state_then = out.data ? out.data : scratch;
     state_then[strcspn(state_then, " \n+")] = 0;
-    note(s, one->id, status == 0 && *state_then && queue_ended(state_then) ? state_then : "ENDED");
+    store_queued(s, one->id,
+                 status == 0 && *state_then && queue_ended(state_then) ? state_then : "ENDED");
     buf_release(&out);
 }
 
 void queue_poll(struct store *s)
 {
-    struct asked *list = NULL;
+    struct queued *list = NULL;
     size_t count = 0;
     if (clock_seconds() - s->queue_polled < poll_s || !sqlite3_get_autocommit(s->db)) return;
     s->queue_polled = clock_seconds();
@@ -299,7 +300,7 @@ void queue_poll(struct store *s)
         if (!queue_ended(queued)) {
             list = xreallocarray(list, count + 1, sizeof *list);
             list[count++] =
-                (struct asked){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
+                (struct queued){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
         }
         free(queued);
     }
@@ -316,7 +317,7 @@ void queue_poll(struct store *s)
         const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
         if (status == 0 && out.data) read_lines(s, out.data, list, count);
         for (size_t i = 0; i < count && (status == 0 || unknown); i++)
-            if (!list[i].found) ask_accounting(s, &list[i]);
+            if (!list[i].found) query_accounting(s, &list[i]);
         buf_release(&ids);
         buf_release(&out);
     }

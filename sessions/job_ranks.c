@@ -1,4 +1,4 @@
-// sessions/job_ranks.c -- the lines in which ranks report what they are doing.
+// sessions/job_ranks.c -- the line that each rank writes every second.
 #include "sessions/job_ranks.h"
 
 #include <fcntl.h>

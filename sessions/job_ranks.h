@@ -1,5 +1,5 @@
-// sessions/job_ranks.h -- what each rank of a job is doing, as files in the job's folder: written
-// by the ranks, read by the process that started them (sessions/job_group.c) and by shells.
+// sessions/job_ranks.h -- heartbeats and counts of a job's ranks, as files in the job's folder:
+// written by the ranks, read by the process that started them (sessions/job_group.c) and by shells.
 //
 //   struct job_heartbeat *b = job_heartbeat_start(folder);   // in a rank that has not joined the
 //   others job_heartbeat_join(b, ranks); job_heartbeat_stop(b);

@@ -141,10 +141,7 @@ static int write_row(struct report_writer *w, const struct report *t, struct err
                          "ddddi", t->real[0], t->real[1], t->real[2], t->real[3], w->job);
     case REPORT_STATE:
         if (strcmp(first, job_state_name(STATE_RUNNING)) != 0)
-            return store_run(s, err,
-                             "UPDATE jobs SET state = ?, message = ?, ended = ?, request = NULL, "
-                             "eta = NULL WHERE id = ?",
-                             "ttii", first, text[1] ? text[1] : "", t->time, w->job);
+            return job_write_end(s, w->job, first, text[1] ? text[1] : "", t->time, err);
         // Drops a pending request unless it arrived during start-up.
         return store_run(s, err,
                          "UPDATE jobs SET request = CASE state WHEN 'waiting' THEN request END, "

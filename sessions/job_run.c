@@ -278,8 +278,8 @@ static int begin(struct runner *r, struct err *err)
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
     if (job_channel_state(d, STATE_RUNNING, "", err) < 0) return -1;
-    // Losing a second of reports in a power cut costs less than a sync at every step; kill -9 loses
-    // nothing either way.
+    // A sync at every step would cost more than the second of reports that a power cut loses. kill
+    // -9 loses no report either way.
     if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;

@@ -43,7 +43,7 @@ void job_start_error_report(const char *db, int64_t id, const struct err *err);
 int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 
-// job_group.c. Runs the job in this process, or in as many ranks as its settings ask for.
+// job_group.c. Runs the job in this process, or in job.ranks processes.
 int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
                 struct err *err);
 // The same for a job that a queue has started.

@@ -105,7 +105,7 @@ void job_arguments_read(struct job_row *row, const char *text)
     cJSON_Delete(list);
 }
 
-// Skips settings that this version of the program does not know.
+// Skips settings that this version lacks.
 void job_settings_read(struct job_row *row, const char *text)
 {
     cJSON *object = cJSON_Parse(text), *item;
@@ -124,9 +124,11 @@ bool job_state_find(const char *name, enum job_state *state)
     return false;
 }
 
-static enum job_stop request_read(const char *name)
+enum job_stop job_request_parse(const char *text)
 {
-    return !strcmp(name, "pause") ? JOB_PAUSE : !strcmp(name, "cancel") ? JOB_CANCEL : JOB_GO;
+    return !strncmp(text, "pause", 5)    ? JOB_PAUSE
+           : !strncmp(text, "cancel", 6) ? JOB_CANCEL
+                                         : JOB_GO;
 }
 
 const struct job_column job_columns[] = {
@@ -208,13 +210,13 @@ static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t 
         }
         job_arguments_read(row, texts[0]);
         job_settings_read(row, texts[1]);
-        // A state that this program does not know: the lock tells whether the job runs.
+        // A state of a newer version: the lock tells whether the job runs.
         if (!job_state_find(texts[2], &row->state)) {
             row->state = STATE_RUNNING;
             set_message(row, xasprintf("its state in the database, '%s', is unknown to this vlmsh",
                                        texts[2]));
         }
-        row->request = request_read(texts[3]);
+        row->request = job_request_parse(texts[3]);
         for (int i = 0; i < 4; i++) free(texts[i]);
     }
     sqlite3_finalize(q);
@@ -251,7 +253,7 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // If the process never began, both messages are those of the previous one.
+    // If the process never began, row->message and the fatal message are its predecessor's.
     char *folder = job_path(s, row->id, NULL);
     char *why =
         row->state == STATE_RUNNING ? job_fatal_message(folder, 0) : job_start_error(folder);
@@ -333,13 +335,19 @@ int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct 
 
 // --- written by its process ----------------------------------------------------------------------
 
-int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
-                   struct err *err)
+int job_write_end(struct store *s, int64_t id, const char *state, const char *message, int64_t time,
+                  struct err *err)
 {
     return store_run(s, err,
                      "UPDATE jobs SET state = ?, message = ?, ended = ?, request = NULL, "
                      "eta = NULL WHERE id = ?",
-                     "ttii", job_state_name(state), message, (int64_t)time(NULL), id);
+                     "ttii", state, message, time, id);
+}
+
+int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
+                   struct err *err)
+{
+    return job_write_end(s, id, job_state_name(state), message, time(NULL), err);
 }
 
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err)
@@ -353,7 +361,7 @@ int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct
     const int found = store_step(s, q, err);
     char *text = found > 0 ? column_text(q, 0) : NULL;
     sqlite3_finalize(q);
-    *request = text ? request_read(text) : JOB_GO;
+    *request = text ? job_request_parse(text) : JOB_GO;
     free(text);
     if (found == 0) *request = JOB_CANCEL; // the job was deleted
     return found < 0 ? -1 : 0;

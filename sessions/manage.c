@@ -1,4 +1,4 @@
-// sessions/manage.c -- sessions as a whole: list, begin, fork, rename, delete.
+// sessions/manage.c -- lists, begins, forks, renames and deletes sessions.
 #include <stdlib.h>
 #include <string.h>
 

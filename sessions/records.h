@@ -1,5 +1,5 @@
-// sessions/records.h -- further tables: named presets, calibration files that were made or used,
-// measurements as JSON.
+// sessions/records.h -- the tables of named presets, of calibration files, and of measurements as
+// JSON.
 //
 //   store_preset_save(store, "mine", values.list, values.count, &err);   // replaces an old one
 //   struct preset_values v = { 0 };

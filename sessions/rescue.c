@@ -110,7 +110,7 @@ static char *script_path(const char *folder, const char *name)
 static int export_all(struct store *memory, const struct position *from, const char *folder,
                       struct buf *paths, struct err *err)
 {
-    // If another program wrote into that session, the pending events went into a copy of it.
+    // If another program wrote into that session, a copy received the pending events.
     sqlite3_stmt *q = store_query(memory, err,
                                   "SELECT name FROM sessions WHERE entries > ? OR id <> ? "
                                   "ORDER BY id",

@@ -220,8 +220,8 @@ int store_check_file(struct store *s, struct err *err)
     sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     s->moved = moved;
     if (!moved) return 0;
-    // Writes the log into our file, wherever that is now: SQLite would replay it into a file that
-    // took our file's place.
+    // Writes the log into the open file, wherever it is now: SQLite would replay the log into the
+    // file that replaced it.
     if (!known) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return err_set(err, "the session database '%s' was %s while vlmsh was using it", s->path,
                    access(s->path, F_OK) == 0 ? "replaced by another file" : "removed");
@@ -407,7 +407,7 @@ static int look_at_owner(sqlite3 *db, const char *begin, int64_t *owner, int64_t
                : 0;
 }
 
-// Another program's database is not migrated into ours; an empty one becomes ours.
+// Refuses another program's database; claims an empty one.
 static int check_owner(sqlite3 *db, const char *path, struct err *err)
 {
     int64_t owner = 0, tables = 0;

@@ -6,9 +6,9 @@
 //   if (store_finish(s, &err) < 0) ...           // a script has what could not be written
 //   store_close(s);                              // while the sinks still exist
 //
-// A session starts automatically with the first message; nobody has to save and nothing is
-// overwritten: undo and clear mark rows instead of deleting them. Several programs may use the file
-// at once; if two continue the same session, the second to write continues in a copy.
+// A session starts automatically with the first message; no command saves it. Undo and clear mark
+// rows instead of deleting or overwriting them. Several programs may use the file at once; if two
+// continue the same session, the second to write continues in a copy.
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 

@@ -106,7 +106,7 @@ static void note_sample(struct running *r, int64_t index)
     sample_release(&s);
 }
 
-// Continues with the sums of an earlier process; without such a file, starts from the beginning.
+// Continues with the sums of an earlier process; without their file, starts from the beginning.
 static int resume(struct running *r, struct err *err)
 {
     struct calibration c;

@@ -117,7 +117,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     int status = 0;
     for (size_t i = 0; s != other && i < other->count; i++)
         if (other->list[i].answered && other->list[i].message == a->message) {
-            conversation_drop(p->c, 1); // drops its own answer
+            conversation_drop(p->c, 1); // the second side's answer
             status = compare_forced(p->c, p->settings, p->hooks, p->cancel, &other->list[i].full,
                                     &other->list[i].ids, &a->distance, err);
             break;

@@ -59,7 +59,7 @@ struct compared_data {
     double mcnemar;                 // p of the two-sided exact test; NaN: not a share, or no
                                     // pair differs
     // Of generated answers.
-    int64_t generated, same;       // number of questions, and of those with identical tokens
+    int64_t generated, same; // questions, and questions whose two answers have the same tokens
     struct compare_mean hellinger; // mean over questions of the mean over steps
     int64_t steps, agreed;
     // Hellinger distance by step, over the answers that reach it.

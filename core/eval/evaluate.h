@@ -5,8 +5,8 @@
 //                                       .data = &dataset, .indices = held_out, .index_count = n,
 //                                       .report = store_one, .self = job };
 //   struct evaluation e;
-//   if (evaluate_run(&request, &e, &err) < 0) ...          // nothing could be scored, or a failure
-//   const struct evaluation_total *t = evaluation_main(&e);
+//   if (evaluate_run(&request, &e, &err) < 0) ...          // no question could be scored, or an
+//   error const struct evaluation_total *t = evaluation_main(&e);
 //   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
@@ -14,9 +14,9 @@
 // turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
 // the other sampling settings do not. Consecutive questions about the same pictures, and the
 // choices of a question, share passes (eval.batch), which changes no bit where products are f32.
-// With eval.first, another question precedes those of a sample. Active methods work as in a chat,
-// one question at a time. A picture is encoded once for consecutive samples that show it, and their
-// common prompt prefix is computed once, unless a method is on (the tokens that it keeps of a
+// With eval.first, another question precedes a sample's questions. Active methods work as in a
+// chat, one question at a time. A picture is encoded once for consecutive samples that show it, and
+// their common prompt prefix is computed once, unless a method is on (the tokens that it keeps of a
 // picture may depend on the question).
 //
 // Room core/eval/: questions about a data set, their answers and scores, the loss of samples, two
@@ -70,7 +70,7 @@ struct evaluated {
 // Shared by the passes of a run.
 struct evaluate_passes {
     const struct settings *settings;
-    const struct hooks *hooks; // methods, then those of the request
+    const struct hooks *hooks; // the methods, then the request's hooks
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
     size_t first_messages;  // messages of c that are eval.first and its answer
@@ -114,7 +114,7 @@ struct evaluate_request {
     struct ranks *ranks;
 };
 
-// Scores of one metric: all, or those of one kind of sample.
+// Scores of one metric, over all samples or one kind of sample.
 struct evaluation_total {
     const struct metric *metric;
     const char *kind; // NULL: all kinds
@@ -125,10 +125,11 @@ struct evaluation_total {
 };
 
 struct evaluation {
-    // For each metric the total, most questions first; then, if there are several kinds, each kind.
+    // The total of each metric, most questions first; then, if the data have several kinds, the
+    // totals of each kind.
     struct evaluation_total *totals;
     size_t total_count;
-    int64_t samples, skipped; // processed samples; those with a question that was not scored
+    int64_t samples, skipped; // processed samples; samples with a question that was not scored
     char *why;                // the first reason, NULL
     int64_t cut[CUTS];        // answers by the limit that ended them
     int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
@@ -149,7 +150,7 @@ struct evaluation {
     int batch;              // questions per pass, if batching may change a score; else 0 or 1
 };
 
-// -1 when nothing could be scored and it was not cancelled. With r->first > 0, *e holds what
+// -1 if no question could be scored, unless the run was cancelled. With r->first > 0, *e holds what
 // evaluation_note recorded for the earlier samples; otherwise it is initialised.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 // The same sample by sample, so that two runs can alternate. The request must outlive it.

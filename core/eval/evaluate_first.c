@@ -50,8 +50,8 @@ static void put_question(struct evaluating *v, const struct message *about)
     message_add_text(m, settings_text(v->settings, "eval.first"));
 }
 
-// Lists what the answer depends on besides the picture files: the messages before the first
-// question, and the pictures in it.
+// Lists the messages before the first question, and the pictures in it: with the picture files, the
+// answer depends on nothing else.
 static char *context_of(const struct dialogue *d, size_t at)
 {
     struct buf b = { 0 };

@@ -268,8 +268,7 @@ static bool report(void *self, const struct evaluated *e)
     return !grid_stopped(g);
 }
 
-// Ranks do not stop here: each matches all answers, and cannot know yet whether the others read the
-// same data.
+// Ranks do not stop here: each matches all answers, before the ranks have compared their data.
 static bool report_match(void *self, int64_t done, int64_t count)
 {
     struct evaluate_work *w = self;

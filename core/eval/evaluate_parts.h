@@ -101,7 +101,7 @@ void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bo
 // none, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
 
-// evaluate.c. Are the shown pictures those of a dialogue, in its order?
+// evaluate.c. Does the dialogue show these pictures, in this order?
 bool shown_are(const struct shown *k, const struct dialogue *d);
 void shown_add(struct shown *k, const char *path);
 void shown_clear(struct shown *k);

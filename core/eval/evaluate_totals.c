@@ -78,7 +78,7 @@ static int compare_totals(const void *a, const void *b)
     return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
 }
 
-// For each metric the sum over its kinds; then, if there are several, the kinds.
+// Lists each metric's sum over all kinds; then, if a metric has several kinds, every sum by kind.
 void evaluate_totals(struct evaluation *e)
 {
     const size_t parts = e->total_count;

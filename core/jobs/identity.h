@@ -6,7 +6,7 @@
 //   struct identity was = identity_of(record);              // borrows its texts
 //   if (identity_same(&was, &is, &err) < 0) ...             // names the first difference
 //
-// Hashes are SHA-256 as text; "": nothing to hash.
+// Hashes are SHA-256 as text; "": there was no file.
 #ifndef CORE_JOBS_IDENTITY_H
 #define CORE_JOBS_IDENTITY_H
 
@@ -21,7 +21,7 @@ struct sample;
 struct identity {
     const char *settings;          // "key=value" lines
     const char *model;             // fingerprint
-    const char *files;             // checkpoint.files, to name the one that differs
+    const char *files;             // checkpoint.files, to name the file that differs
     const char *data;              // of the data file
     const char *held;              // of the validation's own data file
     const char *answers;           // of the file of --answers

@@ -51,7 +51,7 @@ struct hooks;
 enum job_stop {
     JOB_GO,     // none
     JOB_PAUSE,  // write a checkpoint: another process will resume from it
-    JOB_CANCEL, // cancel: files on disk stay, nothing needs to be written
+    JOB_CANCEL, // end without a checkpoint; files on disk stay
 };
 
 enum { JOB_STOPPED = 1 };
@@ -116,7 +116,7 @@ struct job_kind {
     bool needs_model;
     bool in_ranks;  // can share its work with others (job.ranks)
     bool in_layers; // can split the layers (job.split): it runs a conversation's passes
-    bool submits;   // "--submit FILE" is its own argument; "--submit" alone hands it to a queue
+    bool submits;   // takes "--submit FILE" itself; "--submit" alone queues the job
     // Replaces settings that depend on the date by fixed values. May be NULL.
     void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.

@@ -46,8 +46,8 @@ struct checking {
     int64_t *shown;    // [contents.count] a sample that shows it, -1: none yet
 };
 
-static void find(struct data_check *c, enum data_problem problem, const struct sample *s,
-                 const char *why)
+static void add_finding(struct data_check *c, enum data_problem problem, const struct sample *s,
+                        const char *why)
 {
     c->findings = xgrow(c->findings, &c->finding_capacity, c->finding_count, sizeof *c->findings);
     c->findings[c->finding_count++] = (struct data_finding){
@@ -61,7 +61,8 @@ static void find(struct data_check *c, enum data_problem problem, const struct s
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static void look_at_file(struct picture_file *f, struct checking *k, const char *path, size_t shown)
+static void read_picture_file(struct picture_file *f, struct checking *k, const char *path,
+                              size_t shown)
 {
     struct stat st;
     struct err err;
@@ -103,13 +104,13 @@ static void look_at_file(struct picture_file *f, struct checking *k, const char 
     free(bytes);
 }
 
-static const struct picture_file *look_at(struct checking *k, const char *path, size_t shown)
+static const struct picture_file *check_picture(struct checking *k, const char *path, size_t shown)
 {
     bool known;
     const size_t i = names_add(&k->paths, path, &known);
     if (known) return &k->files[i];
     k->files = xgrow(k->files, &k->file_capacity, i, sizeof *k->files);
-    look_at_file(&k->files[i], k, path, shown);
+    read_picture_file(&k->files[i], k, path, shown);
     return &k->files[i];
 }
 
@@ -122,13 +123,13 @@ static int64_t group_of(struct data_check *c, int64_t index)
 }
 
 // Places the sample's pictures; -1 if one of them cannot be read (already reported).
-static int look_at_all(struct checking *k, const struct sample *s, struct picture *pictures)
+static int check_pictures(struct checking *k, const struct sample *s, struct picture *pictures)
 {
     const size_t shown = s->dialogue.path_count;
     for (size_t i = 0; i < shown; i++) {
-        const struct picture_file *f = look_at(k, s->dialogue.paths[i], shown);
+        const struct picture_file *f = check_picture(k, s->dialogue.paths[i], shown);
         if (f->why) {
-            find(k->c, f->problem, s, f->why);
+            add_finding(k->c, f->problem, s, f->why);
             return -1;
         }
         model_size_picture(k->m, &pictures[i], f->width, f->height, shown, preprocess_limit(k->s));
@@ -137,7 +138,7 @@ static int look_at_all(struct checking *k, const struct sample *s, struct pictur
         char *title = picture_source_title(s->dialogue.paths[i]);
         err_in(&err, "'%s'", title);
         free(title);
-        find(k->c, DATA_PICTURE_BROKEN, s, err.text);
+        add_finding(k->c, DATA_PICTURE_BROKEN, s, err.text);
         return -1;
     }
     return 0;
@@ -153,7 +154,7 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
     struct labels l;
     struct err err;
     if (labels_make(&l, d->messages, d->count, pictures, d->path_count, k->m, k->s, &err) < 0) {
-        find(k->c, DATA_UNREADABLE, s, err.text);
+        add_finding(k->c, DATA_UNREADABLE, s, err.text);
         return false;
     }
     to->visual = (int32_t)sequence_visual_count(&l.sequence, 0);
@@ -167,11 +168,11 @@ static bool check_rows(struct checking *k, const struct sample *s, const struct 
         const bool inside = limit > 0 && q->picture[limit] >= 0 && q->cell[limit] > 0;
         char *why = xasprintf("%lld tokens, but the context holds %lld%s", (long long)q->n,
                               (long long)limit, inside ? " and would end inside a picture" : "");
-        find(k->c, DATA_TOO_LONG, s, why);
+        add_finding(k->c, DATA_TOO_LONG, s, why);
         free(why);
     }
     if (!l.trained || !labels_answered(d->messages, d->count)) {
-        find(k->c, DATA_NO_ANSWER, s, dialogue_unanswered(d->messages, d->count));
+        add_finding(k->c, DATA_NO_ANSWER, s, dialogue_unanswered(d->messages, d->count));
         good = false;
     }
     labels_release(&l);
@@ -190,23 +191,23 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     to->pictures = (int32_t)d->path_count;
     bool known = false;
     if (s->id) names_add(&k->ids, s->id, &known);
-    if (known) find(k->c, DATA_SAME_ID, s, "an earlier sample has the same id");
+    if (known) add_finding(k->c, DATA_SAME_ID, s, "an earlier sample has the same id");
     if (d->marks_differ) {
         char *why =
             xasprintf("%zu pictures, but \"<image>\" marks for %zu", d->path_count, d->placed);
-        find(k->c, DATA_MARKS, s, why);
+        add_finding(k->c, DATA_MARKS, s, why);
         free(why);
         return;
     }
     struct picture *pictures = xcalloc(d->path_count + 1, sizeof *pictures);
     // A text-only model does not count pictures; preparing the rows reports the error.
-    if (!model_has_vision(k->m) || look_at_all(k, s, pictures) == 0)
+    if (!model_has_vision(k->m) || check_pictures(k, s, pictures) == 0)
         to->usable = check_rows(k, s, pictures, to);
     free(pictures);
     // An excluded sample does not link others.
     struct data_sample *samples = k->c->samples;
     for (size_t i = 0; to->usable && model_has_vision(k->m) && i < d->path_count; i++) {
-        int64_t *shown = &k->shown[look_at(k, d->paths[i], d->path_count)->content];
+        int64_t *shown = &k->shown[check_picture(k, d->paths[i], d->path_count)->content];
         const int64_t own = group_of(k->c, s->index);
         if (*shown >= 0) {
             const int64_t other = group_of(k->c, *shown), first = other < own ? other : own;
@@ -227,7 +228,7 @@ static void check_index(struct checking *k, int64_t index)
     for (size_t i = 0; i < k->o->kind_count; i++) to->chosen |= !strcmp(k->o->kinds[i], s.kind);
     to->kind = (int32_t)names_add(&k->c->kinds, s.kind, NULL);
     if (to->chosen && status < 0)
-        find(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
+        add_finding(k->c, s.dialogue.marks_differ ? DATA_MARKS : DATA_UNREADABLE, &s, err.text);
     else if (to->chosen)
         check_sample(k, &s, to);
     if (to->chosen) data_notices_sample(&k->c->notices, k->m->tokenizer, &s, DATA_UNUSED_CHOICES);

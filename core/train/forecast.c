@@ -222,7 +222,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
                                                     : 0;
     f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
     if (!real) return 0;
-    // At least the pictures that the check has decoded, at most as many as the cache holds.
+    // At least the pictures that the check has decoded, at most the capacity of the cache.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
     const uint64_t have = real->train.loader.used + real->held.loader.used;
     if (*pictures > LOADER_CAPACITY) *pictures = LOADER_CAPACITY;

@@ -29,8 +29,8 @@ struct lanes {
 
 // Is the model small enough to benefit, and do LANES copies of its gradients stay small?
 bool lanes_wanted(const struct params *p);
-// `tape` says how passes are recorded; its `keep` is shared by all lanes. Gradient sums are added
-// to those of the parameters. On failure there are no lanes.
+// Passes are recorded like `tape`; its `keep` is split over the lanes. Adds the lanes' gradient
+// sums to the parameters' gradients. On failure *l is empty.
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);
 void lanes_release(struct lanes *l);

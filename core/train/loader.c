@@ -97,7 +97,7 @@ static void note(struct loader *f, uint64_t used)
     if (used > f->most) f->most = used;
 }
 
-// Caches the picture, unless the cache is full; *ours: not cached, owned by the caller.
+// Caches the picture, unless the cache is full; *ours: it is not cached, so the caller owns it.
 static void keep(struct loader *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);

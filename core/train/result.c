@@ -32,7 +32,8 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
     return false;
 }
 
-// The trained parameters, then the former adapter's entries, for the writers; the caller frees it.
+// Lists the trained parameters, then the entries of the adapter that training continued from. The
+// caller frees the list.
 static struct adapter_delta *list_deltas(const struct params *p, const struct adapter *base,
                                          bool extras_alone, size_t *count)
 {

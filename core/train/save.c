@@ -345,7 +345,7 @@ static int read_point(const struct safetensors *f, struct save_point *at, struct
     return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
 }
 
-// `whole`: reads all of it, and checks its hash.
+// `whole`: reads the whole file, and checks its hash.
 static struct safetensors *open_newest(const char *out, bool whole, struct err *err)
 {
     size_t count;

@@ -126,7 +126,8 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     return found;
 }
 
-// Edit distance between a typed pattern without stars and as many last levels of a name.
+// Edit distance between a typed pattern without stars and the last levels of a name, as many as the
+// pattern has.
 static size_t distance(const char *pattern, const char *name)
 {
     struct buf typed = { 0 };

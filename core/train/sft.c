@@ -191,7 +191,8 @@ static int resume(struct sft *t, struct err *err)
 {
     struct job *j = t->job;
     const struct identity id = sft_identity(t);
-    if (save_read(t->out.path, &t->params, &t->state.point, &id, err) < 0) return sft_break(t);
+    if (save_read(t->out.path, &t->params, &t->state.point, &id, err) < 0)
+        return sft_fail_series(t);
     job_log(j, "continuing after step %lld of %lld", (long long)t->state.point.step,
             (long long)t->plan.steps);
     const int64_t best = t->state.point.best_step;
@@ -238,7 +239,7 @@ static int begin(struct sft *t, struct err *err)
     if (save_newest(t->out.path) >= 0) {
         if (resume(t, err) < 0) return -1;
     } else {
-        if (writes(t) && record(t, NULL, err) < 0) return sft_break(t);
+        if (writes(t) && record(t, NULL, err) < 0) return sft_fail_series(t);
         job_rewind(t->job, 0);
     }
     if (t->job->ranks) {
@@ -269,7 +270,7 @@ static int save(struct sft *t, struct err *err)
     const int64_t keep = settings_integer(t->job->settings, "train.keep"), waited = waited_us(t);
     t->state.saved = clock_seconds();
     if (save_write(t->out.path, &t->params, t->base, &t->state.point, &id, keep, err) < 0)
-        return sft_break(t);
+        return sft_fail_series(t);
     if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);
     ranks_meet(t->job->ranks);
     t->report.begun += clock_seconds() - t->state.saved;
@@ -473,7 +474,7 @@ static int check_finished(struct sft *t, struct err *err)
         if (status < 0) err_in(err, "'%s' holds a finished training", t->out.path);
     }
     cJSON_Delete(record);
-    return status < 0 ? sft_break(t) : 0;
+    return status < 0 ? sft_fail_series(t) : 0;
 }
 
 // 0, JOB_STOPPED or -1.
@@ -492,14 +493,14 @@ static int train(struct sft *t, struct err *err)
     // A checkpoint first: if the result cannot be written, no step is computed twice.
     if (save(t, err) < 0) return -1;
     report_sums(t);
-    return writes(t) && finish(t, err) < 0 ? sft_break(t) : 0;
+    return writes(t) && finish(t, err) < 0 ? sft_fail_series(t) : 0;
 }
 
 int sft_job(struct job *j, struct sft_series *series, struct err *err)
 {
     struct sft t = { .job = j, .where = j->backend, .series = series, .out = { .lock = -1 } };
     if (sft_options_read(&t.options, j->argc, j->argv, err) < 0) return -1;
-    // Only rank 0 opens the folder; the others learn whether the run is finished.
+    // Only rank 0 opens the folder, and tells the others whether the run is finished.
     if (!writes(&t)) t.out.path = xstrdup(t.options.out);
     if (writes(&t) &&
         run_folder_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)

@@ -298,7 +298,7 @@ int sft_identify(struct sft *t, const char *but, struct err *err)
     return hash_adapter(settings_text(s, "adapter"), t->plan.hashes.adapter, err);
 }
 
-int sft_break(const struct sft *t)
+int sft_fail_series(const struct sft *t)
 {
     if (t->series) t->series->broken = true;
     return -1;
@@ -310,14 +310,14 @@ int sft_data_open(struct sft *t, struct err *err)
     // Checks the identity before it decodes every picture.
     const struct identity id = sft_identity(t);
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
-        return sft_break(t);
+        return sft_fail_series(t);
     int status = open_set(t, &t->train, t->options.data, t->options.images, err);
     // All runs of a series must use the same pictures, so that their scores can be compared.
     if (status == 0 && t->series && *t->series->pictures &&
         strcmp(t->series->pictures, t->train.pictures) != 0) {
         err_set(err, "a picture of the data is missing or differs from the previous runs; restore "
                      "it, or choose another folder");
-        status = sft_break(t);
+        status = sft_fail_series(t);
     }
     if (status == 0) status = open_held(t, err);
     if (status != 0) return status;

@@ -36,7 +36,7 @@ struct sft_set {
     int32_t *length; // [count] rows
     int64_t *group;  // [count] group number: samples that share pictures have the same one
     int64_t count;
-    int64_t chosen, skipped; // samples of the file's chosen kinds, and those that are not usable
+    int64_t chosen, skipped; // samples of the chosen kinds, and unusable ones among them
     char *why;               // of the first skipped sample; NULL: none
     char *unread;            // keys that nothing reads, with counts; NULL: none
     size_t picture_files;    // number of distinct files
@@ -66,7 +66,7 @@ struct sft_plan {
     const struct metric *metric;                 // of the validation; NULL: the loss
     struct forecast forecast;                    // free memory before anything was allocated
     // A resumed run must have the same.
-    char *settings; // those that training depends on, "key=value" lines
+    char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
         char data[HASH_HEX], samples[HASH_HEX], held[HASH_HEX], adapter[HASH_HEX];
         char pictures[HASH_HEX]; // of both sets
@@ -142,7 +142,7 @@ int sft_identify(struct sft *t, const char *but, struct err *err);
 // NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
 // Marks a failure that would also fail the next run of the series. Returns -1.
-int sft_break(const struct sft *t);
+int sft_fail_series(const struct sft *t);
 // The whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
@@ -161,7 +161,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct err *err);
 // Can a pass of `count` samples with that many rows take another one?
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// The part of a step with the largest pass, among those that one rank computes in the first epochs:
+// Samples that one rank computes together in the first epochs, whose passes include the largest:
 // *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.

@@ -24,7 +24,7 @@ struct sft_pass {
     int64_t rows;
 };
 
-// Assumes that the next sample has as many rows as the mean of those in the pass.
+// Assumes that the next sample has the mean number of rows of the pass.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
     const int64_t numbers = t->where->own_memory ? PASS_NUMBERS_GPU : PASS_NUMBERS;

@@ -235,7 +235,7 @@ static void relay_event(void *self, const struct event *e)
     struct event_progress progress;
     char *text = NULL;
     switch (e->kind) {
-    case EVENT_RESULT: return; // the sweep reports its own
+    case EVENT_RESULT: return; // the sweep reports other results
     case EVENT_PROGRESS:
         progress = *e->progress;
         progress.what = "sweep";
@@ -401,7 +401,7 @@ static bool broken(const struct grid *g)
 
 static const struct grid_plan plan = { .run = train, .broken = broken };
 
-// Reads the records of all runs, those of other groups too.
+// Reads the records of all runs, including other groups' runs.
 static int read_all(struct sweep *s, struct err *err)
 {
     for (size_t i = 0; i < s->grid.count; i++) {
@@ -455,7 +455,7 @@ static int run(struct job *j, struct err *err)
     s.asked = (struct sft){ .job = j, .options = { .data = s.set.data } };
     int status = sft_identify(&s.asked, s.key, err);
 
-    // Only rank 0 opens the folder; the others learn what it found.
+    // Only rank 0 opens the folder, and tells the others whether the sweep is finished.
     if (status == 0 && first) status = run_folder_open(&out, s.out, s.resume || j->resumed, err);
     if (status == 0 && first && out.begun) status = check_begun(&s, &out, err);
     if (status == 0) ranks_share(j->ranks, &out.done, sizeof out.done, 0);
