@@ -74,9 +74,10 @@ static int compare(struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "show", "DIR", "the findings in DIR as a table", 1, 1, .run = show },
-    { "compare", "A B", "what changed from check-up A to check-up B, folders or checkup.json files",
-      2, 2, .run = compare },
+    { "show", "DIR", "shows the findings in DIR as a table", 1, 1, .run = show },
+    { "compare", "A B",
+      "shows the differences between check-ups A and B, folders or checkup.json files", 2, 2,
+      .run = compare },
     { 0 },
 };
 
@@ -84,13 +85,12 @@ const struct command command_checkup = {
     .name = "checkup",
     .also = "test verify sanity broken diagnose doctor",
     .usage = "/checkup " CHECKUP_USAGE " [--here] | show DIR | compare A B",
-    .help = "Checks whether a model works, as a job, and writes a page about it.",
-    .details = "MODEL is a folder, a GGUF file or a name in the hub cache; without it, the model "
-               "in use. Runs as a job (/jobs, /wait); --here runs it in this process. DIR receives "
-               "checkup.html, checkup.md and checkup.json after each check; an interrupted "
-               "check-up continues "
-               "there when the job resumes or the command is repeated.\n"
-               "`vlmsh checkup MODEL` does the same.",
+    .help = "Checks whether a model works, as a job, and writes a report.",
+    .details = "MODEL is a folder, a GGUF file or a name in the hub cache (default: the loaded "
+               "model). Runs as a job (/jobs, /wait); --here runs it in this process. Writes "
+               "checkup.html, checkup.md and checkup.json to DIR after each check. To continue an "
+               "interrupted check-up, resume the job or repeat the command. `vlmsh checkup MODEL` "
+               "does the same.",
     .options = checkup_rows,
     .complete = COMPLETE_MODEL,
     .actions = actions,

@@ -82,12 +82,12 @@ static int check_only(const struct names *only, struct err *err)
 #define AT(field) .at = offsetof(struct checkup_options, field)
 const struct option_row checkup_rows[] = {
     { "MODEL", NULL, NULL, OPTION_CALL, .take = take_model, .optional = true, .many = true },
-    { "--pictures", "DIR", "a folder with pictures, which are used besides the program's own",
+    { "--pictures", "DIR", "folder with pictures to use in addition to the built-in ones",
       OPTION_TEXT, AT(pictures) },
     { "--out", "DIR", "the output folder (default: checkup-MODEL)", OPTION_TEXT, AT(out) },
     { "--quick", NULL, "fewer samples: at most 3 minutes for a model of 2 billion weights",
       OPTION_FLAG, AT(quick) },
-    { "--only", "NAME,...", "these checks only", OPTION_NAMES, AT(only) },
+    { "--only", "NAME,...", "runs only these checks", OPTION_NAMES, AT(only) },
     { "--again", NULL, "discards the findings in DIR and starts again", OPTION_FLAG, AT(again) },
     JOB_OPTIONS,
     { 0 },

@@ -16,7 +16,17 @@ enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D
 // --- the ranking ---------------------------------------------------------------------------------
 
 // Positions of a letter, by confidence.
-enum place { FALLBACK, SPACE = 2, RIGHT_BRACKET, COLON, STOP, BRACKETS, PHRASE, END = 9, START };
+enum confidence {
+    FALLBACK,
+    SPACE = 2,
+    RIGHT_BRACKET,
+    COLON,
+    STOP,
+    BRACKETS,
+    PHRASE,
+    END = 9,
+    START
+};
 
 struct ranking {
     int letter, rank;
@@ -24,9 +34,9 @@ struct ranking {
 };
 
 // Keeps the candidate if its confidence is higher, or equal and its position later.
-static void offer(struct ranking *best, int letter, enum place place, size_t at)
+static void offer(struct ranking *best, int letter, enum confidence confidence, size_t at)
 {
-    const int rank = (int)place;
+    const int rank = (int)confidence;
     if (best->letter != NO_LETTER && (rank < best->rank || (rank == best->rank && at <= best->at)))
         return;
     *best = (struct ranking){ letter, rank, at };
@@ -99,7 +109,7 @@ static void offer_ends(struct ranking *best, const char *stripped, size_t size, 
 static int rank_letters(struct scratch *s, const char *answer, int count)
 {
     static const struct {
-        enum place place;
+        enum confidence confidence;
         const char *before, *after;
     } forms[] = { { BRACKETS, "(", ")" },     { STOP, "", "." },  { COLON, "", ":" },
                   { RIGHT_BRACKET, "", ")" }, { SPACE, "", " " }, { FALLBACK, "", "" } };
@@ -108,7 +118,7 @@ static int rank_letters(struct scratch *s, const char *answer, int count)
     const char *text = scratch_printf(s, " %s ", python_strip_each(s, bare, ",.!?;:'\""));
     if (!*bare) return NO_LETTER;
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-        if (forms[f].place == FALLBACK) {
+        if (forms[f].confidence == FALLBACK) {
             offer_phrases(&best, s, text, count);
             offer_ends(&best, python_strip(s, text, NULL), strlen(text), count);
             if (best.rank != FALLBACK) break;
@@ -117,7 +127,7 @@ static int rank_letters(struct scratch *s, const char *answer, int count)
             const char *part =
                 scratch_printf(s, "%s%c%s", forms[f].before, 'A' + i, forms[f].after);
             const size_t at = python_find_last(text, part);
-            if (at != SIZE_MAX) offer(&best, i, forms[f].place, at);
+            if (at != SIZE_MAX) offer(&best, i, forms[f].confidence, at);
         }
     }
     return best.letter;
@@ -334,9 +344,10 @@ const struct metric metric_realworldqa_lmms_eval = {
 const struct metric metric_blink_lmms_eval = {
     .name = "blink-lmms-eval",
     .help = "Multiple choice as lmms-eval scores BLINK.",
-    .rule = "the letter of a first line that is nothing else; else the last one after \"answer\", "
-            "\"answer is\"; else the last (X); else the first letter of the answer; a letter "
-            "of the question's choices",
+    .rule =
+        "the first line if it is only a letter; else the last letter after \"answer\" or "
+        "\"answer is\"; else the last (X); else the first letter of the answer. Only letters of "
+        "the question's choices count",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_blink,
     .score = choices_score,

@@ -66,7 +66,7 @@ check_has "what LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, lay
 check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" trains LoRA only'
 lines '/help metrics'
 check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
-    "exact contains yesno letter loglik cider loss pope-llava pope-lmms-eval mme-lmms-eval yesno-vlmevalkit vqa-official vqa-evalai vqa-lmms-eval vqa-vlmevalkit mcq-vlmevalkit mmmu-vlmevalkit mcq-exact seed-lmms-eval ai2d-lmms-eval scienceqa-llava scienceqa-lmms-eval mmstar-lmms-eval mmbench-lmms-eval mmmu-lmms-eval ocrbench-lmms-eval ocrbench-vlmevalkit cider-vlmevalkit chair"
+    "exact contains yesno letter loglik cider loss pope-llava pope-lmms-eval mme-lmms-eval yesno-vlmevalkit vqa-official vqa-evalai vqa-lmms-eval vqa-vlmevalkit mcq-vlmevalkit mmmu-vlmevalkit mcq-exact seed-lmms-eval ai2d-lmms-eval scienceqa-llava scienceqa-lmms-eval mmstar-lmms-eval mmbench-lmms-eval mmmu-lmms-eval ocrbench-lmms-eval ocrbench-vlmevalkit cider-vlmevalkit chair relaxed anls gqa-lmms-eval gqa-vlmevalkit gqa-llava realworldqa-lmms-eval mmmu-pro mmmu-cot-vlmevalkit blink-lmms-eval cvbench-lmms-eval muirbench-lmms-eval mmerealworld-lmms-eval mmerealworld-vlmevalkit embspatial-vlmevalkit"
 # The names with underscores, which train.score used to have, still work.
 lines '/set train.score pope-llava' '/set train.score pope_lmms_eval'
 check "train.score" 'select(.event == "setting").value' $'pope-llava\npope-lmms-eval'
