@@ -251,8 +251,9 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
     if (a) names_add(&c->used[1], a->string, NULL);
     double wanted = r ? r->valuedouble : (double)c->rank, alpha = a ? a->valuedouble : c->alpha;
     if ((r && !cJSON_IsNumber(r)) || (a && !cJSON_IsNumber(a)))
-        return err_set(err, "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must hold "
-                            "numbers");
+        return err_set(err,
+                       "adapter_config.json: \"rank_pattern\" and \"alpha_pattern\" must contain "
+                       "numbers");
     if (wanted != (double)rank)
         return err_set(err, "LoRA has rank %lld, but adapter_config.json says %.6g",
                        (long long)rank, wanted);

@@ -69,7 +69,8 @@ static int check_numbers(const struct safetensor *t, struct err *err)
         floats_from(piece, (const char *)t->data + i * size, (enum dtype)t->dtype, count);
         if (!floats_finite(piece, count))
             return err_set(
-                err, "it holds infinities or NaNs: the training diverged, or the file is damaged");
+                err,
+                "it contains infinities or NaNs: the training diverged, or the file is damaged");
     }
     return 0;
 }
@@ -592,7 +593,7 @@ struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *
     a->arena->backend = m->arena.backend;
     if (read_files(a, config, err) < 0) goto out;
     if (!a->count) {
-        err_set(err, "it holds no tensors%s", a->unused ? " that the model uses" : "");
+        err_set(err, "it contains no tensors%s", a->unused ? " that the model uses" : "");
         goto out;
     }
     adapter_scale(a, 1);
@@ -624,12 +625,12 @@ int adapter_need(const char *folder, struct err *err)
     if (!model && has_file(folder, "state.safetensors"))
         return err_set(
             err,
-            "'%s' holds only the state for resuming: to get loadable checkpoints, train with "
+            "'%s' contains only the state for resuming: to get loadable checkpoints, train with "
             "train.keep 1 or more",
             folder);
     if (!model && has_file(folder, "training.json"))
         return err_set(err,
-                       "'%s' holds an unfinished training run or a sweep (/job %s): load one of "
+                       "'%s' contains an unfinished training run or a sweep (/job %s): load one of "
                        "its folders instead, checkpoint-N (train.keep) or a value of the sweep",
                        folder, folder);
     return err_set(err,

@@ -5,7 +5,7 @@
 //   not of PEFT    extra.safetensors
 //
 // PEFT saves and loads modules, not tensors: vlmsh writes all tensors of a module in
-// modules_to_save, including untrained ones and a router's bias. Names are those of today's
+// modules_to_save, including untrained ones and a router's bias. Names are those of current
 // transformers. A tied embedding is also written as the head, because PEFT would keep the old head.
 #include <stdio.h>
 #include <stdlib.h>

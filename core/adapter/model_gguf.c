@@ -329,7 +329,7 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
         return err_set(err, "the language model of the family %s cannot be written as GGUF",
                        m->family->name);
     if (model_head_untied(m))
-        return err_set(err, "the adapter has its own output head, but the file would hold one "
+        return err_set(err, "the adapter has its own output head, but the file would have one "
                             "tensor for head and embedding: use the adapter beside the model");
     e.out = gguf_writer_new(path);
     gguf_writer_prefix(e.out, e.architecture);

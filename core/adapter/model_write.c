@@ -195,7 +195,7 @@ static int check_written(const struct model *m, struct err *err)
     for (size_t i = 0; i < m->weights.count; i++)
         if (!checkpoint_has(c, m->weights.list[i].name))
             return err_set(err,
-                           "this model's files hold '%s' as a part of another tensor, where it "
+                           "this model's files store '%s' as a part of another tensor, where it "
                            "cannot be written back: use the result as an adapter",
                            m->weights.list[i].name);
     return 0;

@@ -79,7 +79,7 @@ static int scan_list(struct scan *s, char c, struct err *err)
     if (s->closed && c == '[')
         return err_set(
             err,
-            "'%s' holds several lists (near line %lld): each JSON line must be an object, "
+            "'%s' contains several lists (near line %lld): each JSON line must be an object, "
             "as {\"messages\": [...]}",
             s->d->path, (long long)s->line);
     if (s->closed) return not_json(s, err);

@@ -57,7 +57,7 @@ float *probe_values(const struct probe_env *env, int layers);
 
 // Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
 // are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P']:
-// probabilities of row 0 of its args over the P' keys that it sees, the first ones of its args.
+// probabilities of row 0 of its args over the P' keys that it attends to, the first of its args.
 int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, readback_fn take, void *self);
 

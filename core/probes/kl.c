@@ -39,7 +39,7 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-// Takes the gate [S',Hkv] of the tokens whose divergence follows.
+// Takes the gate [S',Hkv] of the same tokens as the divergence that follows.
 static int kl_take_gate(void *state, const struct site *site, const struct site_args *args,
                         struct err *err)
 {

@@ -304,7 +304,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
 
 enum { RUNS = 3, STEPS = 8, ENCODER = 0, PREFILL, TOKEN, TIMES };
 
-// Times the prompt, then single rows: those of the answer, then its last token repeatedly.
+// Times the prompt, then single rows: the answer's, then its last token repeatedly.
 static int run_timed(const struct measuring *m, struct conversation *c, double ms[TIMES],
                      struct err *err)
 {

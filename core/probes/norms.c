@@ -408,7 +408,7 @@ const struct probe probe_norms = {
         "norms around the projector, T* of the embedding table), norms and cosines by layer,\n"
         "measured norms against the theory of norm alignment, alignment of the modalities, and\n"
         "attention logits between them. With FOLDER: the interface of another folder, which may\n"
-        "hold only an embedding table or an encoder; it encodes the conversation's "
+        "contain only an embedding table or an encoder; it encodes the conversation's "
         "pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,

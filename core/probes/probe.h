@@ -87,7 +87,7 @@ struct probe_env {
 struct probe {
     // Its command (commands/command.h).
     const char *name;    // without the slash
-    const char *also;    // other words for what it measures, for Ctrl-P
+    const char *also;    // synonyms of what it measures, for Ctrl-P
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS

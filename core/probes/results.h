@@ -3,7 +3,7 @@
 //   struct results r = { 0 };
 //   struct result_table *t = results_table(&r, "norms.layers", "layer|visual|text");
 //   t->curve = true;
-//   double *v = result_row(t, "%d", layer);        // as many as there are columns after the first
+//   double *v = result_row(t, "%d", layer);        // one for each column after the first
 //   v[0] = ...; v[1] = ...;
 //   results_release(&r);
 //
@@ -25,7 +25,7 @@
 
 // Meaning of a map's rows or columns.
 enum map_axis {
-    MAP_PATCHES, // both: the map lies over the picture
+    MAP_PATCHES, // both axes: the map covers the picture
     MAP_LAYERS,
     MAP_HEADS,
     MAP_POSITIONS, // of the sequence
@@ -37,7 +37,7 @@ struct settings;
 
 // Describes the tables or maps of one name: a row of a probe's `results` (core/probes/probe.h).
 struct result_kind {
-    const char *name; // "stream"; also stands for "stream.std" and the like
+    const char *name; // "stream"; applies to "stream.std" and the like too
     const char *unit; // of the numbers ("L2 norm")
     // The table's columns with this unit, separated by "|"; NULL: all. If a name has several rows,
     // the first is drawn first, and alone in figures.
@@ -74,7 +74,7 @@ struct result_table {
     bool log_y;  // y of the points on a logarithmic axis
 };
 
-// Values over the tokens of a picture (one tile of it).
+// Values of the tokens of a picture, or of one of its tiles.
 struct result_map {
     char *name, *tile;               // tile NULL: the picture has only one
     int picture, layer, head, token; // as in struct event_heatmap

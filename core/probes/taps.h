@@ -19,7 +19,7 @@ enum tap_source {
 };
 
 struct tap {
-    const char *name;        // "%L" stands for the layer, "%I" for the picture
+    const char *name;        // with "%L" for the layer, "%I" for the picture
     const struct site *site; // NULL if it is not a tensor of the pass
     enum tap_source source;
     const char *help; // shape and meaning, one line

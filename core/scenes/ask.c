@@ -1,4 +1,4 @@
-// core/scenes/ask.c -- questions about a scene: short ones, and ones whose answer gives a reason.
+// core/scenes/ask.c -- questions about a scene, some with a reason in the answer.
 //
 // A question never contains its answer, and names objects uniquely.
 #include <stdlib.h>

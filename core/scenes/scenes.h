@@ -6,7 +6,7 @@
 //   struct scenes_report report;
 //   scenes_write(&request, NULL, &report, &err);
 //
-// The folder holds
+// Files of the folder:
 //   pictures/NNNNNN.png   size x size
 //   objects.jsonl         one line per scene: objects with attributes, box and mask (below)
 //   captions.json         one short sentence                                    (captions)

@@ -189,7 +189,7 @@ static void put_turn(struct buf *b, const struct turn *t, bool first)
     buf_printf(b, "{\"from\": \"gpt\", \"value\": \"%s\"}", t->answer.data);
 }
 
-// Writes each turn as its own sample.
+// Writes each turn as a sample.
 static int write_singly(struct job *j, int list, const struct turns *turns, int64_t index,
                         struct err *err)
 {

@@ -25,7 +25,7 @@
 
 struct jinja; // a parsed template
 
-// Memory of one rendering: holds all values until jinja_arena_release, and counts the budget used.
+// Memory of one rendering: all values last until jinja_arena_release. Also counts the budget used.
 struct jinja_arena {
     struct jinja_block *blocks;
     size_t used;       // bytes, all blocks

@@ -1,5 +1,5 @@
-// core/template/jinja_functions.c -- functions that templates can call by name (those of Jinja2 and
-// of transformers), and tests (`x is NAME`).
+// core/template/jinja_functions.c -- functions that templates can call by name (from Jinja2 and
+// transformers), and tests (`x is NAME`).
 #include <stdio.h>
 #include <string.h>
 

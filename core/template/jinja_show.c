@@ -242,5 +242,5 @@ int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const c
     *value = value_of(arena, parsed, source);
     cJSON_Delete(parsed);
     if (!arena->spent) return 0;
-    return err_set(err, "'%s' has more values and keys than a rendering can hold", name);
+    return err_set(err, "'%s' has more values and keys than a rendering may have", name);
 }

@@ -31,8 +31,8 @@ static inline int64_t segment_row(const struct segments *s, int i)
 }
 
 // A sequence of n rows. Picture indices run through the whole conversation. In training, a sequence
-// may hold several samples in succession (sequence_join): row i sees only its own sample, from row
-// start[i], and picture indices run through all samples.
+// may hold several samples in succession (sequence_join): row i attends only to its own sample,
+// from row start[i], and picture indices run through all samples.
 struct sequence {
     int64_t n;
     int32_t *ids;       // [n] token id; the placeholder id for visual tokens

@@ -387,7 +387,8 @@ static int find_answers(struct rendering *r, const struct message *messages, siz
     return 0;
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- the rendering
+// -----------------------------------------------------------------------------------
 
 // Returns the text that a generation prompt adds; the caller frees it.
 static char *generation_text(const struct rendering *r, const struct message *messages,

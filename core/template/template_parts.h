@@ -9,7 +9,7 @@
 
 // --- layouts ------------------------------------------------------------------------------------
 //
-// The strings come from the published chat templates; goldens hold those templates' output.
+// The strings come from the published chat templates; goldens contain the output of these.
 
 // Handling of the system message.
 enum system_place {

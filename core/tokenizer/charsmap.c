@@ -35,7 +35,7 @@ int charsmap_read(struct charsmap *m, const char *blob, size_t size, struct err 
     memcpy(m->texts, blob + 4 + trie, m->length);
     m->texts[m->length] = 0;
     if (!utf8_valid(m->texts, m->length)) // zero bytes between texts are characters too
-        return err_set(err, "the precompiled_charsmap holds invalid UTF-8");
+        return err_set(err, "the precompiled_charsmap contains invalid UTF-8");
     return 0;
 }
 

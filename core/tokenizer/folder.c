@@ -96,7 +96,7 @@ static int read_companion(const char *folder, const char *name, cJSON **json, st
     return status;
 }
 
-// `json`: the tokenizer.json; NULL: another file holds the tokenizer.
+// `json`: the tokenizer.json; NULL: the tokenizer is in another file.
 static int companions_open(struct companions *c, const char *path, const cJSON *json,
                            struct err *err)
 {

@@ -207,7 +207,7 @@ static cJSON *json_of(const struct token_list *l, bool both, struct err *err)
     return kind ? put_tokens(bytes_json(kind, false, post_processor(l)), l, both, err) : NULL;
 }
 
-// SentencePiece: U+2581 stands for a space.
+// Builds the tokenizer.json of SentencePiece's BPE, which writes a space as U+2581.
 static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
 {
     cJSON *json = json_made(

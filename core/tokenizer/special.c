@@ -4,8 +4,8 @@
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
 // ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
 // text is known keeps its id and gets the flags of the file; a new one gets the next free id,
-// whatever the file says. Only with a class that transformers lacks (code beside the model) do
-// tokens keep the files' ids.
+// even if the file gives another. Only with a class that transformers lacks (code beside the model)
+// do tokens keep the files' ids.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

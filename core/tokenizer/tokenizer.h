@@ -23,13 +23,13 @@ struct tokenizer;
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
 // Opens the first of these in a model folder.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
-// Name of that file ("vocab.json": with merges.txt beside it); NULL if none.
+// Returns the name of that file ("vocab.json": with merges.txt beside it); NULL if none.
 const char *tokenizer_folder_file(const char *folder);
 // Parses a tokenizer.json in memory.
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
-// Notices about its files for the user; NULL if none.
+// Returns notices about its files for the user; NULL if none.
 const char *tokenizer_notice(const struct tokenizer *t);
 // Adds a notice.
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer
 // Adds the special tokens of special_tokens_map.json to tokenizer_config.json (NULL: absent).
 void tokenizer_config_complete(cJSON **config, const cJSON *map);
 
-// A tokenizer as a list of tokens, which GGUF files hold in their metadata.
+// A tokenizer as a list of tokens, as in the metadata of GGUF files.
 enum token_type {
     TOKEN_TYPE_NORMAL = 1,
     TOKEN_TYPE_UNKNOWN,
@@ -59,12 +59,12 @@ struct token_list {
     size_t count;      // of tokens
     const struct token_text *tokens;
     const uint8_t *types; // enum token_type
-    const float *scores;  // of llama
+    const float *scores;  // llama only; else NULL
     size_t merge_count;
-    const struct token_text *merges; // "a b", the first one first; GGUF files have gpt2's only
+    const struct token_text *merges; // "a b", in the order of ranks; GGUF files have only gpt2's
     int32_t bos, eos;                // -1: none
-    bool add_bos, add_eos;           // to a text
-    bool prefix, squeeze;            // of llama: adds a space before the text; squeezes spaces
+    bool add_bos, add_eos;           // adds it to a text
+    bool prefix, squeeze;            // llama: adds a space before the text; squeezes spaces
 };
 
 // Builds a tokenizer from a list; copies the texts.
@@ -89,22 +89,22 @@ enum tokenize_flags {
     TOKENIZE_PLAIN = 4,        // user text: special tokens spelled in it stay text
 };
 
-// A composite text: the user typed parts of it, and holes mark ids from elsewhere (visual tokens, a
-// generated answer).
+// A composite text: the user typed parts of it, and holes mark the positions of ids from elsewhere
+// (visual tokens, a generated answer).
 struct text_range {
     size_t start, end; // bytes
 };
 
 struct text_hole {
     size_t at;      // byte offset
-    bool continues; // the text after it continues: no leading U+2581 (after a generated answer)
+    bool continues; // the text after it gets no leading U+2581 (after a generated answer)
 };
 
 struct marked_text {
     const char *text;
     size_t length;
-    const struct text_range *typed; // in order, disjoint; special tokens that overlap
-    size_t typed_count;             // one of them stay text
+    const struct text_range *typed; // in order, disjoint; a special token that overlaps
+    size_t typed_count;             // one of them stays text
     const struct text_hole *holes;  // in order
     size_t hole_count;
     size_t most; // limit on ids; stops with an error once more are certain; 0: none
@@ -146,12 +146,12 @@ void detokenizer_push(struct detokenizer *d, int32_t id, struct buf *out);
 void detokenizer_finish(struct detokenizer *d, struct buf *out);
 void detokenizer_release(struct detokenizer *d);
 
-// Id of a token by its exact text (added tokens first), -1 if there is none.
+// Returns the id of a token by its exact text (added tokens first); -1 if none.
 int32_t tokenizer_id(const struct tokenizer *t, const char *token);
-// Text of an id as in the file, NULL if there is none.
+// Returns the text of an id as in the file; NULL if none.
 const char *tokenizer_token(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
-// Largest id + 1.
+// Returns the largest id + 1.
 int32_t tokenizer_size(const struct tokenizer *t);
 
 #endif

@@ -362,7 +362,7 @@ enum { CLASS_NAME_SIZE = 64, CLASS_TOKENS = 4 };
 
 enum class_flags {
     CLASS_PIECES = 1, // may have a SentencePiece model
-    CLASS_AROUND = 2, // puts BOS and EOS around texts, whatever tokenizer.json says
+    CLASS_AROUND = 2, // puts BOS and EOS around texts, overriding tokenizer.json
     CLASS_BOS = 4,    // puts BOS before texts if add_bos_token is absent
     CLASS_EOS = 8,    // puts EOS after texts if add_eos_token is absent
     CLASS_INFILL = 16 // has the tokens of companions_infill
@@ -382,7 +382,7 @@ extern const char *const companions_infill[];
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
 // If tokenizer_config.json names no class, sets the one that transformers 4 derives from the
 // model's config.json, unless `json`, the tokenizer.json, lacks its special tokens. json NULL:
-// another file holds the tokenizer.
+// the tokenizer is in another file.
 void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
 // Returns NULL if the config names no class of transformers.
 const struct class_kind *companions_kind(const cJSON *config);

@@ -181,8 +181,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first);
 
-// Joins matches and the text between them as the behaviour says. Holds one stretch back until the
-// next is known.
+// Joins matches and the text between them by the behaviour. Holds one stretch back until the next
+// one arrives.
 struct stretches {
     struct encoder *e;
     int step; // the splitter that receives the result
@@ -285,7 +285,7 @@ static int split_step(struct encoder *e, int step, const char *text, size_t leng
     if (step == e->t->split_count) {
         if (e->most && (e->ids->count > e->most || least_tokens(e->t, length) > e->most))
             return err_set(e->err,
-                           "the text has more than %zu tokens, far more than the context holds: "
+                           "the text has more than %zu tokens, far more than fit the context: "
                            "shorten it",
                            e->most);
         e->t->word(e, text, length);

@@ -76,7 +76,7 @@ check "replayed" 'select(.event == "answer").ids | tojson' "$ids"
 # A line far beyond the context is refused before all of it is tokenized, even if it is one word.
 for word in a 'a '; do
     { echo "/load $work/llava" && python3 -c "print('$word' * 2000000)"; } | vlmsh --plain >"$work/out" 2>&1
-    grep -q 'the text has more than [0-9]* tokens, far more than the context holds: shorten it' "$work/out" ||
+    grep -q 'the text has more than [0-9]* tokens, far more than fit the context: shorten it' "$work/out" ||
         fail "long line of '$word': $(tail -c 300 "$work/out")"
 done
 finish

@@ -76,7 +76,7 @@ static void test_list_errors(void **state)
     check("[1}", "error:  is not valid JSON (near line 1)");
     check("[1]\nx", "error:  is not valid JSON (near line 2)");
     check("[1]\n[2]",
-          "error:  holds several lists (near line 2): each JSON line must be an object, "
+          "error:  contains several lists (near line 2): each JSON line must be an object, "
           "as {\"messages\": [...]}");
     check_index("[1]\0", 4, "error:  is not valid JSON (near line 1)");
 }
