@@ -16,7 +16,7 @@
 #include "sessions/jobs.h"
 
 struct changed {
-    char *title[2], *data, *images;
+    char *title[2], *data, *images, *columns;
     struct grid_set set; // owns the texts of the questions
     struct compared_data questions;
 };
@@ -34,6 +34,7 @@ void changed_forget(struct shell *shell)
     for (int k = 0; k < 2; k++) free(c->title[k]);
     free(c->data);
     free(c->images);
+    free(c->columns);
     compared_data_release(&c->questions);
     free(c);
 }
@@ -121,6 +122,8 @@ static void keep(struct shell *shell, const struct changed_source *source, struc
     c->set = source->set;
     c->set.data = c->data;
     c->set.images = c->images;
+    c->columns = copy(source->set.columns);
+    c->set.columns = c->columns;
     c->questions.list = d->list;
     c->questions.count = d->count;
     d->list = NULL;
@@ -160,7 +163,11 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
     if (status == 0) {
         char *data = from_folder(row, o.set.data), *images = from_folder(row, o.set.images);
         const struct changed_source source = { { title[0].data, title[1].data },
-                                               { data, images, o.set.kind, o.set.way } };
+                                               { .data = data,
+                                                 .images = images,
+                                                 .columns = o.set.columns,
+                                                 .kind = o.set.kind,
+                                                 .way = o.set.way } };
         keep(shell, &source, d);
         evaluate_options_release(&o);
         free(data);

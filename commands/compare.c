@@ -65,6 +65,8 @@ static const struct option_row options[] = {
     { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
     { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite),
       .former = true },
+    { "--columns", "NAME=COLUMN,...", NULL, OPTION_TEXT,
+      .at = offsetof(struct asking, data.set.columns) },
     { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct asking, data.limit), 1, INT64_MAX },
     { "--metric", "M", NULL, .take = take_metric },
     { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.set.images) },
@@ -112,8 +114,8 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!a->data.set.data && (a->data.metric || a->data.limit || a->data.set.images || a->job))
         return err_set(err, "--metric, --limit, --images and --job need --data FILE");
-    if ((set->kind && !set->data) || (a->data.suite && !set->kind))
-        return err_set(err, "--set needs --data FILE, and --rule needs --set NAME");
+    if ((set->kind && !set->data) || ((a->data.suite || set->columns) && !set->kind))
+        return err_set(err, "--set needs --data FILE, and --rule and --columns need --set NAME");
     if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
     if (a->job && a->csv)
         return err_set(
@@ -308,6 +310,7 @@ static int start_job(const struct asking *a, struct err *err)
                        { "--metric", o->metric ? o->metric->name : NULL },
                        { "--set", o->set.kind ? o->set.kind->name : NULL },
                        { "--rule", o->set.kind ? o->set.way->suite : NULL },
+                       { "--columns", o->set.columns },
                        { "--images", o->set.images } };
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
@@ -353,7 +356,8 @@ const struct command command_compare = {
     .name = "compare",
     .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--set NAME [--rule SUITE]] [--limit N] [--metric M] [--images DIR] [--job]",
+             "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]] [--limit N] [--metric M] "
+             "[--images DIR] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"

@@ -54,6 +54,10 @@ const struct option_row evaluate_rows[] = {
       .take = take_set },
     { "--rule", "SUITE", NULL, OPTION_TEXT, AT(suite) },
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
+    { "--columns", "NAME=COLUMN,...",
+      "with --set: the file's columns as id, question, answer, picture, choices, A, B ..., hint or "
+      "subset, for files with other names than a set's own",
+      OPTION_TEXT, AT(set.columns) },
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
@@ -94,6 +98,8 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         status = -1;
     if (status == 0 && !o->set.kind && o->suite)
         status = err_set(err, "--rule needs a set: --set pope --rule %s", o->suite);
+    if (status == 0 && !o->set.kind && o->set.columns)
+        status = err_set(err, "--columns needs a set: --set vqa --columns %s", o->set.columns);
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status < 0) evaluate_options_release(o);
@@ -153,6 +159,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
     job_results_add(to, "set", xstrdup(o->set.kind->name));
     job_results_add(to, "as", xstrdup(o->set.way->suite));
+    if (o->set.columns) job_results_add(to, "columns", xstrdup(o->set.columns));
     job_results_add(to, "prompt", xstrdup(o->set.way->prompt));
     job_results_add(to, "answer tokens", xasprintf("%lld", (long long)most));
     job_results_add(to, "source", xstrdup(o->set.way->source));

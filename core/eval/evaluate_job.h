@@ -27,8 +27,9 @@
 
 struct settings;
 
-#define EVALUATE_USAGE                                                                     \
-    "DATA [--set NAME [--rule SUITE] [--submit FILE [--force]]] [--metric M] [--limit N] " \
+#define EVALUATE_USAGE                                                                        \
+    "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE [--force]]] " \
+    "[--metric M] [--limit N] "                                                               \
     "[--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 struct evaluate_options {

@@ -110,12 +110,12 @@ int grid_use(struct grid *g, size_t cell, struct err *err)
 
 int grid_set_check(const struct grid_set *s, struct err *err)
 {
-    return s->kind ? eval_set_check(s->data, err) : dataset_check(s->data, err);
+    return s->kind ? eval_set_check(s->data, s->columns, err) : dataset_check(s->data, err);
 }
 
 int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
 {
-    if (s->kind) return eval_set_open(d, s->kind, s->way, s->data, s->images, err);
+    if (s->kind) return eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err);
     return dataset_open(d, s->data, s->images, err);
 }
 

@@ -49,6 +49,7 @@ struct set_way;
 // Samples: a data set, or an evaluation set as downloaded. Borrowed.
 struct grid_set {
     const char *data, *images;   // images NULL: the data's folder
+    const char *columns;         // of an evaluation set, as the user names them; NULL: its own
     const struct eval_set *kind; // NULL: a data set
     const struct set_way *way;   // of the evaluation set
 };

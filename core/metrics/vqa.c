@@ -14,7 +14,7 @@
 #include "core/metrics/python.h"
 #include "core/metrics/words.h"
 
-enum { MOST_STOPS = 32 };
+enum { MOST_STOPS = 32, PEOPLE = 5 };
 
 // --- punctuation ---------------------------------------------------------------------------------
 
@@ -187,6 +187,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
     double sum = 0;
     if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     if (m == &metric_vqa_official && people_agree(c)) clean_up = clean_line;
+    // A few references are alternatives, not the answers of ten people.
+    const bool any = m == &metric_vqa && c->reference_count < PEOPLE;
     const char *answer = clean_up(c->scratch, c->answer);
     bool *same = scratch_keep(c->scratch, xcalloc(c->reference_count, sizeof *same));
     for (size_t i = 0; i < c->reference_count; i++) {
@@ -197,11 +199,21 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
         const double others = (double)(matching - same[i]) / 3;
         sum += others < 1 ? others : 1;
     }
-    *o = (struct metric_outcome){ .score = sum / (double)c->reference_count,
+    *o = (struct metric_outcome){ .score = any ? matching > 0 : sum / (double)c->reference_count,
                                   .class = -1,
                                   .found = answer };
     return 0;
 }
+
+const struct metric metric_vqa = {
+    .name = "vqa",
+    .help = "Short answers, compared with one or with those of several people.",
+    .rule = "with fewer than five references, equality with one of them; with more, the mean over "
+            "them of min(1, others equal to the answer / 3); after EvalAI's clean-up",
+    .graded = true,
+    .clean = vqa_clean_evalai,
+    .score = score,
+};
 
 const struct metric metric_vqa_official = {
     .name = "vqa-official",

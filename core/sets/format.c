@@ -17,7 +17,14 @@ static const struct set_format *const formats[] = { &set_format_parquet, &set_fo
                                                     &set_format_lines, &set_format_object,
                                                     &set_format_csv };
 
-const struct set_format *set_format_of(const char *path, struct err *err)
+// The user's names make any table with tabs a set.
+static bool has_tabs(const char *head)
+{
+    return head[strcspn(head, "\t\n")] == '\t';
+}
+
+const struct set_format *set_format_of(const char *path, const struct set_columns *columns,
+                                       struct err *err)
 {
     const int fd = file_in_open(path, err);
     if (fd < 0) return NULL;
@@ -31,6 +38,7 @@ const struct set_format *set_format_of(const char *path, struct err *err)
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
     for (size_t i = 0; n > 0 && !found && i < sizeof formats / sizeof *formats; i++)
         if (formats[i]->is(path, head + skip, (size_t)n - skip)) found = formats[i];
+    if (n > 0 && !found && columns->count && has_tabs(head + skip)) found = &set_format_tsv;
     free(head);
     if (n < 0) err_set(err, "cannot read '%s': %s", path, strerror(why));
     if (n >= 0 && !found)
@@ -39,6 +47,11 @@ const struct set_format *set_format_of(const char *path, struct err *err)
                 "columns index and question, JSON lines, JSON, parquet or a CSV file of MMLU "
                 "(/help sets)",
                 path);
+    if (found && columns->count && (found == &set_format_object || found == &set_format_csv)) {
+        err_set(err, "--columns reads TSV files, JSON lines, JSON lists and parquet, not '%s'",
+                path);
+        found = NULL;
+    }
     return found;
 }
 

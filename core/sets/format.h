@@ -15,6 +15,7 @@
 
 #include "core/base/json.h"
 #include "core/base/scratch.h"
+#include "core/sets/columns.h"
 
 struct set_record {
     cJSON *json;
@@ -30,8 +31,10 @@ struct set_format {
     const char *name;
     // True if a file that begins with these bytes has this format.
     bool (*is)(const char *path, const char *head, size_t size);
-    // `folder`: base of relative picture paths; it and `path` outlive the format. NULL on error.
-    void *(*open)(const char *path, const char *folder, int64_t *count, struct err *err);
+    // `folder`: base of relative picture paths; it, `path` and `columns` outlive the format. NULL
+    // on error.
+    void *(*open)(const char *path, const char *folder, const struct set_columns *columns,
+                  int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
     char *(*picture)(void *self, const char *name, size_t *size, struct err *err);
@@ -44,7 +47,8 @@ extern const struct set_format set_format_tsv, set_format_lines, set_format_obje
     set_format_parquet;
 
 // Recognises the format by the file's first bytes. NULL with a message.
-const struct set_format *set_format_of(const char *path, struct err *err);
+const struct set_format *set_format_of(const char *path, const struct set_columns *columns,
+                                       struct err *err);
 
 // A text or number as text, borrowed; NULL: absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);

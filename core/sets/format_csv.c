@@ -77,7 +77,8 @@ static int read_shots(struct table *t, const char *folder, struct err *err)
     return status;
 }
 
-static void *table_open(const char *path, const char *folder, int64_t *count, struct err *err)
+static void *table_open(const char *path, const char *folder, const struct set_columns *columns,
+                        int64_t *count, struct err *err)
 {
     struct table *t = xcalloc(1, sizeof *t);
     const char *name = text_file_name(path), *end = strrchr(name, '_'); // "SUBJECT_test.csv"

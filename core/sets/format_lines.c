@@ -228,6 +228,7 @@ static void close_beside(struct beside *b) // NULL is fine
 struct lines {
     struct dataset data;
     const char *folder;
+    const struct set_columns *columns;
     struct beside *beside;
     struct annotated world; // of a demo world's objects.jsonl; else empty
 };
@@ -273,11 +274,32 @@ static bool annotates(const struct dataset *d)
     return annotates;
 }
 
-static void *lines_open(const char *path, const char *folder, int64_t *count, struct err *err)
+// Checks the user's columns against the keys of the first rows.
+static int check_columns(const struct dataset *d, const struct set_columns *columns,
+                         struct err *err)
+{
+    enum { ROWS = 100 };
+    struct names keys = { 0 };
+    struct err ignored;
+    for (int64_t i = 0; columns->count && i < d->count && i < ROWS; i++) {
+        cJSON *row = dataset_json(d, i, &ignored);
+        for (const cJSON *item = cJSON_IsObject(row) ? row->child : NULL; item; item = item->next)
+            names_add(&keys, item->string, NULL);
+        cJSON_Delete(row);
+    }
+    const int status = set_columns_check(columns, &keys, d->path, err);
+    names_release(&keys);
+    return status;
+}
+
+static void *lines_open(const char *path, const char *folder, const struct set_columns *columns,
+                        int64_t *count, struct err *err)
 {
     struct lines *l = xcalloc(1, sizeof *l);
     l->folder = folder;
+    l->columns = columns;
     if (dataset_open(&l->data, path, NULL, err) == 0 &&
+        check_columns(&l->data, columns, err) == 0 &&
         (!annotates(&l->data) || annotated_open(&l->world, path, err) == 0)) {
         l->beside = open_beside(path);
         *count = l->data.count;
@@ -324,7 +346,11 @@ static void add_picture(struct set_record *r, const cJSON *item, const char *fol
 static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct lines *l = self;
-    if (set_record_of(r, dataset_json(&l->data, index, err), names, err) < 0) return -1;
+    cJSON *row = dataset_json(&l->data, index, err);
+    set_columns_rename(l->columns, row);
+    if (set_record_of(r, row, names, err) < 0) return -1;
+    if (l->columns->count && !json_get(r->json, "index"))
+        set_put(r, "index", scratch_printf(&r->scratch, "%lld", (long long)index));
     take_turns(r);
     add_beside(l->beside, r->json);
     r->faults = l->beside->faults.data;

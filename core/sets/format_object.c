@@ -339,7 +339,8 @@ static int open_kind(struct object *o, const char *path, struct err *err)
     return o->count ? 0 : err_set(err, "'%s' contains no samples", path);
 }
 
-static void *object_open(const char *path, const char *folder, int64_t *count, struct err *err)
+static void *object_open(const char *path, const char *folder, const struct set_columns *columns,
+                         int64_t *count, struct err *err)
 {
     struct object *o = xcalloc(1, sizeof *o);
     o->folder = folder;

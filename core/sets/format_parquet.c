@@ -26,6 +26,7 @@ struct shots {
 
 struct shards {
     const char *path, *folder;
+    const struct set_columns *columns;
     struct parquet *files; // [count]
     int64_t *first;        // of their rows
     size_t count;
@@ -184,10 +185,36 @@ static size_t shard_count(const char *path, size_t *stem)
     return count ? count : 1;
 }
 
+// Gives the columns of a file the user's names. Pictures without such a name are left out.
+static int name_columns(struct parquet *p, const struct set_columns *columns, struct err *err)
+{
+    struct names all = { 0 };
+    for (size_t i = 1; i < p->node_count; i = p->nodes[i].end)
+        names_add(&all, p->nodes[i].name, NULL);
+    const int status = set_columns_check(columns, &all, p->path, err);
+    names_release(&all);
+    const bool picture = set_columns_of(columns, "image") != NULL;
+    for (size_t i = 1; status == 0 && columns->count && i < p->node_count; i = p->nodes[i].end) {
+        struct parquet_node *n = &p->nodes[i];
+        const char *key = set_columns_key(columns, n->name);
+        const bool image = key && !strcmp(key, "image");
+        if (image && n->type == PARQUET_BYTES && !n->text) n->picture = true;
+        for (size_t k = i; picture && !image && k < n->end; k++) p->nodes[k].picture = false;
+        char *name = xstrdup(key ? key : "");
+        free(n->name);
+        n->name = name;
+    }
+    return status;
+}
+
 static int open_file(struct shards *s, const char *path, struct err *err)
 {
     struct parquet p;
     if (parquet_open(&p, path, err) < 0) return -1;
+    if (name_columns(&p, s->columns, err) < 0) {
+        parquet_close(&p);
+        return -1;
+    }
     parquet_leave_out(&p, is_needed);
     s->files = xreallocarray(s->files, s->count + 1, sizeof *s->files);
     s->first = xreallocarray(s->first, s->count + 2, sizeof *s->first);
@@ -281,11 +308,13 @@ static int read_shots(struct shards *s, struct err *err)
     return status;
 }
 
-static void *shards_open(const char *path, const char *folder, int64_t *count, struct err *err)
+static void *shards_open(const char *path, const char *folder, const struct set_columns *columns,
+                         int64_t *count, struct err *err)
 {
     struct shards *s = xcalloc(1, sizeof *s);
     s->path = path;
     s->folder = folder;
+    s->columns = columns;
     pthread_mutex_init(&s->lock, NULL);
     int status = open_files(s, path, err);
     if (status == 0) status = check_columns(s->files, err);

@@ -1,6 +1,7 @@
 // core/sets/format_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds pictures in
 // base64 -- one, or a Python list of several -- or, in at most 64 characters, the index of another
 // row with that picture. Tables without "image" name files in "image_path".
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ enum { SHORT_IMAGE = 64, STEPS = 8 };
 
 struct tsv {
     struct set_index x;
+    bool named; // the user names the column of pictures
     const char *folder;
 };
 
@@ -37,11 +39,13 @@ static void tsv_close(void *self)
     free(t);
 }
 
-static void *tsv_open(const char *path, const char *folder, int64_t *count, struct err *err)
+static void *tsv_open(const char *path, const char *folder, const struct set_columns *columns,
+                      int64_t *count, struct err *err)
 {
     struct tsv *t = xcalloc(1, sizeof *t);
     t->folder = folder;
-    if (set_index_open(&t->x, path, err) < 0) {
+    t->named = set_columns_of(columns, "image") != NULL;
+    if (set_index_open(&t->x, path, columns, err) < 0) {
         tsv_close(t);
         return NULL;
     }
@@ -190,9 +194,20 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
         const char *name = t->x.columns.list[i], *field = set_index_field(&r->scratch, &rest);
         if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
-    if (t->x.rows[index].image_size) return find_pictures(t, index, r, err);
-    // Tables without pictures name files.
+    if (!json_get(r->json, "index")) // only with --columns
+        set_put(r, "index", scratch_printf(&r->scratch, "%" PRId64, index));
     const char *path = set_text(r, "image_path");
+    // The user's column of pictures has files or base64, which has no full stop.
+    if (t->x.rows[index].image_size && t->named) {
+        struct buf cell = { 0 };
+        if (set_index_image(&t->x, index, &cell, err) < 0) return -1;
+        const char *picture = scratch_take(&r->scratch, &cell);
+        if (strchr(picture, '.')) path = set_index_field(&r->scratch, &picture);
+        if (!path) return find_pictures(t, index, r, err);
+    } else if (t->x.rows[index].image_size) {
+        return find_pictures(t, index, r, err);
+    }
+    // Tables without pictures name files.
     cJSON *parts = path && *path == '[' ? set_python_list(path) : NULL, *part;
     cJSON_ArrayForEach(part, parts) set_add_picture(r, part->valuestring, t->folder);
     if (path && !parts) set_add_picture(r, path, t->folder);

@@ -16,6 +16,7 @@
 #include "core/base/file_out.h"
 #include "core/base/places.h"
 #include "core/base/text.h"
+#include "core/sets/columns.h"
 
 enum {
     BLOCK = 4 << 20,
@@ -37,6 +38,8 @@ struct pass {
     uint64_t field_at; // of the field, in the file
     size_t column;
     int image, key; // columns; -1: none
+    const struct set_columns *columns;
+    struct names file_columns; // as the file names them
     bool quoted, quote_seen, in_field, header;
     char last;       // byte of the block before
     struct buf text; // of the field if needed: names of columns, keys
@@ -68,9 +71,13 @@ static void end_field(struct pass *p, uint64_t end)
 {
     struct set_index *x = p->x;
     if (p->header) {
-        add_column(&x->columns, p->text.data ? p->text.data : "");
-        if (p->text.data && !strcmp(p->text.data, image_name)) p->image = (int)p->column;
-        if (p->text.data && !strcmp(p->text.data, key_name)) p->key = (int)p->column;
+        const char *column = p->text.data ? p->text.data : "";
+        const char *name = set_columns_key(p->columns, column);
+        if (!name) name = "";
+        if (*column) names_add(&p->file_columns, column, NULL);
+        add_column(&x->columns, name);
+        if (!strcmp(name, image_name)) p->image = (int)p->column;
+        if (!strcmp(name, key_name)) p->key = (int)p->column;
     } else if ((int)p->column == p->image) {
         p->row.image_at = p->field_at - p->row.at;
         p->row.image_size = end - p->field_at;
@@ -96,6 +103,8 @@ static int end_row(struct pass *p, uint64_t end, struct err *err)
         x->rows = xgrow(x->rows, &p->room, (size_t)x->count, sizeof *x->rows);
         x->rows[x->count++] = p->row;
     }
+    if (!blank && p->header && set_columns_check(p->columns, &p->file_columns, x->path, err) < 0)
+        return -1;
     if (!blank) p->header = false;
     p->row = (struct set_row){ .at = p->at + 1 };
     p->column = 0;
@@ -330,7 +339,8 @@ static bool read_kept(struct set_index *x, const struct stat *st)
 
 // --- reading -------------------------------------------------------------------------------------
 
-int set_index_open(struct set_index *x, const char *path, struct err *err)
+int set_index_open(struct set_index *x, const char *path, const struct set_columns *columns,
+                   struct err *err)
 {
     struct stat st;
     *x = (struct set_index){ .path = xstrdup(path), .file = file_in_open(path, err) };
@@ -338,14 +348,16 @@ int set_index_open(struct set_index *x, const char *path, struct err *err)
         set_index_close(x);
         return -1;
     }
-    const bool large = st.st_size >= KEEP_FROM;
+    // The cached index has the file's own names.
+    const bool large = st.st_size >= KEEP_FROM && !columns->count;
     x->kept = large && read_kept(x, &st);
     if (x->kept) return 0;
-    struct pass p = { .x = x, .image = -1, .key = -1, .header = true };
+    struct pass p = { .x = x, .image = -1, .key = -1, .header = true, .columns = columns };
     hash_start(&p.hash);
     int status = pass_file(&p, err);
     hash_end(&p.hash, x->hash);
     buf_release(&p.text);
+    names_release(&p.file_columns);
     if (status == 0 && !x->count) status = err_set(err, "'%s' contains no rows", path);
     if (status == 0 && large) keep(x, &st);
     if (status < 0) set_index_close(x);

@@ -22,6 +22,8 @@ struct set_row {
 
 enum { SET_ROWS = -1 };
 
+struct set_columns;
+
 struct set_index {
     int file;
     char *path;
@@ -34,7 +36,9 @@ struct set_index {
     bool kept; // read from the cache
 };
 
-int set_index_open(struct set_index *x, const char *path, struct err *err);
+// Gives columns the user's names; refuses names of columns that the file lacks.
+int set_index_open(struct set_index *x, const char *path, const struct set_columns *columns,
+                   struct err *err);
 void set_index_close(struct set_index *x);
 // Appends to `text` the bytes of a row without its picture.
 int set_index_read(const struct set_index *x, int64_t row, struct buf *text, struct err *err);

@@ -49,9 +49,13 @@ void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to
     if (way->after) buf_puts(to, way->after);
 }
 
-int eval_set_check(const char *path, struct err *err)
+int eval_set_check(const char *path, const char *columns, struct err *err)
 {
-    return set_format_of(path, err) ? 0 : -1;
+    struct set_columns c;
+    if (set_columns_parse(&c, columns, err) < 0) return -1;
+    const struct set_format *format = set_format_of(path, &c, err);
+    set_columns_release(&c);
+    return format ? 0 : -1;
 }
 
 struct opened {
@@ -59,6 +63,7 @@ struct opened {
     const struct set_way *way;
     const struct set_format *format;
     void *self; // of the format
+    struct set_columns columns;
 };
 
 // --- questions -----------------------------------------------------------------------------------
@@ -280,26 +285,36 @@ static void close_set(void *self)
 {
     struct opened *o = self;
     o->format->close(o->self);
+    set_columns_release(&o->columns);
     free(o);
 }
 
 static const struct dataset_reader reader = { read_sample, read_picture, close_set };
 
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
-                  const char *path, const char *images, struct err *err)
+                  const char *path, const char *images, const char *columns, struct err *err)
 {
-    const struct set_format *format = set_format_of(path, err);
-    if (!format) return -1;
+    struct opened *o = xcalloc(1, sizeof *o);
+    o->set = set;
+    o->way = way;
+    if (set_columns_parse(&o->columns, columns, err) == 0)
+        o->format = set_format_of(path, &o->columns, err);
+    if (!o->format) {
+        set_columns_release(&o->columns);
+        free(o);
+        return -1;
+    }
     *d = (struct dataset){ .path = xstrdup(path),
                            .folder = images ? xstrdup(images) : path_folder(path),
                            .file = -1 };
-    void *self = format->open(d->path, d->folder, &d->count, err);
-    if (!self) {
+    o->self = o->format->open(d->path, d->folder, &o->columns, &d->count, err);
+    if (!o->self) {
+        set_columns_release(&o->columns);
+        free(o);
         dataset_close(d);
         return -1;
     }
-    struct opened *o = d->self = xmalloc(sizeof *o);
-    *o = (struct opened){ .set = set, .way = way, .format = format, .self = self };
+    d->self = o;
     d->reader = &reader;
     return 0;
 }

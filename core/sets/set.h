@@ -62,11 +62,12 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 // Writes the whole prompt of a record.
 void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
 
-// Checks that the file has a known format, before a job starts.
-int eval_set_check(const char *path, struct err *err);
+// Checks that the file has a known format, before a job starts. `columns`: the user's names
+// (core/sets/columns.h); NULL: the sets' own.
+int eval_set_check(const char *path, const char *columns, struct err *err);
 // `images`: folder of pictures; NULL: the folder of the file.
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
-                  const char *path, const char *images, struct err *err);
+                  const char *path, const char *images, const char *columns, struct err *err);
 // SHA-256 of the file if known without reading it; otherwise, or if no set is open, NULL.
 const char *eval_set_hash(const struct dataset *d);
 // The record of a sample, for submissions. -1 if no set is open.

@@ -106,8 +106,39 @@ tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienc
 check_has "no picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
 same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 
+# Files with columns of other names: several pictures a row, subsets, choices in a list and in columns; the same
+# answers score the same in a table, JSON lines and parquet.
+cp demo/pictures/scene-0.png "$work/a.png"
+printf 'q\ta\timg\tgroup\nWhat?\tred\ta.png\tx\nHow many?\t3\t["a.png", "a.png"]\ty\n' >"$work/named.tsv"
+printf 'q\ta\timg\nWhat?\tred\t%s\n' "$(base64 -w0 "$work/a.png")" >"$work/base64.tsv"
+printf '%s\n' '{"q":"What?","a":["red","dark red"],"img":["a.png","a.png"],"question":"other","k":1}' '{"q":"How many?","a":3,"img":"a.png","k":2}' >"$work/named.jsonl"
+printf '%s\n' '{"q":"Which?","opts":["cat","dog"],"a":1,"img":"a.png"}' '{"q":"Which?","opts":["cat","dog","ox"],"a":"ox","img":"a.png"}' >"$work/list.jsonl"
+printf 'q\to1\to2\ta\timg\nWhich?\tcat\tdog\tB\ta.png\n' >"$work/named_choices.tsv"
+printf '%s\n' '{"question_id":0,"text":"red"}' '{"question_id":1,"text":"3"}' >"$work/said.jsonl"
+printf '%s\n' '{"question_id":0,"text":"B"}' '{"question_id":1,"text":"C"}' >"$work/letters.jsonl"
+names="question=q,answer=a,picture=img"
+tiny "/eval $work/named.tsv --set vqa --columns $names,subset=group --answers $work/said.jsonl --here" \
+    "/eval $work/named.jsonl --set vqa --columns $names,subset=k --answers $work/said.jsonl --here" \
+    "/eval $work/list.jsonl --set mcq --columns $names,choices=opts --answers $work/letters.jsonl --here" \
+    "/eval $work/named_choices.tsv --set mcq --rule vlmevalkit --columns $names,A=o1,B=o2 --answers $work/letters.jsonl --here" \
+    "/eval $work/named.tsv --set vqa --columns $names --here" "/eval $work/base64.tsv --set relaxed --columns $names --here" \
+    "/eval $work/named.jsonl --set anls --columns $names --here" \
+    "/eval tests/core/sets/parquet/flickr30k.parquet --set caption --columns answer=caption,picture=image --here"
+same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 1"
+same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
+same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
+check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
+tiny "/eval $work/named.tsv --set vqa --columns question=no --here" "/eval $work/named.jsonl --set vqa --columns question=no --here" \
+    "/eval tests/core/sets/parquet/flickr30k.parquet --set caption --columns answer=no --here" \
+    "/eval $work/named.tsv --set vqa --columns query=q --here" "/eval $work/named.tsv --columns question=q"
+check_has "columns of a table" 'select(.event=="error").message' "it has q, a, img, group"
+check_has "columns of lines" 'select(.event=="error").message' "it has q, a, img, question, k"
+check_has "columns of parquet" 'select(.event=="error").message' "has no column 'no' (--columns): it has "
+check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
+check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
+
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 32
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 38
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do

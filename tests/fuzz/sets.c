@@ -25,7 +25,7 @@ static void read_all(const struct eval_set *set, const char *path)
 {
     struct dataset d;
     struct err err;
-    if (eval_set_open(&d, set, set->ways, path, "/nowhere", &err) < 0) return;
+    if (eval_set_open(&d, set, set->ways, path, "/nowhere", NULL, &err) < 0) return;
     for (int64_t i = 0; i < d.count && i < ROWS; i++) {
         struct sample s;
         if (dataset_read(&d, i, &s, &err) == 0) read_pictures(&d, &s);

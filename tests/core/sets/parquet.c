@@ -115,7 +115,7 @@ static void open_set(struct dataset *d, const char *name, const char *suite, con
     char *path = xasprintf("%s/%s.parquet", folder, file);
     const struct eval_set *set = eval_set_need(name, &err);
     const struct set_way *way = set ? eval_set_way(set, suite, &err) : NULL;
-    if (!way || eval_set_open(d, set, way, path, NULL, &err) < 0)
+    if (!way || eval_set_open(d, set, way, path, NULL, NULL, &err) < 0)
         fail_msg("%s: %s", file, err.text);
     free(path);
 }
@@ -222,7 +222,7 @@ static void check_refused(const char *path, const char *why)
     struct dataset d;
     struct sample s;
     const struct eval_set *set = eval_set_need("pope", &err);
-    int status = eval_set_open(&d, set, set->ways, path, NULL, &err);
+    int status = eval_set_open(&d, set, set->ways, path, NULL, NULL, &err);
     if (status == 0) {
         status = dataset_read(&d, 0, &s, &err);
         sample_release(&s);
@@ -291,7 +291,7 @@ static void test_zero_byte(void **state)
     for (char *at; (at = memmem(bytes, size, "What is 2?", 10));) at[4] = 0;
     char *path = write_bytes("zero.parquet", bytes, size);
     const struct eval_set *set = eval_set_need("vqav2", &err);
-    assert_int_equal(eval_set_open(&d, set, set->ways, path, NULL, &err), 0);
+    assert_int_equal(eval_set_open(&d, set, set->ways, path, NULL, NULL, &err), 0);
     int64_t refused = 0;
     for (int64_t i = 0; i < d.count; i++) {
         if (dataset_read(&d, i, &s, &err) < 0) {

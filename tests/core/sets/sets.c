@@ -57,7 +57,7 @@ static void open_set(struct dataset *d, const char *name, const char *suite, con
     char *path = xasprintf("%s/%s", folder, file), *images = xasprintf("%s/img", folder);
     const struct eval_set *set = eval_set_need(name, &err);
     const struct set_way *way = set ? eval_set_way(set, suite, &err) : NULL;
-    if (!way || eval_set_open(d, set, way, path, images, &err) < 0)
+    if (!way || eval_set_open(d, set, way, path, images, NULL, &err) < 0)
         fail_msg("%s: %s", file, err.text);
     free(images);
     free(path);
@@ -281,7 +281,7 @@ static void check_marks(enum set_marks marks, const char *question, const char *
     const struct set_way way = {
         .suite = "lmms-eval", .ask = prompt_question, .metric = "exact", .marks = marks
     };
-    assert_int_equal(eval_set_open(&d, &set, &way, path, folder, &err), 0);
+    assert_int_equal(eval_set_open(&d, &set, &way, path, folder, NULL, &err), 0);
     if (dataset_read(&d, 0, &s, &err) < 0) fail_msg("%s", err.text);
     const struct message *m = &s.dialogue.messages[0];
     struct buf shown = { 0 };
@@ -357,7 +357,7 @@ static void check_refused(const char *set, const char *name, const char *text, c
     write_text(name, text);
     char *path = xasprintf("%s/%s", folder, name);
     const struct eval_set *row = eval_set_need(set, &err);
-    int status = eval_set_open(&d, row, row->ways, path, NULL, &err);
+    int status = eval_set_open(&d, row, row->ways, path, NULL, NULL, &err);
     if (status == 0) {
         status = dataset_read(&d, 0, &s, &err);
         if (status == 0) {
@@ -634,7 +634,7 @@ static void check_index(const char *path, bool kept)
 {
     struct set_index x;
     struct err err;
-    if (set_index_open(&x, path, &err) < 0) fail_msg("%s", err.text);
+    if (set_index_open(&x, path, &(struct set_columns){ 0 }, &err) < 0) fail_msg("%s", err.text);
     assert_int_equal(x.kept, kept);
     assert_int_equal(x.count, ROWS);
     assert_int_equal(x.keys.count, ROWS);

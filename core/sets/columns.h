@@ -1,0 +1,39 @@
+// core/sets/columns.h -- the user's names of columns (--columns question=q,answer=a,picture=img).
+//
+//   struct set_columns c;
+//   if (set_columns_parse(&c, "question=q,picture=img", &err) < 0) ...
+//   set_columns_key(&c, "q")       // "question": the record's key for a column of the file
+//   set_columns_check(&c, &names_of_the_file, path, &err)
+//   set_columns_release(&c);
+#ifndef CORE_SETS_COLUMNS_H
+#define CORE_SETS_COLUMNS_H
+
+#include "core/base/err.h"
+#include "core/base/json.h"
+#include "core/base/names.h"
+
+enum { SET_COLUMNS = 40 };
+
+struct set_columns {
+    char *text; // as typed; NULL: none
+    struct {
+        const char *key; // of a record
+        char *column;    // of the file
+    } list[SET_COLUMNS];
+    size_t count;
+};
+
+// text NULL: no names. Refuses keys that no set reads.
+int set_columns_parse(struct set_columns *c, const char *text, struct err *err);
+void set_columns_release(struct set_columns *c); // zeroed is fine
+// The record's key for a column of the file; NULL: another column has that key.
+const char *set_columns_key(const struct set_columns *c, const char *column);
+// The column of a key, or NULL.
+const char *set_columns_of(const struct set_columns *c, const char *key);
+// Refuses columns that are not among the file's.
+int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
+                      struct err *err);
+// Renames the keys of a row.
+void set_columns_rename(const struct set_columns *c, cJSON *row);
+
+#endif
