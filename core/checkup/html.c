@@ -29,12 +29,14 @@ static const char style[] =
     "th,td{padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);text-align:left;"
     "vertical-align:top;font-weight:normal}.models th{overflow-wrap:normal}"
     ".wide th,.wide td{white-space:nowrap}.wide{margin:1rem 0}thead th{font-weight:bold}"
-    ".numbers td{text-align:right;white-space:nowrap}\n"
-    ".models{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(17rem,100%),1fr));"
+    ".numbers td{text-align:right;overflow-wrap:normal}\n"
+    ".models{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(21rem,100%),1fr));"
     "gap:.75rem}.models>div{background:var(--panel);border:1px solid var(--line);"
-    "border-radius:6px;padding:.5rem .75rem;min-width:0}\n"
+    "border-radius:6px;padding:.5rem .75rem;min-width:0}.models>div>h3{margin:0}\n"
     ".works,.fails{font-weight:bold}.works{color:var(--works)}.fails{color:var(--fails)}\n"
-    "figure{margin:1rem 0}figure img{max-width:100%;height:auto;background:#fff;"
+    ".figures{display:grid;gap:1rem;align-items:start;"
+    "grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr))}"
+    "figure{margin:1rem 0 0;max-width:44rem}figure img{max-width:100%;height:auto;background:#fff;"
     "border:1px solid var(--line);border-radius:6px}\n"
     "@media print{body{max-width:none;padding:0;font-size:10pt}.skip{display:none}"
     ".models>div,figure{break-inside:avoid}h2,h3{break-after:avoid}}\n";
@@ -219,29 +221,31 @@ static void put_check(struct buf *b, const cJSON *models, const char *name)
         buf_puts(b, "\"></a>");
     }
     put_field(b, "<p class=\"soft\">", shown, "shows", "</p>\n");
+    // Findings of one model are side by side; those of several are, each under its name.
+    if (!several) buf_puts(b, "<div class=\"models\">\n");
     for (size_t i = 0; i < rows.count; i++) {
+        if (!several) buf_puts(b, "<div>");
         buf_puts(b, "<h3>");
         put_text(b, rows.list[i]);
-        buf_puts(b, "</h3><div class=\"models\">\n");
+        buf_puts(b, several ? "</h3><div class=\"models\">\n" : "</h3>");
         cJSON_ArrayForEach(model, models)
         {
             const cJSON *check = record_find(json_get(model, "checks"), name);
             row = record_find(json_get(check, "rows"), rows.list[i]);
-            if (several)
-                put_field(b, "<div><h4>", model, "name", "</h4>");
-            else
-                buf_puts(b, "<div>");
+            if (several) put_field(b, "<div><h4>", model, "name", "</h4>");
             if (row)
                 put_finding(b, row);
             else
                 buf_puts(b, "<p class=\"soft\">not run</p>");
-            buf_puts(b, "</div>\n");
+            if (several) buf_puts(b, "</div>\n");
         }
         buf_puts(b, "</div>\n");
     }
+    if (!several) buf_puts(b, "</div>\n");
+    buf_puts(b, "<div class=\"figures\">\n");
     cJSON_ArrayForEach(model, models) put_figures(b, record_find(json_get(model, "checks"), name),
                                                   several ? record_text(model, "name") : NULL);
-    buf_puts(b, "</section>\n");
+    buf_puts(b, "</div></section>\n");
     names_release(&rows);
 }
 

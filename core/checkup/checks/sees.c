@@ -29,7 +29,7 @@ static int describe(struct checkup *c, struct described *d, struct err *err)
     char *name = xasprintf("describes %s", p->name);
     struct finding f = finding(c, name);
     finding_number(&f, "tokens", (double)d->answer.ids.count, "", 1);
-    finding_measured(&f, "»%s«%s%s%s", d->answer.text, p->truth ? " (it shows: " : "",
+    finding_measured(&f, "“%s”%s%s%s", d->answer.text, p->truth ? " (it shows: " : "",
                      p->truth ? p->truth : "", p->truth ? ")" : "");
     free(name);
     return 0;
@@ -190,9 +190,9 @@ static int check_order(struct checkup *c, struct err *err)
     if (!a.ids.count)
         finding_skip(&f, "the answer is empty");
     else if (fabs(nats[0] - nats[1]) < same_nats)
-        finding_fails(&f, "the answer »%s« is as likely when the pictures are exchanged", a.text);
+        finding_fails(&f, "the answer “%s” is as likely when the pictures are exchanged", a.text);
     else
-        finding_works(&f, "the order matters to the answer »%s«", a.text);
+        finding_works(&f, "the order matters to the answer “%s”", a.text);
     checkup_answer_release(&a);
     return 0;
 }
