@@ -2,11 +2,11 @@
 # host memory, with equal weights. The GPUs and NCCL are emulated.
 case ${VLMSH_CUDA:-} in
 *cuda_host*) ;;
-*) echo "SKIPPED: it needs the played GPU" && exit 77 ;;
+*) echo "SKIPPED: it needs the emulated GPU" && exit 77 ;;
 esac
 . tests/commands/common.bash
-played=$(dirname "$VLMSH_CUDA")/../nccl_host
-[ -e "$played/libnccl.so.2" ] || fail "$played/libnccl.so.2 was not built"
+emulated=$(dirname "$VLMSH_CUDA")/../nccl_host
+[ -e "$emulated/libnccl.so.2" ] || fail "$emulated/libnccl.so.2 was not built"
 export CUDA_HOST_GPUS=2 CUDA_HOST_OPEN=1
 for i in $(seq 0 7); do
     printf '{"id": "%d", "question": "What is %d?", "answer": "It is %d."}\n' $i $i $((i * i))
@@ -32,7 +32,7 @@ LD_LIBRARY_PATH=$work/none train 2 "$work/host" '/set train.method layernorm' ||
 log "$work/host"
 grep -q "sums over the ranks go through host memory: rank 0: cannot load NCCL" "$work/out" || fail "log: $(cat "$work/out")"
 
-export LD_LIBRARY_PATH=$played NCCL_HOST_REPORT=$work/report
+export LD_LIBRARY_PATH=$emulated NCCL_HOST_REPORT=$work/report
 train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail -1 "$work/out")"
 log "$work/gpus"
 grep -q "host memory" "$work/out" && fail "log: $(cat "$work/out")"

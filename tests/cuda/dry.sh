@@ -3,7 +3,7 @@
 # copy and product of chat and training is valid, and a training takes the memory of its forecast and
 # stays within the limit.
 . tests/commands/common.bash
-case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: for the GPU that the host plays"; exit 77 ;; esac
+case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: needs the emulated GPU"; exit 77 ;; esac
 export CUDA_HOST_DRY=1 CUDA_HOST_MEMORY=150000000000
 model=$work/7b
 vlmsh new --like llava-1.5-7b "$model" --zeros >"$work/told" || fail "$(cat "$work/told")"

@@ -3,7 +3,7 @@
 # three around the layers. The count rises if a part falls back to single ops or quantized weights are
 # not read as they are stored.
 . tests/commands/common.bash
-case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: for the GPU that the host plays"; exit 77 ;; esac
+case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: needs the emulated GPU"; exit 77 ;; esac
 
 # kernels FOLDER TOKENS: of a whole answer.
 kernels() {

@@ -565,7 +565,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int number)
 {
     memset(p, 0, sizeof *p);
     if (number < 0 || number >= gpus()) return failed(cudaErrorInvalidValue);
-    snprintf(p->name, sizeof p->name, "a GPU that the host plays");
+    snprintf(p->name, sizeof p->name, "an emulated GPU");
     p->major = 9;
     p->multiProcessorCount = 2;
     p->totalGlobalMem = all_memory();
