@@ -23,7 +23,7 @@ bool device_has_memory(const struct backend *b);  // separate from the host's
 void device_set_threads(int count);               // CPU threads; 0: one per core
 
 // Returns the CPU device with that instruction set; NULL if this CPU lacks it, with a message that
-// lists those it has.
+// lists the available ones.
 const struct backend *device_find_isa(const char *isa, struct err *err);
 // Checks the environment variable VLMSH_ISA: -1 if it names an instruction set that this CPU lacks;
 // an empty value is ignored.
@@ -41,7 +41,7 @@ struct device_row {
     const char *name, *text;
     size_t unused, total; // bytes of memory; 0: not known
 };
-// Calls `add` for each device; *why says why no GPU is among them ("": there is one).
+// Calls `add` for each device; *why says why no GPU is among them ("": one is).
 void device_each(void (*add)(void *self, const struct device_row *row), void *self,
                  struct err *why);
 

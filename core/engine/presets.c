@@ -260,7 +260,7 @@ void preset_off(struct preset_values *v)
     for (int i = 0; (m = method_shown(i)); i++) preset_add(v, m->toggle.key, m->toggle.off);
 }
 
-// --- what a model's folder keeps for methods -----------------------------------------------------
+// --- adapters and calibrations in a model's folder -----------------------------------------------
 
 // Training recipes start from fresh parameters, never from the adapter in the model's folder.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,

@@ -2,7 +2,7 @@
 // gradients of results.
 //
 // Easy to get wrong: the gradient of a result may be returned to the pool only after every step
-// that used the result has run. Steps run in reverse, so the step that first wrote the result comes
+// that used the result has run. Steps run in reverse, so the step that first wrote the result runs
 // last: tape_step.made.
 #include "core/graph/tape.h"
 

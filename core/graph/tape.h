@@ -27,7 +27,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/offload.h"
 
-// Gradient of a tensor: f32, with as many elements.
+// Gradient of a tensor: f32, with equally many elements.
 struct grad {
     float *data;        // NULL: nothing added yet
     int64_t count;      // elements
@@ -83,7 +83,7 @@ struct tape {
     size_t held;          // peak of the step arena when the backward pass began
 };
 
-// Frees what the tape holds and zeroes it for reuse.
+// Frees the tape's steps and buffers and zeroes it for reuse.
 void tape_release(struct tape *t);
 
 // Discards the steps of a failed pass; buffers return to the pool.

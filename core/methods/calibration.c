@@ -50,7 +50,7 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
-// Checks all tensors, also those that only /calibration show or a merge reads.
+// Checks all tensors, even if only /calibration show or a merge reads them.
 static int check_finite(const struct safetensors *file, struct err *err)
 {
     float value;

@@ -261,7 +261,7 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
 }
 
 // Computes g of the `count` visual tokens among a sample's new rows [from, to), from the text
-// queries of these rows and all visual keys of the sample, of which the tokens are the last.
+// queries of these rows and all visual keys of the sample; the tokens are the last of these keys.
 static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                     int number, void *self)
 {
@@ -294,7 +294,7 @@ static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t coun
 }
 
 // Calls a function for each sample of the pass that has new visual tokens, with its rows [from,
-// to), the number of its visual tokens and of those of earlier samples, and its number.
+// to), the number of its visual tokens and of earlier samples' tokens, and its index.
 typedef int (*sample_fn)(struct ira_values *p, int64_t from, int64_t to, int64_t count,
                          int64_t before, int number, void *self);
 

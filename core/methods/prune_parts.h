@@ -90,7 +90,7 @@ int prune_stage_at(const struct prune *p, int layer);
 int64_t prune_stage_count(const struct prune *p, int stage);
 
 void prune_grams_forget(struct prune *p);
-// Prepares a stage's Gram matrices: discards those of tokens that this pass computes again.
+// Prepares a stage's Gram matrices: discards the matrices of tokens that this pass computes again.
 void prune_grams_begin(struct prune *p, int stage, int64_t past);
 
 // The following mark dropped tokens in p->dropped, or list the seen keys in p->next; -1 after

@@ -111,7 +111,7 @@ static int64_t furthest(const double *nearest, const bool *keep, int64_t count)
 
 void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep)
 {
-    // Rows of unit length; those of length 0 stay so.
+    // Rows scaled to unit length; zero rows stay zero.
     double *unit = xreallocarray(NULL, (size_t)(count * width) + 1, sizeof *unit);
     for (int64_t i = 0; i < count; i++) {
         double sum = 0;

@@ -1,7 +1,7 @@
 // core/model/companions.c -- describes the files missing beside the weights.
 //
 // A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
-// refuses such a folder; here it can be used, with a notice of each replacement.
+// refuses to load it; vlmsh loads it, with a notice of each replacement.
 #include "core/model/companions.h"
 
 #include <stdio.h>

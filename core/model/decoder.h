@@ -167,7 +167,7 @@ int model_type_check(const char *const *known, const cJSON *json, struct err *er
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err);
 // Returns the GPU that computes a layer. The first GPU holds everything but the layers (`rest`
-// bytes) and as many layers as balance the load: none if `rest` alone exceeds its share.
+// bytes) and enough layers to balance the load: none if `rest` alone exceeds its share.
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
 // Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
 // Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).

@@ -273,7 +273,7 @@ int unread_check(struct model *m, struct err *err)
         note_ignored(m, xasprintf("%s inside computed parts: answers are wrong", in));
     else if (inside.tensors)
         status = err_set(err,
-                         "%s lie inside computed parts, but the family %s does not read them: "
+                         "%s belong to computed parts, but the family %s does not read them: "
                          "answers would be wrong. Is the architecture other than %s? "
                          "--ignore-weights opens it without them",
                          in, m->family->name,

@@ -6,9 +6,9 @@
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
 // A tensor that no part of the model binds is harmless (rotary tables, pooling heads, layers for
-// speculation), or lies outside the computed parts (m->unread names it), or lies inside one:
-// answers would be wrong without it, so the model is refused. So is a config.json key that changes
-// the result and that no family reads.
+// speculative decoding), or outside the computed parts (m->unread names it), or inside one: answers
+// would be wrong without it, so the model is refused. A config.json key that changes the result and
+// that no family reads is refused too.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 

@@ -5,8 +5,8 @@
 //          -> features: of the stream after `depth` blocks -> projector
 //
 // The feature layer counts hidden states as the reference does: 0 is the first block's input, -1
-// the last block's output, -2 the output of the one before. Blocks after the feature layer run only
-// for listeners at their output.
+// the last block's output, -2 the output of the block before it. Blocks after the feature layer run
+// only for listeners at their output.
 //
 // S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
 // tile or window. Steps whose weights a kind does not bind change nothing.

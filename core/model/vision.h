@@ -31,7 +31,7 @@ struct vision_config {
     double qk_eps;              // of the query and key norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    bool norm_bias, qkv_bias, qk_norm;      // likewise, set by some kinds
+    bool norm_bias, qkv_bias, qk_norm;      // likewise, some kinds set them
     int64_t merge; // merge x merge patches become one feature or visual token; set by the family
     // Of native resolution:
     int64_t out;                    // width of the output, if the config has it
@@ -220,7 +220,7 @@ struct projector_kind {
     const char *encoder_norm;
     const char *linear_1, *linear_2;
     bool wide; // inner width as wide as the input; else as the visual tokens
-    // For kinds with other parts; NULL: those above.
+    // For kinds with other parts; NULL: the parts above.
     void (*bind)(struct projector *p, struct binder *b, int64_t in, int64_t out);
     struct tensor *(*forward)(struct graph *g, const struct projector *p, struct tensor *x);
 };

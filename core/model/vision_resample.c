@@ -1,6 +1,6 @@
 // core/model/vision_resample.c -- resamples learned positions to a grid of another size.
 //
-// Patch i of n along an axis lies at x = (i + 0.5) side / n - 0.5 of the learned grid and takes its
+// Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid and takes its
 // four neighbours, weighted by the cubic of Keys (1981) with a = -0.75; beyond the border, the
 // border repeats. PyTorch's grid_sample and interpolate (bicubic, align_corners false) do the same.
 // Over both axes this sums 16 rows of the table. Adding one neighbour at a time lets gradients flow

@@ -2,7 +2,7 @@
 // thread.
 //
 //   changes_post(&e->posted, list, 2, 0);              // any thread
-//   while (changes_take(&e->posted, tokens, &batch)) { // the one that owns the engine
+//   while (changes_take(&e->posted, tokens, &batch)) { // the thread that owns the engine
 //       ... batch.list[0..batch.count-1], all of them or none ...
 //       change_batch_release(&batch);
 //   }

@@ -3,9 +3,9 @@
 //
 // A setting is a row: key, type, range, default, unit, what a change invalidates, one sentence of
 // help, and other words for it. Each subject (the sampler, a method, the jobs) has an array of
-// rows, NAME_settings, in its own file, and a line in core/lists.h. Values are read where they are
-// used: those of the sampler at every token, the others when an answer begins. A set belongs to one
-// thread; other threads get copies.
+// rows, NAME_settings, in its own file, and a line in core/lists.h. Code reads values where it uses
+// them: the sampler's at every token, others when an answer begins. A set belongs to one thread;
+// other threads get copies.
 //
 // Room core/settings/: the table of settings, sets of their values, and changes posted from another
 // thread. Uses base.
@@ -126,7 +126,7 @@ char *setting_effective(const struct setting *row, const struct model *model,
 // be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
 // Groups: that of train.lr is "train".
-bool settings_group(const char *name); // is there such a group?
+bool settings_group(const char *name); // does the group exist?
 bool setting_in(const struct setting *row, const char *group);
 // Reports an unknown setting, with suggestions. Returns -1.
 int settings_unknown(const char *key, struct err *err);

@@ -33,9 +33,9 @@ struct stages {
 const struct stages *stages_of(const struct decoder *d);
 // Makes model_open load this rank's layers; it fails with more ranks than layers.
 struct model_partition stages_partition(struct ranks *ranks);
-// Distributes layers of these sizes over `count` stages, at least one each, so that the largest
-// stage is as small as possible. The first stage holds `first` bytes more, the last one `last`.
-// Stage k gets layers from[k] .. from[k+1]-1; from has count + 1 elements.
+// Distributes layers of these sizes over `count` stages, at least one each, to minimise the largest
+// stage. The first stage holds `first` bytes more, the last one `last`. Stage k gets layers from[k]
+// .. from[k+1]-1; from has count + 1 elements.
 void stages_split_layers(const double *bytes, int layers, double first, double last, int count,
                          int *from);
 

@@ -106,7 +106,7 @@ struct answering {
     const char *stop; // why the answer ended
 };
 
-// Tokens left for the answer, without those that the layout appends to it.
+// Returns the tokens left for the answer, minus the tokens that the layout appends to it.
 static int64_t tokens_left(const struct answering *a)
 {
     return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
@@ -167,8 +167,8 @@ static int forward(struct answering *a, bool prefill, int64_t drafts)
 // their pictures.
 static int prefill(struct answering *a, int64_t *from)
 {
-    // Always computes the last row of the prompt, the query row of pruning. Kernels for few
-    // rows round differently from those for many, above all in bf16: a few rows after cached ones
+    // Always computes the last row of the prompt, the query row of pruning. Kernels for few rows
+    // round differently from kernels for many, above all in bf16: a few rows after cached ones
     // would differ from the same rows of a whole prompt.
     const int64_t last = a->options->steady ? backend_many_rows(a->c->backend) : 1;
     const int64_t reusable = a->options->whole || a->prompt < last ? 0 : a->prompt - last;
@@ -260,8 +260,8 @@ static void drop_drafts(struct answering *a)
     if (a->c->cached.n > a->known) conversation_trim(a->c, a->known);
 }
 
-// Moves to the logits after the newest token: those of the last pass if it drafted the token, else
-// those of a new pass.
+// Moves to the logits after the newest token: the last pass has them if it drafted the token; else
+// runs a new pass.
 static int step(struct answering *a)
 {
     const int64_t n = a->sequence.n;

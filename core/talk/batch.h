@@ -8,7 +8,7 @@
 //   batch_close(&b);
 //
 // Attention is computed separately for each conversation, with its own shapes; all other products
-// span the rows of all. Kernels for few rows round differently from those for many, above all in
+// span the rows of all. Kernels for few rows round differently from kernels for many, above all in
 // bf16. A single question already has many rows (backend_many_rows), so a batch does not change its
 // bits. A single choice has few rows, but several choices together may have many.
 #ifndef CORE_TALK_BATCH_H
@@ -33,8 +33,8 @@ int batch_most(const struct conversation *c, const struct hooks *hooks);
 int batch_open(struct batch *b, struct conversation *c, const struct settings *settings,
                const atomic_bool *cancel, const struct sequence *s, int count, int64_t most,
                int64_t further);
-// Computes all missing rows. *x: their h[L], those of s[0] first
-// [n, D], in the arena of b->graph.
+// Computes all missing rows. *x: their h[L] [n, D], the rows of s[0] first, in the arena of
+// b->graph.
 int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x);
 // Returns the number of rows of s[i] in the next pass.
 int64_t batch_rows(const struct batch *b, const struct sequence *s, int i);

@@ -111,7 +111,7 @@ void conversation_size_pictures(struct conversation *c, const struct message *me
         if (any_shows(messages, count, (int)p)) size_picture(c, p, shown);
 }
 
-// Counts pending pictures together with those of the messages.
+// Sizes pending pictures, counted together with the messages' pictures.
 static void size_waiting_pictures(struct conversation *c)
 {
     const size_t shown = pictures_shown(c->messages, c->message_count) + c->waiting_count;

@@ -2,8 +2,8 @@
 // cache, states of methods.
 //
 // Easy to get wrong: the cache must always match c->cached, also after a failure or Ctrl-C in the
-// middle of a pass. A failed pass may leave rows after those of c->cached in some layers;
-// conversation_trim (called by conversation_reuse) removes them.
+// middle of a pass. A failed pass may leave rows beyond c->cached in some layers; conversation_trim
+// (called by conversation_reuse) removes them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
-    // If several processes share the layers, a method knows only those of its own process.
+    // If several processes share the layers, a method has state only for its own process's layers.
     const int64_t from = stages_least(stages_of(&c->model->decoder), c->number,
                                       methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);

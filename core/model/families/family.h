@@ -73,11 +73,10 @@ struct family {
     bool several_differ;
     // How pictures become visual tokens; NULL: text only.
     const struct picture_kind *pictures;
-    // Keys of preprocessor_config.json that it reads, NULL-terminated; the encoder's list
-    // (vision.h), if any, replaces it. NULL: text only.
-    const char *const *picture_keys;
-    const char *const *picture_processors; // prefixes of "image_processor_type", likewise
-    const struct phase_layers *phases;     // ended by layers 0; NULL: none known
+    // Keys of preprocessor_config.json that it reads, and prefixes of "image_processor_type", both
+    // NULL-terminated; the encoder's lists (vision.h), if any, replace them. NULL: text only.
+    const char *const *picture_keys, *const *picture_processors;
+    const struct phase_layers *phases; // ended by layers 0; NULL: none known
     // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
@@ -119,7 +118,7 @@ const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
 int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
                      struct err *err);
 const struct family *family_find(const cJSON *config, struct err *err);
-// Reads m->placeholder: the id under `key`, or under `other` if there is no such key.
+// Reads m->placeholder: the id under `key`, or under `other` if `key` is missing.
 int family_placeholder_read(struct model *m, const cJSON *config, const char *key,
                             const char *other, int64_t otherwise, struct err *err);
 

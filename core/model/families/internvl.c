@@ -2,8 +2,7 @@
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// follow between <img> and </img>, tile by tile, each row by row. Positions are those of plain
-// text.
+// follow between <img> and </img>, tile by tile, each row by row. Positions are as in plain text.
 #include "core/model/families/internvl.h"
 
 #include <math.h>

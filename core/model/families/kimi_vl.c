@@ -2,7 +2,7 @@
 // MoonViT, a projector that joins 2 x 2 patches, a DeepSeek-V3 decoder.
 //
 // A picture keeps its size if it has few enough patches; visual tokens are in row order. Positions
-// are those of plain text.
+// are as in plain text.
 #include <string.h>
 
 #include "core/model/families/native.h"

@@ -3,7 +3,7 @@
 //
 // A picture is resized to one square, or keeps its size if the encoder has native resolution. Its
 // features from one encoder layer pass the projector and replace the placeholder in the prompt, row
-// by row of the grid. Positions are those of plain text.
+// by row of the grid. Positions are as in plain text.
 #include "core/model/families/llava.h"
 
 #include <stdlib.h>
@@ -233,7 +233,7 @@ static const struct picture_kind pictures = {
 
 // --- weights -------------------------------------------------------------------------------------
 
-// The hub's names, and those that newer versions of transformers write.
+// The hub's names, and the names that newer versions of transformers write.
 static const char *const text_prefixes[] = { "language_model.model.", "model.language_model.",
                                              NULL };
 static const char *const head_prefixes[] = { "language_model.", "", "model.", NULL };

@@ -16,7 +16,7 @@ static const char grids[] =
     "[1920,384],[1920,768],[1920,1152],[1920,1536],[1920,1920],[1920,2304],"
     "[2304,384],[2304,768],[2304,1152],[2304,1536],[2304,1920],[2304,2304]]";
 
-// "anyres_max_9": the map may have as many features as 9 tiles have.
+// Reads "anyres_max_9": the map may have the features of at most 9 tiles.
 static int read_most(struct model *m, const cJSON *config, struct err *err)
 {
     static const char start[] = "anyres_max_";

@@ -72,7 +72,7 @@ static int qwen_configure(struct model *m, const struct checkpoint *c, struct er
     return native_read_pictures(m, c, &defaults, err);
 }
 
-// The hub's names, and those that newer versions of transformers keep in memory.
+// The hub's names, and the names that newer versions of transformers use in memory.
 static const char *const text_prefixes[] = { "model.", "model.language_model.",
                                              "language_model.model.", NULL };
 static const char *const vision_prefixes[] = { "visual.", "model.visual.", NULL };

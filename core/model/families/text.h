@@ -8,7 +8,7 @@ int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err);
 enum model_part_kind text_part(const struct model *m, const char *tensor);
 
-// The functions and names of a family without its own.
+// The functions and names that text-only families share.
 #define TEXT_FAMILY                                                    \
     .configure = text_configure, .bind = text_bind, .part = text_part, \
     .module_prefix = { [PART_EMBEDDING] = "model.", [PART_DECODER] = "model.", [PART_HEAD] = "" }
