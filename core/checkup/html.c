@@ -29,7 +29,7 @@ static const char style[] =
     "th,td{padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);text-align:left;"
     "vertical-align:top;font-weight:normal}.models th{overflow-wrap:normal}"
     ".wide th,.wide td{white-space:nowrap}.wide{margin:1rem 0}thead th{font-weight:bold}"
-    ".numbers td{text-align:right;overflow-wrap:normal}\n"
+    ".numbers td{text-align:right;overflow-wrap:normal}.numbers .soft{white-space:nowrap}\n"
     ".models{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(21rem,100%),1fr));"
     "gap:.75rem}.models>div{background:var(--panel);border:1px solid var(--line);"
     "border-radius:6px;padding:.5rem .75rem;min-width:0}.models>div>h3{margin:0}\n"

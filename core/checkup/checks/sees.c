@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/text.h"
+
 static const char question[] = "What is in the picture?";
 enum { TOKENS = 32, ASKED = 8, LEAST = 2, SCENES_LEAST = 4 };
 static const double same_nats = 0.01, chance = 0.05;
@@ -29,7 +31,7 @@ static int describe(struct checkup *c, struct described *d, struct err *err)
     char *name = xasprintf("describes %s", p->name);
     struct finding f = finding(c, name);
     finding_number(&f, "tokens", (double)d->answer.ids.count, "", 1);
-    finding_measured(&f, "“%s”%s%s%s", d->answer.text, p->truth ? " (it shows: " : "",
+    finding_measured(&f, "“%s”%s%s%s", text_trimmed(d->answer.text), p->truth ? " (it shows: " : "",
                      p->truth ? p->truth : "", p->truth ? ")" : "");
     free(name);
     return 0;
@@ -190,9 +192,10 @@ static int check_order(struct checkup *c, struct err *err)
     if (!a.ids.count)
         finding_skip(&f, "the answer is empty");
     else if (fabs(nats[0] - nats[1]) < same_nats)
-        finding_fails(&f, "the answer “%s” is as likely when the pictures are exchanged", a.text);
+        finding_fails(&f, "the answer “%s” is as likely when the pictures are exchanged",
+                      text_trimmed(a.text));
     else
-        finding_works(&f, "the order matters to the answer “%s”", a.text);
+        finding_works(&f, "the order matters to the answer “%s”", text_trimmed(a.text));
     checkup_answer_release(&a);
     return 0;
 }
