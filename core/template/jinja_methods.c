@@ -52,7 +52,7 @@ METHOD(text, split)
     size_t from = 0, at;
     if (most < 0) most = INT64_MAX;
     if (by && !by->length) jinja_fail(r, "split: the separator is empty");
-    if (r->failed) return v;
+    if (!by || r->failed) return v;
     while (most-- > 0 && (at = jinja_string_find(r, s, by, from)) != SIZE_MAX) {
         jinja_list_push(r->arena, list, jinja_string_piece(r, s, from, at));
         from = at + by->length;
