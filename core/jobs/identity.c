@@ -21,7 +21,7 @@ void identity_each(struct identity *id, void (*each)(void *self, const char *nam
     each(self, "model", &id->model);
     each(self, "files", &id->files);
     each(self, "data", &id->data);
-    each(self, "held", &id->held);
+    each(self, "held", &id->validation);
     each(self, "answers", &id->answers);
     each(self, "adapter", &id->adapter);
     each(self, "pictures", &id->pictures);
@@ -133,7 +133,7 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
         free(now);
         if (changed) return -1;
     }
-    if (differ(was->held, is->held))
+    if (differ(was->validation, is->validation))
         return file_differs(is, "the data file of train.validation", err);
     if (differ(was->answers, is->answers)) return file_differs(is, "the file of --answers", err);
     if (differ(was->adapter, is->adapter))

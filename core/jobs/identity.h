@@ -23,7 +23,7 @@ struct identity {
     const char *model;             // fingerprint
     const char *files;             // checkpoint.files, to name the file that differs
     const char *data;              // of the data file
-    const char *held;              // of the validation's own data file
+    const char *validation;        // of the separate data file of train.validation
     const char *answers;           // of the file of --answers
     const char *adapter;           // of the adapter's files that training continues from
     const char *pictures;          // of the bytes of the pictures named in the data

@@ -218,13 +218,13 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     const struct sft *real = load->real;
     const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
                                                           real->train.loader.used +
-                                                          real->held.loader.used
+                                                          real->validation.loader.used
                                                     : 0;
     f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
     if (!real) return 0;
     // At least the pictures that the check has decoded, at most the capacity of the cache.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
-    const uint64_t have = real->train.loader.used + real->held.loader.used;
+    const uint64_t have = real->train.loader.used + real->validation.loader.used;
     if (*pictures > LOADER_CAPACITY) *pictures = LOADER_CAPACITY;
     if (*pictures < have) *pictures = have;
     return 0;

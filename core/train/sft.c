@@ -139,7 +139,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "data", t->options.data);
     cJSON_AddStringToObject(r, "data_sha256", t->plan.hashes.data);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
-    cJSON_AddNumberToObject(r, "validation_samples", (double)t->held.count);
+    cJSON_AddNumberToObject(r, "validation_samples", (double)t->validation.count);
     cJSON_AddNumberToObject(r, "steps", (double)t->plan.steps);
     cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
     cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
@@ -358,7 +358,7 @@ static int one_step(struct sft *t, struct err *err)
     const int64_t every = settings_is(j->settings, "train.eval_every", "auto")
                               ? (plan->steps + 9) / 10
                               : settings_integer(j->settings, "train.eval_every");
-    if (t->held.count && (now == plan->steps || now % every == 0) && validate(t, err) < 0) {
+    if (t->validation.count && (now == plan->steps || now % every == 0) && validate(t, err) < 0) {
         state->torn = true;
         return -1;
     }
@@ -444,7 +444,7 @@ static int finish(struct sft *t, struct err *err)
                                (double)t->plan.forecast.parts.of[i] / 1e6);
         }
         for (int k = 0; k < 2; k++) {
-            const struct sft_set *set = k ? &t->held : &t->train;
+            const struct sft_set *set = k ? &t->validation : &t->train;
             if (set->skipped)
                 job_result(j, k ? "skipped in validation" : "skipped",
                            "%lld of %lld samples, the first: %.200s", (long long)set->skipped,
@@ -530,7 +530,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct sft_options o;
     if (sft_options_read(&o, argc, argv, err) < 0 || run_folder_check(o.out, o.resume, err) < 0)
         return -1;
-    if (dataset_check(o.data, err) < 0 || sft_held_check(settings, err) < 0) return -1;
+    if (dataset_check(o.data, err) < 0 || sft_validation_check(settings, err) < 0) return -1;
     return model ? params_check(model, settings, err) : 0;
 }
 

@@ -150,7 +150,7 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
 // pictures: validation on pictures seen in training would be misleading.
 static int split(struct sft *t, int64_t asked, struct err *err)
 {
-    struct sft_set *from = &t->train, *to = &t->held;
+    struct sft_set *from = &t->train, *to = &t->validation;
     bool *chosen = xcalloc((size_t)from->count + 1, sizeof *chosen);
     const int64_t seed =
         t->series ? t->series->seed : settings_integer(t->job->settings, "train.seed");
@@ -181,7 +181,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
 }
 
 // The file of train.validation; NULL: none, or a fraction of the samples.
-static const char *held_file(const struct settings *s, double *share)
+static const char *file_of_validation(const struct settings *s, double *share)
 {
     const char *text = settings_text(s, "train.validation");
     char *end;
@@ -190,30 +190,30 @@ static const char *held_file(const struct settings *s, double *share)
     return end == text || *end ? text : NULL;
 }
 
-int sft_held_check(const struct settings *s, struct err *err)
+int sft_validation_check(const struct settings *s, struct err *err)
 {
     double share;
-    const char *file = held_file(s, &share);
+    const char *file = file_of_validation(s, &share);
     return !file || dataset_check(file, err) == 0 ? 0 : err_in(err, "train.validation");
 }
 
-static int open_held(struct sft *t, struct err *err)
+static int open_validation(struct sft *t, struct err *err)
 {
     const struct settings *s = t->job->settings;
     const char *text = settings_text(s, "train.validation");
     double share;
-    const char *file = held_file(s, &share);
+    const char *file = file_of_validation(s, &share);
     t->validation_file = file != NULL;
     if (file) { // a separate data file
         size_t both = 0, which;
-        const int status = open_set(t, &t->held, file, t->options.images, err);
-        for (size_t i = 0; status == 0 && i < t->held.contents.count; i++)
-            both += names_find(&t->train.contents, t->held.contents.list[i], &which);
+        const int status = open_set(t, &t->validation, file, t->options.images, err);
+        for (size_t i = 0; status == 0 && i < t->validation.contents.count; i++)
+            both += names_find(&t->train.contents, t->validation.contents.list[i], &which);
         if (both)
             job_log(t->job,
                     "%zu of the %zu pictures in '%s' are also used for training: validation is "
                     "less reliable",
-                    both, t->held.contents.count, file);
+                    both, t->validation.contents.count, file);
         return status;
     }
     if (settings_is(s, "train.validation", "none")) return 0;
@@ -261,7 +261,7 @@ struct identity sft_identity(const struct sft *t)
                               .files = c->files,
                               .checkpoint = c,
                               .data = h->data,
-                              .held = h->held,
+                              .validation = h->validation,
                               .adapter = h->adapter,
                               .pictures = *h->pictures ? h->pictures : NULL,
                               .samples = *h->samples ? h->samples : NULL };
@@ -289,10 +289,10 @@ int sft_identify(struct sft *t, const char *but, struct err *err)
 {
     const struct settings *s = t->job->settings;
     double share;
-    const char *held = held_file(s, &share);
+    const char *file = file_of_validation(s, &share);
     t->plan.settings = list_settings(t->job, but);
     if (hash_file(t->options.data, t->plan.hashes.data, err) < 0) return -1;
-    if (held && hash_file(held, t->plan.hashes.held, err) < 0)
+    if (file && hash_file(file, t->plan.hashes.validation, err) < 0)
         return err_in(err, "train.validation");
     if (settings_is(s, "adapter", "none")) return 0;
     return hash_adapter(settings_text(s, "adapter"), t->plan.hashes.adapter, err);
@@ -319,11 +319,11 @@ int sft_data_open(struct sft *t, struct err *err)
                      "it, or choose another folder");
         status = sft_fail_series(t);
     }
-    if (status == 0) status = open_held(t, err);
+    if (status == 0) status = open_validation(t, err);
     if (status != 0) return status;
 
     // The rest of the identity.
-    const struct sft_set *sets[] = { &t->train, &t->held };
+    const struct sft_set *sets[] = { &t->train, &t->validation };
     struct hash samples, pictures;
     hash_start(&samples);
     hash_start(&pictures);
@@ -354,7 +354,7 @@ static void close_set(struct sft_set *set)
 void sft_data_close(struct sft *t)
 {
     close_set(&t->train);
-    close_set(&t->held);
+    close_set(&t->validation);
     free(t->plan.settings);
     free(t->state.order);
     free(t->state.rows);

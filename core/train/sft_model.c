@@ -38,7 +38,7 @@ static int open_params(struct sft *t, struct err *err)
         const struct weight *w = t->params.list[i].weight;
         frozen &= !w || (w->part != PART_VISION && w->part != PART_PROJECTOR);
     }
-    t->train.loader.frozen = t->held.loader.frozen = frozen;
+    t->train.loader.frozen = t->validation.loader.frozen = frozen;
     return 0;
 }
 
@@ -139,5 +139,5 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     parts->of[MEMORY_ACTIVATIONS] = held;
     parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();
     if (t->train.loader.most)
-        parts->of[MEMORY_PICTURES] = t->train.loader.most + t->held.loader.most;
+        parts->of[MEMORY_PICTURES] = t->train.loader.most + t->validation.loader.most;
 }

@@ -1,5 +1,5 @@
 // core/train/sft_parts.h -- shared by the files of the training job; others use the job
-// (core/jobs/job.h); a sweep calls sft_held_check.
+// (core/jobs/job.h); a sweep calls sft_validation_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
@@ -68,7 +68,7 @@ struct sft_plan {
     // A resumed run must have the same.
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
-        char data[HASH_HEX], samples[HASH_HEX], held[HASH_HEX], adapter[HASH_HEX];
+        char data[HASH_HEX], samples[HASH_HEX], validation[HASH_HEX], adapter[HASH_HEX];
         char pictures[HASH_HEX]; // of both sets
     } hashes;                    // SHA-256; "": none
 };
@@ -101,9 +101,9 @@ struct sft {
     struct sft_options options;
     struct sft_series *series; // NULL: a single run
     struct run_folder out;
-    struct sft_set train, held; // held.count 0: no validation
-    bool validation_file;       // held.data is a separate file
-    bool headers;               // the check does not decode pictures: for forecasts
+    struct sft_set train, validation; // validation.count 0: none
+    bool validation_file;             // validation.data is a separate file
+    bool headers;                     // the check does not decode pictures: for forecasts
 
     struct adapter *base; // of the setting `adapter`, which training continues from; NULL: none
     struct methods methods;
@@ -135,7 +135,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts);
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
 // Is train.validation readable, if it is a file? For the shell.
-int sft_held_check(const struct settings *s, struct err *err);
+int sft_validation_check(const struct settings *s, struct err *err);
 // Sets the part of the identity that needs no scan of the samples, from t->job and t->options.
 // `but`: a setting to leave out, or NULL. sft_data_close frees it.
 int sft_identify(struct sft *t, const char *but, struct err *err);

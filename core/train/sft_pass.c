@@ -175,14 +175,14 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
 // Each rank computes a range of the samples; the losses are summed in the order of the samples.
 int sft_validate(struct sft *t, double *loss, struct err *err)
 {
-    struct sft_set *set = t->validation_file ? &t->held : &t->train;
-    const int64_t n = t->held.count, ranks = ranks_count(t->job->ranks),
+    struct sft_set *set = t->validation_file ? &t->validation : &t->train;
+    const int64_t n = t->validation.count, ranks = ranks_count(t->job->ranks),
                   rank = ranks_number(t->job->ranks), from = n * rank / ranks,
                   to = n * (rank + 1) / ranks;
     struct sft_losses *losses = xcalloc((size_t)n + 1, sizeof *losses);
     methods_validate(&t->methods, true);
-    const int status =
-        sft_run(t, set, t->held.item + from, to - from, 0, 1 / (double)n, losses + from, NULL, err);
+    const int status = sft_run(t, set, t->validation.item + from, to - from, 0, 1 / (double)n,
+                               losses + from, NULL, err);
     methods_validate(&t->methods, false);
     int64_t finite = 0;
     if (status == 0) sft_gather_losses(t, losses, n);

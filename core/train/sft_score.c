@@ -9,9 +9,9 @@
 #include "core/train/sft_parts.h"
 
 // The data set of the held-out samples.
-static const struct dataset *held_data(const struct sft *t)
+static const struct dataset *data_of_validation(const struct sft *t)
 {
-    return t->validation_file ? &t->held.data : &t->train.data;
+    return t->validation_file ? &t->validation.data : &t->train.data;
 }
 
 // The metric that most held-out samples name; NULL: none.
@@ -19,10 +19,10 @@ static const struct metric *named(const struct sft *t)
 {
     int64_t count[METRIC_COUNT] = { 0 }, most = 0;
     const struct metric *found = NULL;
-    for (int64_t i = 0; i < t->held.count; i++) {
+    for (int64_t i = 0; i < t->validation.count; i++) {
         struct sample s;
         const struct metric *m = NULL;
-        if (dataset_read(held_data(t), t->held.item[i], &s, NULL) == 0 && s.metric)
+        if (dataset_read(data_of_validation(t), t->validation.item[i], &s, NULL) == 0 && s.metric)
             m = metric_find(s.metric);
         sample_release(&s);
         for (int k = 0; m && k < METRIC_COUNT; k++)
@@ -35,7 +35,7 @@ void sft_score_choose(struct sft *t)
 {
     const char *name = settings_text(t->job->settings, "train.score");
     t->plan.metric = NULL;
-    if (!t->held.count) return;
+    if (!t->validation.count) return;
     t->plan.metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
     if (t->plan.metric && t->plan.metric->way == METRIC_LOSS)
         t->plan.metric = NULL; // as if the data named none
@@ -64,7 +64,7 @@ int sft_score(struct sft *t, double *score, struct err *err)
     job_hooks(j, &hooks);
     // Limits answers to about twice the longest one in the data: a model that has learned little
     // may never end its answer.
-    const int64_t most = 2 * (t->validation_file ? t->held.answer : t->train.answer) + 8;
+    const int64_t most = 2 * (t->validation_file ? t->validation.answer : t->train.answer) + 8;
     if (settings_integer(settings, "sample.max_tokens") > most) {
         char *text = xasprintf("%lld", (long long)most);
         settings_set(settings, "sample.max_tokens", text, NULL);
@@ -78,9 +78,9 @@ int sft_score(struct sft *t, double *score, struct err *err)
                                               .settings = settings,
                                               .hooks = &hooks,
                                               .tensors = { find_tensor, t },
-                                              .data = held_data(t),
-                                              .indices = t->held.item,
-                                              .index_count = t->held.count,
+                                              .data = data_of_validation(t),
+                                              .indices = t->validation.item,
+                                              .index_count = t->validation.count,
                                               .metric = any ? NULL : t->plan.metric,
                                               .report = report,
                                               .self = t,

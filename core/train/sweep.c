@@ -213,7 +213,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (status == 0)
         status = group_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
-        status = sft_held_check(s.grid.cells[i].settings, err);
+        status = sft_validation_check(s.grid.cells[i].settings, err);
         if (status == 0 && model) status = params_check(model, s.grid.cells[i].settings, err);
     }
     release(&s);

@@ -78,10 +78,11 @@ static void test_split_by_picture(void **state)
     settings_set(job.settings, "train.validation", "0.25", &err);
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
-    assert_int_equal(run.held.count + run.train.count, SAMPLES);
-    assert_in_range(run.held.count, 4, 8);
+    assert_int_equal(run.validation.count + run.train.count, SAMPLES);
+    assert_in_range(run.validation.count, 4, 8);
     assert_non_null(strstr(t.log.data, "; training uses none of their pictures"));
-    for (int64_t i = 0; i < run.held.count; i++) held[run.held.item[i] % PICTURES] = true;
+    for (int64_t i = 0; i < run.validation.count; i++)
+        held[run.validation.item[i] % PICTURES] = true;
     for (int64_t i = 0; i < run.train.count; i++)
         if (held[run.train.item[i] % PICTURES])
             fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
