@@ -188,7 +188,7 @@ static void hint_picture(struct shell *shell, const char *text)
             hint = !c.pictures[i].path || strcmp(c.pictures[i].path, path) != 0;
         if (hint)
             sinks_notice(shell->sinks,
-                         "'%s' is a picture file, but the model sees only its name: /image %s "
+                         "'%s' is a picture file, but the model gets only its name: /image %s "
                          "attaches it",
                          path, path);
         free(path);

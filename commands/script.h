@@ -21,7 +21,7 @@ struct line_reader {
     size_t first;    // offset of the first character that is not white space
 };
 
-// Does the line end in a backslash that is not escaped?
+// Returns whether the line ends in a backslash that is not escaped.
 bool line_continues(const char *line, size_t length);
 // True when text.data is a complete logical line, valid until the next call.
 bool line_reader_add(struct line_reader *r, const char *line);

@@ -206,7 +206,7 @@ static int take_action(const struct command *command, int *argc, char **argv,
     if (*argc <= position) {
         if (position && *argc == position && find_action(command, argv[0]) &&
             access(argv[0], F_OK) != 0)
-            return err_set(err, "name the one to %s: %s", argv[0], command->usage);
+            return err_set(err, "name what to %s: %s", argv[0], command->usage);
         return 0;
     }
     // "/pause 3" as well as "/job 3 pause".

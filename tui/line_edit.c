@@ -25,7 +25,7 @@ static const struct shell *current;
 
 // --- completion ----------------------------------------------------------------------------------
 
-// Whether the terminal can show the name: readline would write it unescaped.
+// Returns whether the terminal can show the name: readline would write it unescaped.
 static bool is_printable(const char *name)
 {
     struct buf b = { 0 };

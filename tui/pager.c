@@ -117,7 +117,7 @@ static void search(struct view *v, int from, bool backwards)
 {
     struct pager *p = &v->pager;
     if (!p->pattern.length) {
-        view_hint(v, "/ searches");
+        view_hint(v, "no search yet: / searches");
         return;
     }
     for (int i = from; i >= 0 && i < (int)p->shown.count; i += backwards ? -1 : 1) {
@@ -126,7 +126,7 @@ static void search(struct view *v, int from, bool backwards)
         if (i < p->top || i >= p->top + p->height) go(p, i - p->height / 3);
         return;
     }
-    view_hint(v, "no match of '%s' %s", pattern_of(p), backwards ? "above" : "below");
+    view_hint(v, "no match for '%s' %s", pattern_of(p), backwards ? "above" : "below");
 }
 
 static void search_on(struct view *v, bool backwards)

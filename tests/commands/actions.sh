@@ -17,7 +17,7 @@ $job
 $job"
 lines '/job pause' '/job 3 paus' '/delete x' '/delete session x' '/resume session x' '/save preset x'
 check "what is missing or meant" 'select(.event == "error").message | .[:40]' \
-    "name the one to pause: /job N|OUT [show|
+    "name what to pause: /job N|OUT [show|log
 /job has no action 'paus': did you mean 
 /delete is an action of several commands
 no session 'x' (/session list)

@@ -314,12 +314,12 @@ picture  width  height  tokens  where         file                              
 1        64     48      25      next message  $work/a1.png         2113ec7aabcb
 2        64     48      25      next message  $work/photo (1).png  2113ec7aabcb
 > What is in $work/b[1].png ?
-'$work/b[1].png' is a picture file, but the model sees only its name: /image $work/b[1].png attaches it
+'$work/b[1].png' is a picture file, but the model gets only its name: /image $work/b[1].png attaches it
 (an answer to 75 visual tokens)
 > And in '$work/photo (1).png'?
 (an answer to 75 visual tokens)
 > (file://$work/a2.png)
-'$work/a2.png' is a picture file, but the model sees only its name: /image $work/a2.png attaches it
+'$work/a2.png' is a picture file, but the model gets only its name: /image $work/a2.png attaches it
 (an answer to 75 visual tokens)
 > What of $work/none.png and scene.png?
 (an answer to 75 visual tokens)

@@ -51,7 +51,7 @@ for size in '80 24' '40 15' '120 40'; do
     tmux send-keys -l 'zzz'
     wait_for '/zzz'
     keys Enter
-    wait_for "no match of 'zzz'"
+    wait_for "no match for 'zzz'"
     keys / Escape
     sleep 0.3
     shown ' /help train ' || fail 'Esc of a search closes the page'
@@ -81,9 +81,9 @@ wait_for ' /help changed '
 keys '?'
 tmux send-keys -l 'B answers better'
 keys Enter
-wait_for "no match of 'B answers better' above"
+wait_for "no match for 'B answers better' above"
 keys n
-wait_gone 'no match of'
+wait_gone 'no match for'
 keys q
 wait_gone ' /help changed ─'
 # Help of a setting, a group, a topic; an error stays in the conversation.
