@@ -147,7 +147,7 @@ static int check_recognises(struct checkup *c, struct err *err)
         best += most == i;
     }
     const double p = checkup_scene_chance(nats, n);
-    struct finding f = finding(c, "sees what is there");
+    struct finding f = finding(c, "recognises the scenes");
     finding_number(&f, "true descriptions", own / n, "nats a token", n);
     finding_number(&f, "descriptions of other scenes", other / (n * (n - 1)), "nats a token",
                    n * (n - 1));
