@@ -82,6 +82,8 @@ static int check_only(const struct names *only, struct err *err)
 #define AT(field) .at = offsetof(struct checkup_options, field)
 const struct option_row checkup_rows[] = {
     { "MODEL", NULL, NULL, OPTION_CALL, .take = take_model, .optional = true, .many = true },
+    { "--adapter", "DIR", "an adapter to apply (default: the one in use)", OPTION_TEXT,
+      AT(adapter) },
     { "--pictures", "DIR", "folder with pictures to use in addition to the built-in ones",
       OPTION_TEXT, AT(pictures) },
     { "--out", "DIR", "the output folder (default: checkup-MODEL)", OPTION_TEXT, AT(out) },
@@ -152,6 +154,7 @@ static char *identity_of(const struct checkup_options *o)
 {
     struct buf b = { 0 };
     for (size_t i = 0; i < o->models.count; i++) buf_printf(&b, "%s, ", o->models.list[i]);
+    if (o->adapter) buf_printf(&b, "adapter %s, ", o->adapter);
     buf_printf(&b, "pictures %s%s", o->pictures ? o->pictures : "of its own",
                o->quick ? ", quick" : "");
     return buf_take(&b);
@@ -339,6 +342,8 @@ static int open_model(struct run *r, struct err *err)
                            .scale = 1,
                            .progress = report };
     conversation_init(&c->talk, w->backend);
+    if (w->options.adapter && settings_set(c->settings, "adapter", w->options.adapter, err) < 0)
+        return -1;
     c->memory[0] = memory_now();
     c->model = model_open(c->name, w->backend, NULL, &progress, &c->closed);
     c->load_s = clock_seconds() - start;
@@ -420,6 +425,11 @@ static int measure_rates(struct run *r, struct err *err)
         checkup_answer_release(&a);
     }
     settings_free(s);
+    const double start = clock_seconds();
+    double nats;
+    int64_t tokens;
+    if (!c->stopped && checkup_text_nats(c, c->settings, &nats, &tokens, &why) == 0)
+        c->text_s = clock_seconds() - start;
     return c->stopped ? err_set(err, "stopped") : 0;
 }
 
@@ -430,11 +440,12 @@ static int plan_time(struct run *r, struct err *err)
     struct checkup *c = &r->c;
     cJSON *to = model_record(r);
     const cJSON *plan = json_get(to, "plan");
-    static const char *const keys[] = { "seconds a prompt", "seconds a token", "seconds a picture",
-                                        "share of samples" };
-    double *const at[] = { &c->prompt_s, &c->token_s, &c->encode_s, &c->scale };
+    enum { PLAN = 5 };
+    static const char *const keys[PLAN] = { "seconds a prompt", "seconds a text", "seconds a token",
+                                            "seconds a picture", "share of samples" };
+    double *const at[PLAN] = { &c->prompt_s, &c->text_s, &c->token_s, &c->encode_s, &c->scale };
     if (!c->model) return 0;
-    for (int i = 0; i < 4 && plan; i++)
+    for (int i = 0; i < PLAN && plan; i++)
         if (json_real(plan, keys[i], *at[i], at[i], err) < 0) return -1;
     if (plan) return 0;
     if (measure_rates(r, err) < 0) return -1;
@@ -444,7 +455,7 @@ static int plan_time(struct run *r, struct err *err)
     const double budget = r->work->options.quick ? QUICK_S : BUDGET_S;
     c->scale = all > budget ? budget / all : 1;
     cJSON *made = cJSON_AddObjectToObject(to, "plan");
-    for (int i = 0; i < 4; i++) cJSON_AddNumberToObject(made, keys[i], *at[i]);
+    for (int i = 0; i < PLAN; i++) cJSON_AddNumberToObject(made, keys[i], *at[i]);
     cJSON_AddNumberToObject(made, "forecast seconds", all * c->scale);
     return 0;
 }

@@ -40,6 +40,7 @@ struct sinks;
 
 struct checkup_options {
     struct names models;
+    const char *adapter;        // NULL: that of the settings
     const char *pictures, *out; // borrowed from argv; out NULL: "checkup-MODEL"
     struct names only;          // of checks; none: all
     bool quick, again;

@@ -36,15 +36,15 @@ struct checkup_cost {
     double tokens;  // tokens generated one by one
     double encodes; // pictures encoded
     double reads;   // times that all weights are read
-    double seconds; // at most, whatever the model
 };
 
 struct checkup_check {
     const char *name;
-    const char *shows;               // one sentence
-    bool sees;                       // needs a model with a vision encoder
-    bool closed;                     // runs even if the model could not be opened
-    struct checkup_cost cost, quick; // with --quick
+    const char *shows;                          // one sentence
+    bool sees;                                  // needs a model with a vision encoder
+    bool closed;                                // runs even if the model could not be opened
+    struct checkup_cost cost, quick;            // with --quick
+    double (*seconds)(const struct checkup *c); // and more; NULL: none
     int (*run)(struct checkup *c, struct err *err);
 };
 
@@ -71,10 +71,13 @@ struct checkup {
     size_t view_count, scenes; // the scenes come first
     int blank;                 // index of a grey picture in `talk`; -1: none
     double load_s;
-    uint64_t memory[2];                 // of this process before and after loading
-    double scale;                       // share of the samples that fits into the time; 1: all
-    double prompt_s, token_s, encode_s; // seconds of a prompt, of a token, of encoding a picture
-    const struct hook *listener;        // hears the passes, after the methods; NULL: none
+    uint64_t memory[2]; // of this process before and after loading
+    double scale;       // share of the samples that fits into the time; 1: all
+    // Seconds of a prompt with a picture, of the text of checkup_text_nats, of a token, and of
+    // encoding a picture.
+    double prompt_s, text_s, token_s, encode_s;
+    struct method_tensors tensors; // instead of the adapter's; find NULL: the adapter's
+    const struct hook *listener;   // hears the passes, after the methods; NULL: none
     bool stopped;
 
     // The record of the current check, and its progress.
@@ -120,6 +123,8 @@ void checkup_pictures_release(struct checkup *c);
 
 // --- passes (passes.c) ---------------------------------------------------------------------------
 
+// Trained tensors of methods in passes.
+struct method_tensors checkup_tensors(const struct checkup *c);
 // Asks about pictures[count] (indices in c->talk; none: a question about no picture).
 void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question);
 struct checkup_answer {
@@ -165,6 +170,8 @@ int checkup_rank(struct checkup *c, const struct settings *s, const char *const 
 int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
                        struct err *err);
 double checkup_scene_chance(const double *nats, int n);
+// Is that too unlikely for a model that does not see?
+bool checkup_scene_seen(double chance, int n);
 // Mean log-probability, in nats per token, of plain English text, over *tokens of it.
 int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
                       struct err *err);

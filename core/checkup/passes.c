@@ -35,6 +35,11 @@ struct settings *checkup_with(const struct checkup *c, ...)
     return s;
 }
 
+struct method_tensors checkup_tensors(const struct checkup *c)
+{
+    return c->tensors.find ? c->tensors : adapter_tensors(c->adapter);
+}
+
 void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question)
 {
     conversation_drop(&c->talk, c->talk.message_count);
@@ -63,7 +68,7 @@ static int yield_run(void *self, struct graph *g, const struct site *site, struc
 static int attach(struct checkup *c, const struct settings *s, struct hooks *hooks, struct err *err)
 {
     conversation_stale(&c->talk, STALE_KV);
-    if (conversation_hooks(&c->talk, s, adapter_tensors(c->adapter), hooks, err) < 0) return -1;
+    if (conversation_hooks(&c->talk, s, checkup_tensors(c), hooks, err) < 0) return -1;
     if (c->listener) hooks_add(hooks, c->listener);
     if (c->work->job)
         hooks_add(hooks,

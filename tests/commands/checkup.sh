@@ -36,6 +36,16 @@ finds layers intact "with layers 2 and 5 exchanged"
 finds rotary intact "with a rotary base of 10000"
 finds heads intact "with queries and keys of layer 3 exchanged"
 finds encoder intact "with queries and keys of block 1 exchanged"
+# An adapter trained on another model of the same shape, and one that fits no layer.
+"$VLMSH" scenes 4 "$dir/world" --seed 17 --kind captions >/dev/null || fail "scenes" ""
+out=$("$VLMSH" --plain --db "$dir/db" "$dir/layers" -c "/set train.params lora:q_proj:4" \
+    -c "/train $dir/world/captions.json $dir/adapter" -c /wait </dev/null 2>&1) || fail "training an adapter" "$out"
+out=$(checkup $model --adapter "$dir/adapter" --out "$dir/out-adapter" --only opens) || fail "another model's adapter" "$out"
+[[ $out == *fails*"was trained on another model"* ]] || fail "another model's adapter" "$out"
+out=$(checkup tests/goldens/llava-1.5 --adapter "$dir/adapter" --out "$dir/out-unfit" --only opens) ||
+    fail "an adapter that does not fit" "$out"
+[[ $out == *adapter*fails* ]] || fail "an adapter that does not fit" "$out"
+
 cp -r "$model" "$dir/short" && chmod u+w "$dir/short/model.safetensors"
 truncate -s -1000 "$dir/short/model.safetensors"
 finds short opens "model.safetensors"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/device.h"
+#include "kernels/backend.h"
 
 enum { TOKENS = 12, PIECE = 24 };
 
@@ -97,32 +97,114 @@ static int check_neutrals(struct checkup *c, const struct base *b, struct err *e
     return 0;
 }
 
+// IRA whose heads are zero moves no value: z = v + 0. Such heads stand in for trained ones.
+struct zeros {
+    struct tensor *list;
+    char **names;
+    size_t count;
+};
+
+static const struct tensor *find_zeros(void *self, const char *name)
+{
+    const struct zeros *z = self;
+    for (size_t i = 0; i < z->count; i++)
+        if (!strcmp(z->names[i], name)) return &z->list[i];
+    return NULL;
+}
+
+// Tensors of zeros for all that a method learns; K in a name stands for each layer.
+static void add_zeros(struct zeros *z, const struct checkup *c, const struct method *m)
+{
+    struct method_tensor t;
+    for (int i = 0; m->learned && m->learned(c->model, i, &t); i++) {
+        const char *k = strstr(t.name, ".K.");
+        for (int l = 0; l < (k ? c->model->decoder.config.layers : 1); l++) {
+            struct tensor *to;
+            size_t n = sizeof(float);
+            z->list = xreallocarray(z->list, z->count + 1, sizeof *z->list);
+            z->names = xreallocarray(z->names, z->count + 1, sizeof *z->names);
+            to = &z->list[z->count];
+            *to = (struct tensor){ .dtype = DTYPE_F32, .rank = t.rank };
+            for (int d = 0; d < t.rank; d++) to->shape[d] = t.shape[d], n *= (size_t)t.shape[d];
+            void *zero = xcalloc(1, n);
+            to->data = c->backend->alloc(n);
+            if (to->data) c->backend->upload(to->data, zero, n);
+            free(zero);
+            z->names[z->count++] =
+                k ? xasprintf("%.*s.%d.%s", (int)(k - t.name), t.name, l, k + 3) : xstrdup(t.name);
+        }
+    }
+}
+
+static void zeros_release(struct zeros *z, const struct checkup *c)
+{
+    for (size_t i = 0; i < z->count; i++) {
+        c->backend->release(z->list[i].data);
+        free(z->names[i]);
+    }
+    free(z->list);
+    free(z->names);
+}
+
 // Every method on and off again. One that lacks what it needs (a calibration, trained parameters)
 // is passed over.
+// Values that need neither calibration nor training.
+static const struct {
+    const char *key, *on;
+} plain_on[] = { { "ffn.approx", "skip" } };
+
+static const char *on_value(const struct method *m)
+{
+    for (size_t i = 0; i < sizeof plain_on / sizeof *plain_on; i++)
+        if (!strcmp(plain_on[i].key, m->toggle.key)) return plain_on[i].on;
+    return m->toggle.on;
+}
+
+static int toggle(struct checkup *c, const struct base *b, const struct method *m, struct err *err)
+{
+    char *name = xasprintf("%s on and off", m->title);
+    struct settings *s = checkup_with(c, m->toggle.key, on_value(m), "ffn.layers", "0", NULL);
+    struct checkup_logits on = { 0 };
+    struct err why = { 0 };
+    int status = checkup_logits(c, s, &b->given, 0, &on, &why);
+    if (status == 0) {
+        status = compare(c, b, c->settings, 0, name, true, "after it was on", err);
+    } else if (c->stopped) {
+        *err = why;
+    } else {
+        struct finding f = finding(c, name);
+        finding_skip(&f, "%s", why.text);
+        status = 0;
+    }
+    checkup_logits_release(&on);
+    settings_free(s);
+    free(name);
+    return status;
+}
+
 static int check_toggles(struct checkup *c, const struct base *b, struct err *err)
 {
     const struct method *m;
-    for (int i = 0; (m = method_at(i)); i++) {
-        char *name = xasprintf("%s on and off", m->title);
-        struct settings *s = checkup_with(c, m->toggle.key, m->toggle.on, "ffn.layers", "0", NULL);
-        struct checkup_logits on = { 0 };
-        struct err why = { 0 };
-        int status = checkup_logits(c, s, &b->given, 0, &on, &why);
-        if (status == 0) {
-            status = compare(c, b, c->settings, 0, name, true, "after it was on", err);
-        } else if (c->stopped) {
-            *err = why;
-        } else {
-            struct finding f = finding(c, name);
-            finding_skip(&f, "%s", why.text);
-            status = 0;
+    int status = 0;
+    for (int i = 0; (m = method_at(i)) && status == 0; i++) {
+        struct zeros z = { 0 };
+        if (b->count && !c->adapter && m->values) add_zeros(&z, c, m);
+        if (z.count) c->tensors = (struct method_tensors){ find_zeros, &z };
+        conversation_reset_methods(&c->talk);
+        status = toggle(c, b, m, err);
+        if (status == 0 && z.count) {
+            char *name = xasprintf("%s of zeros", m->title);
+            struct settings *s = checkup_with(c, m->toggle.key, m->toggle.on, NULL);
+            status =
+                compare(c, b, s, 0, name, false, "untrained heads, which change no value", err);
+            settings_free(s);
+            free(name);
         }
-        checkup_logits_release(&on);
-        settings_free(s);
-        free(name);
-        if (status < 0) return -1;
+        conversation_reset_methods(&c->talk);
+        c->tensors = (struct method_tensors){ 0 };
+        zeros_release(&z, c);
     }
-    return 0;
+    return status;
 }
 
 // --- answers -------------------------------------------------------------------------------------
@@ -189,6 +271,72 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
     return status;
 }
 
+// --- text: token by token, and other instruction sets
+// ---------------------------------------------
+
+static const char text_question[] = "Name three colours.";
+
+// The best other instruction set of this processor; plain C, which is slow, for small models only.
+static const struct backend *other_set(const struct checkup *c, const char **name)
+{
+    const struct backend *best = NULL;
+    for (int i = 0; backend_isa_name(i); i++) {
+        const struct backend *b = backend_cpu_isa(backend_isa_name(i));
+        if (!b || b == c->backend || (!strcmp(backend_isa_name(i), "base") && c->prompt_s > 0.3))
+            continue;
+        best = b;
+        *name = backend_isa_name(i);
+    }
+    return best;
+}
+
+static int check_set(struct checkup *c, const struct checkup_logits *plain, const struct ids *given,
+                     struct err *err)
+{
+    const char *name = "";
+    const struct backend *own = c->backend, *other = own->own_memory ? NULL : other_set(c, &name);
+    struct checkup_logits l = { 0 };
+    if (!other) {
+        struct finding f = finding(c, "another instruction set");
+        finding_skip(&f, own->own_memory ? "the weights are in the memory of a GPU"
+                                         : "this processor has no other one that is fast enough");
+        return 0;
+    }
+    const struct conversation kept = c->talk;
+    conversation_init(&c->talk, other);
+    conversation_set_model(&c->talk, c->model);
+    c->backend = other;
+    checkup_ask(c, NULL, 0, text_question);
+    const int status = checkup_logits(c, c->settings, given, 0, &l, err);
+    conversation_release(&c->talk);
+    c->talk = kept;
+    c->backend = own;
+    if (status < 0) return err_in(err, "%s", name);
+    char *title = xasprintf("instruction set %s", name);
+    judge(c, c->settings, title, plain, &l, false, "computed with another instruction set");
+    checkup_logits_release(&l);
+    free(title);
+    return 0;
+}
+
+static int check_text(struct checkup *c, struct err *err)
+{
+    struct checkup_answer a = { 0 };
+    struct checkup_logits plain = { 0 }, single = { 0 };
+    checkup_ask(c, NULL, 0, text_question);
+    int status = checkup_answer_some(c, TOKENS / 2, &a, err);
+    if (status == 0) status = checkup_logits(c, c->settings, &a.ids, 0, &plain, err);
+    if (status == 0) status = checkup_logits(c, c->settings, &a.ids, 1, &single, err);
+    if (status == 0)
+        judge(c, c->settings, "token by token", &plain, &single, false,
+              "a prompt and its answer computed token by token and at once");
+    if (status == 0) status = check_set(c, &plain, &a.ids, err);
+    checkup_logits_release(&plain);
+    checkup_logits_release(&single);
+    checkup_answer_release(&a);
+    return status;
+}
+
 // --- all -----------------------------------------------------------------------------------------
 
 static int begin(struct checkup *c, struct base *b, struct err *err)
@@ -217,7 +365,11 @@ static int run(struct checkup *c, struct err *err)
     if (status == 0) status = check_toggles(c, &b, err);
     if (status == 0) status = check_neutrals(c, &b, err);
     checkup_progress(c, 3, 4);
-    if (status == 0) status = check_drafts(c, err);
+    if (status == 0) {
+        checkup_ask(c, b.pictures, b.count, "What is in the picture?");
+        status = check_drafts(c, err);
+    }
+    if (status == 0) status = check_text(c, err);
     if (status == 0) status = check_resumed(c, &b, err);
     checkup_logits_release(&b.plain);
     ids_release(&b.given);
@@ -226,9 +378,10 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_identities = {
     .name = "identities",
-    .shows = "Ways of computing that must not change the result: in pieces or at once, with every "
-             "method switched on and off again, with drafts, after a saved conversation.",
-    .cost = { .prompts = 14, .tokens = 80, .encodes = 3 },
-    .quick = { .prompts = 14, .tokens = 80, .encodes = 3 },
+    .shows = "Ways of computing that must not change the result: at once, in pieces or token by "
+             "token, with every method switched on and off again, with drafts, by another "
+             "instruction set, from a saved conversation.",
+    .cost = { .prompts = 17, .tokens = 130, .encodes = 3 },
+    .quick = { .prompts = 17, .tokens = 130, .encodes = 3 },
     .run = run,
 };

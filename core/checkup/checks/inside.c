@@ -49,7 +49,7 @@ static int measure_mean(struct inside *n, const char *name, const struct setting
     const struct measuring measuring = { .model = c->model,
                                          .backend = c->backend,
                                          .settings = s,
-                                         .tensors = adapter_tensors(c->adapter),
+                                         .tensors = checkup_tensors(c),
                                          .cancel = c->work->cancel,
                                          .options = &options };
     int status = 0;
@@ -232,8 +232,7 @@ static int check_heads(struct inside *n, struct err *err)
         struct hooks hooks;
         const int picture = n->first + i;
         checkup_ask(c, &picture, 1, question);
-        status =
-            conversation_hooks(&c->talk, c->settings, adapter_tensors(c->adapter), &hooks, err);
+        status = conversation_hooks(&c->talk, c->settings, checkup_tensors(c), &hooks, err);
         hooks_add(&hooks, &(struct hook){ .wants = shares_wants, .take = shares_take, .self = &s });
         conversation_stale(&c->talk, STALE_KV);
         if (status == 0)

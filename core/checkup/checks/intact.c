@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
 #include "core/model/layer.h"
 
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
@@ -19,6 +20,7 @@ enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
 static const double share_least = 0.2, nats_least = 0.004;
 // The share of a uniform guess's nats below which a model knows a language.
 static const double knows = 0.5, near_best = 0.95;
+static const double adapter_nats = 0.5;
 enum { SEARCH_S = 90, SEARCH_QUICK_S = 15, FOUND_MOST = 3 };
 
 // --- what may have been changed ------------------------------------------------------------------
@@ -223,7 +225,7 @@ static double seconds_of(const struct search *s, enum kind kind)
     const struct checkup *c = s->c;
     const double scenes = s->scenes ? SCENES_FIRST * c->prompt_s : 0;
     if (kinds[kind].sees) return scenes + SCENES_FIRST * c->encode_s;
-    return c->prompt_s + (knows_text(c, &s->base) ? 0 : scenes);
+    return c->text_s + (knows_text(c, &s->base) ? 0 : scenes);
 }
 
 // Text tells what is wrong in the decoder, if the model knows the language, with the change or
@@ -343,7 +345,7 @@ static void report_predictions(const struct search *s, double p)
     }
     if (knows_text(c, &s->base))
         finding_works(&f, "the model predicts plain English");
-    else if (s->scenes && p < 0.05)
+    else if (s->scenes && checkup_scene_seen(p, s->scenes))
         finding_works(&f, "the model predicts what drawn scenes show, but no plain English: it "
                           "never learned it, or lost it");
     else
@@ -408,11 +410,58 @@ static void report_search(const struct search *s)
     }
 }
 
+// Seconds of all changes, at most those that the search may take.
+static double search_s(const struct checkup *c)
+{
+    const double layers = c->model->decoder.config.layers, blocks = c->model->vision.config.layers,
+                 text = 6 + layers * (layers + 1) / 2, seen = 3 + blocks * (blocks + 1) / 2;
+    const double scenes = SCENES_FIRST * c->prompt_s;
+    const double all = text * (c->text_s + (c->scenes ? scenes : 0)) +
+                       (c->scenes ? seen * (scenes + SCENES_FIRST * c->encode_s) : 0);
+    return fmin(all, c->work->options.quick ? SEARCH_QUICK_S : SEARCH_S);
+}
+
+// Does the adapter make the predictions worse? An adapter of another model does.
+static int check_adapter(struct search *s, struct err *err)
+{
+    struct checkup *c = s->c;
+    struct adapter *own = c->adapter;
+    struct score without = { 0 };
+    if (!own) return 0;
+    adapter_remove(own);
+    c->adapter = NULL;
+    conversation_stale(&c->talk, STALE_VISUAL);
+    conversation_reset_methods(&c->talk);
+    int status = score_text(c, &without, err);
+    if (status == 0 && s->scenes) status = score_scenes(c, s->scenes, &without, err);
+    adapter_apply(own);
+    c->adapter = own;
+    conversation_stale(&c->talk, STALE_VISUAL);
+    conversation_reset_methods(&c->talk);
+    if (status < 0) return -1;
+    const double text = s->base.text - without.text,
+                 seen = s->scenes
+                            ? mean_of(s->base.own, s->scenes) - mean_of(without.own, without.scenes)
+                            : NAN;
+    struct finding f = finding(c, "adapter");
+    finding_number(&f, "plain English, change", text, "nats a token", s->base.tokens);
+    if (s->scenes) finding_number(&f, "true descriptions, change", seen, "nats a token", s->scenes);
+    if (text < -adapter_nats && !(seen > 0))
+        finding_fails(&f,
+                      "with the adapter the model predicts worse by %.3g nats a token of text%s: "
+                      "it may be another model's, or trained for other texts",
+                      -text, seen < 0 ? ", and the scenes too" : "");
+    else
+        finding_measured(&f, "the adapter changes the predictions of text by %+.3g nats a token",
+                         text);
+    return 0;
+}
+
 static int run(struct checkup *c, struct err *err)
 {
     struct search s = { .c = c };
     double p = 1, nats[CHECKUP_SCENES * CHECKUP_SCENES];
-    s.allowed = c->scale * (c->work->options.quick ? SEARCH_QUICK_S : SEARCH_S);
+    s.allowed = c->scale * search_s(c);
     s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
     if (score_text(c, &s.base, err) < 0) return -1;
     if (s.scenes) {
@@ -423,7 +472,7 @@ static int run(struct checkup *c, struct err *err)
         p = checkup_scene_chance(nats, n);
     }
     report_predictions(&s, p);
-    if (search(&s, err) < 0) return -1;
+    if (check_adapter(&s, err) < 0 || search(&s, err) < 0) return -1;
     report_search(&s);
     return 0;
 }
@@ -432,7 +481,8 @@ const struct checkup_check check_intact = {
     .name = "intact",
     .shows = "Whether weights, rotary base and pixels are those of training: no exchange or other "
              "usual value lets the model predict text and pictures better.",
-    .cost = { .prompts = 15, .encodes = 6, .seconds = SEARCH_S },
-    .quick = { .prompts = 10, .encodes = 4, .seconds = SEARCH_QUICK_S },
+    .cost = { .prompts = 15, .encodes = 6 },
+    .quick = { .prompts = 10, .encodes = 4 },
+    .seconds = search_s,
     .run = run,
 };

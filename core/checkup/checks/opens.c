@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/file_in.h"
+#include "core/adapter/adapter.h"
+#include "core/base/json.h"
 #include "core/eval/compare_text.h"
 #include "core/files/safetensors.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
+enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
 
@@ -313,15 +315,41 @@ static void list_notices(struct checkup *c)
     }
 }
 
+// The fingerprint of the model that an adapter was trained on, by its training.json; NULL: unknown.
+// The caller frees it.
+static char *trained_on(const char *folder)
+{
+    char *path = xasprintf("%s/training.json", folder);
+    cJSON *record = json_read(path, RECORD_MOST, NULL);
+    const char *model = cJSON_GetStringValue(json_get(json_get(record, "identity"), "model"));
+    char *copy = model && *model ? xstrndup(model, strcspn(model, " ")) : NULL;
+    cJSON_Delete(record);
+    free(path);
+    return copy;
+}
+
 static void check_adapter(struct checkup *c)
 {
     const char *adapter = settings_text(c->settings, "adapter");
     if (!strcmp(adapter, "none")) return;
     struct finding f = finding(c, "adapter");
-    if (*c->unfit.text)
+    if (!c->adapter) {
         finding_fails(&f, "%s", c->unfit.text);
+        return;
+    }
+    char *model = trained_on(c->adapter->folder);
+    if (model && strcmp(model, c->model->checkpoint->fingerprint) != 0)
+        finding_fails(&f, "'%s' was trained on another model: %.12s, not %.12s", adapter, model,
+                      c->model->checkpoint->fingerprint);
+    else if (model)
+        finding_works(&f, "'%s' was trained on this model, and is applied in all checks", adapter);
     else
-        finding_works(&f, "'%s' is applied in all checks", adapter);
+        finding_works(&f,
+                      "'%s' fits the model's shapes, and is applied in all checks; it does not "
+                      "record the model that it was trained on%s%s",
+                      adapter, c->adapter->base && *c->adapter->base ? ", but names " : "",
+                      c->adapter->base ? c->adapter->base : "");
+    free(model);
 }
 
 static int run(struct checkup *c, struct err *err)

@@ -20,6 +20,7 @@ static const int lengths[LENGTHS] = { 64, 256, 1024 };
 static const double most_s = 12, most_quick_s = 4;
 // Each time is the best of at least two runs and that many seconds of them.
 static const double steady_s = 0.2;
+static const double cache_bytes = 64e6;
 
 // --- bounds --------------------------------------------------------------------------------------
 
@@ -163,8 +164,13 @@ static int run(struct checkup *c, struct err *err)
     if (tokenizer_encode(c->model->tokenizer, compare_sample_text, strlen(compare_sample_text),
                          TOKENIZE_SPECIAL, &text, err) < 0)
         return -1;
-    const double reading = c->backend->own_memory ? NAN : read_all(c->model, &bytes);
-    if (isfinite(reading)) {
+    double reading = c->backend->own_memory ? NAN : read_all(c->model, &bytes);
+    if (bytes > 0 && bytes < cache_bytes) {
+        f = finding(c, "memory");
+        finding_skip(&f, "the weights of the layers fit into the processor's caches (%.3g MB)",
+                     bytes / 1e6);
+        reading = NAN;
+    } else if (isfinite(reading)) {
         f = finding(c, "memory");
         finding_number(&f, "reading loop", bytes / reading / 1e9, "GB/s", RUNS);
         finding_number(&f, "weights of the layers", bytes / 1e9, "GB", 0);
