@@ -1,7 +1,7 @@
 # processes.bash -- lists processes from /proc: procps is not on every machine. Sourced from the root.
 #
 #   children_of PID    pids of its children, a line each
-#   running TEXT       pids of processes whose command line, words joined by blanks, contains TEXT
+#   running TEXT       pids of processes whose command line, words joined by spaces, contains TEXT
 children_of() {
     grep -lx "PPid:[[:space:]]*$1" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3
 }

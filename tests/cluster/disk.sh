@@ -36,7 +36,7 @@ echo "full: after $took s: $(tail -1 "$work/out")"
 find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
 [ "$last" -lt 120 ] || fail "it had room for all checkpoints"
-# Without room it fails again with any number of ranks; with room it resumes, to the bits of an undisturbed run.
+# On the full disk it fails again with any number of ranks; with free space it resumes, to the bits of an undisturbed run.
 vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "no error without room"
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still full: $(tail -1 "$work/out")"
 rm "$disk/filler"

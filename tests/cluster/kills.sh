@@ -2,7 +2,7 @@
 # network, at random moments: each time the job must end within 30 s with a message that names the rank and
 # the reason, its checkpoint must be whole, and the job must resume with another number of ranks. In the
 # end the weights must equal those of an undisturbed run, bit for bit. Root only: `make test-cluster`.
-# KILLS is how often (50).
+# KILLS sets the number of faults (50).
 . tests/commands/common.bash
 . tests/processes.bash
 . tests/cluster/hosts.bash

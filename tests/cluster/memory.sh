@@ -1,4 +1,4 @@
-# memory.sh -- layers over two ranks (job.split layers), each in a control group whose memory limit is below
+# memory.sh -- layers split over two ranks (job.split layers), each in a control group whose memory limit is below
 # the model's size: the scores and answers of one rank without limit. Root only: `make test-cluster`.
 . tests/commands/common.bash
 limit=900000000

@@ -1,5 +1,5 @@
 # tests/commands/adapter_when.sh -- adapter.when pictures: a conversation without pictures uses the base
-# model, one with pictures uses the adapter throughout; each equals a run of its own.
+# model, one with pictures uses the adapter throughout; each equals a separate run.
 . tests/commands/common.bash
 start=("/load $llava" '/set sample.max_tokens 8' '/set sample.ignore_eos on')
 text='Name a colour of the rainbow'

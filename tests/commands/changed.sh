@@ -3,7 +3,7 @@
 pruned='prune.score=uniform prune.layer=input prune.keep=0.25'
 vlmsh scenes 4 "$work/world" --seed 2 --kind yesno >/dev/null
 
-# They are the table's questions in its order, with question, reference and answers.
+# The same questions as in the table, in its order, with reference and answers.
 compared=("/load demo/model" "/compare off | $pruned --data $work/world/yesno.json --csv $work/all.csv")
 lines "${compared[@]}"
 count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")
@@ -17,7 +17,7 @@ check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])
 check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
 check_has "no more" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
 
-# Worse and better together are all.
+# --worse and --better together list all questions.
 worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")
 better=$(jq -r 'select(.event=="changed" and .scores[1] > .scores[0]).id' "$work/events")
 mapfile -t shows < <(for i in $(seq "$(echo "$worse" | grep -c .)"); do echo "/changed --worse $i"; done)
@@ -26,7 +26,7 @@ check "worse" 'select(.event=="changed") | .id' "$worse"
 lines "${compared[@]}" "/changed --better"
 [ -n "$better" ] || check_has "none is better" 'select(.event=="error").message' "no question is answered better by B"
 
-# A job's: the same questions, in another process too.
+# The same questions after a job, also in another process.
 lines "${compared[1]/--csv*/--job}" /wait
 lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --job 2"
 check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')

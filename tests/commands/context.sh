@@ -58,7 +58,7 @@ lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5'
 check "a limit of tokens" '[select(.event == "notice" and (.text | contains("context limit")))] | length' \
     "$(for ((i = $(wc -l <"$work/events"); i; i--)); do echo 0; done)"
 
-# If the prompt changes in the middle of an answer, so does the room left.
+# If the prompt changes in the middle of an answer, so does the number of tokens left.
 lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
 check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
 

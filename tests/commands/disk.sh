@@ -32,7 +32,7 @@ questions 40 | full --json >"$work/events"
 same "json: status" $? 1
 check_has "json reports it" 'select(.event == "error").message' 'questions were not saved'
 
-# Once the disk has room again, all is saved and no script remains.
+# Once the disk has free space again, everything is saved and no script remains.
 rm -r "$TMPDIR"/* "$work"/full.db*
 questions 40 | "$VLMSH" --db "$work/full.db" --json >"$work/events"
 same "room: status" $? 0

@@ -203,7 +203,7 @@ E
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
 same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
 
-# A process of its own outlives the shell and reports why it failed.
+# A job's process outlives the shell and reports why it failed.
 lines "/job 2 resume"
 for _ in $(seq 200); do
     lines "/job 2"

@@ -9,7 +9,7 @@ eval="/eval $work/data.tsv --set mmbench"
 ln -s data.tsv "$work/link.tsv"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/data.tsv"
 check_has "the data" 'select(.event=="error").message' "is read by this command"
-lines "/load $llava" "$eval --submit $work/link.tsv --force" # not even so
+lines "/load $llava" "$eval --submit $work/link.tsv --force" # not even with --force
 check_has "the data through a link" 'select(.event=="error").message' "is read by this command"
 cmp -s "$work/mm.tsv" "$work/data.tsv" || fail "the data was replaced"
 
@@ -22,7 +22,7 @@ same "kept" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
 cmp -s "$work/notes" "$work/answers.tsv" || fail "--force of a job"
 
-# Every command that writes by name.
+# Every command that writes a named file.
 cp tests/goldens/llava-1.5/config.json "$work"
 cp demo/model/model.safetensors "$work/w.csv"
 lines "/eval show --csv $work/t.csv" "/eval show --csv $work/t.csv" "/plot $work/t.csv number score --figure $work/f.png" \

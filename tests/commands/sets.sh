@@ -1,4 +1,4 @@
-# sets.sh -- /eval --set: evaluation sets in the forms of the suites; every result names the rule; the same
+# sets.sh -- /eval --set: evaluation sets in the formats of the suites; every result names the rule; the same
 # scores in a job, in the shell and resumed; --submit, /help sets, refusals.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
@@ -70,7 +70,7 @@ echo '{"annotation": []}' >"$work/broken/v2_mscoco_val2014_annotations.json"
 tiny "/eval $work/broken/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 --here"
 check_has "annotations" 'select(.event=="error").message' "v2_mscoco_val2014_annotations.json' has no list \"annotations\""
 
-# Every form is read.
+# Every format is read.
 i="--images $work/sets/img --here --limit 2"
 tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 $i" \

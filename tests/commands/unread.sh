@@ -262,7 +262,7 @@ python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set 'tokenizer.chat_tem
 vlmsh "$work/m.gguf" --mmproj none -c /info >"$work/out" 2>&1
 grep -qF "the file has no 'tokenizer.chat_template': 'tokenizer.chat_template.rag' is used" "$work/out" || fail "a named template: $(cat "$work/out")"
 gguf "'llama.attention.value_length' is 8, but heads of keys have 16 numbers" --set llama.attention.value_length=8
-# Of encoders.
+# Metadata of encoders.
 eyes() { # FOLDER TEXT SET...: refused with that text; "TEXT": opens with that notice; "": opens
     local folder=tests/goldens/$1 text=$2 sets=()
     shift 2

@@ -116,7 +116,7 @@ room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
 small q8_0 "/set weights.cache $room" "/load $llama"
 same "three of four" "$(ls -t "$kept"/*.gguf)" "$used"
 rm "$kept"/*-f16.gguf
-# Programs without room remove files that others are about to open.
+# Programs on a full disk remove files that others are about to open.
 for i in 1 2 3; do
     for j in 1 2 3 4 5 6 7 8 9 10; do echo "/load $llama::q8_0" && echo '/load tests/goldens/qwen2'; done >"$work/loads"
     "$VLMSH" --db "$work/$i.db" --json -c '/set weights.cache 0' -f "$work/loads" >"$work/out.$i" 2>&1 &

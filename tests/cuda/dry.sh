@@ -24,7 +24,7 @@ check "answers" 'select(.event == "answer").ids | length' $'3\n3\n3'
 CUDA_HOST_REPORT=$work/report vlmsh "$model" --device cuda -c '/set sample.max_tokens 3' -c "/image $scene" -c 'What is this?' >/dev/null 2>&1
 [ "$(jq .most "$work/report")" -lt 14800000000 ] || fail "a conversation takes $(cat "$work/report")"
 
-# 576 visual tokens and about as many of text as the goal is stated for.
+# 576 visual tokens and about 100 of text, for which the limits are stated.
 words=$(printf 'a %.0s' $(seq 95))
 jq -n --arg image "$PWD/$scene" --arg words "$words" '[range(8) | {id: "\(.)", image: $image, conversations:
     [{from: "human", value: "<image>\nDescribe the picture."}, {from: "gpt", value: $words}]}]' >"$work/data.json"
@@ -42,7 +42,7 @@ train() {
     awk -v p="${peak:-0}" -v f="${forecast:-0}" 'BEGIN { exit !(p > 14000 && f > 0.98 * p && f < 1.05 * p) }' ||
         fail "$*: it takes $peak MB, the forecast was $forecast"
 }
-# Of what it may take 0.6 GB are a GPU's own context.
+# The limit includes 0.6 GB of a GPU's own context.
 within() {
     awk -v p="$peak" -v most="$1" 'BEGIN { exit !(p < 1000 * most - 600) }' || fail "it takes $peak MB, not ${1} GB"
 }
@@ -51,13 +51,13 @@ train layernorm-simple 8 on
 within 17.5
 on=$peak
 
-# Of 31 inputs of [rows, 4096] there are two on the GPU.
+# Only two of the 31 inputs of [rows, 4096] are on the GPU.
 train layernorm-simple 8 host
 host=$peak
 read -r waiting _ <<<"$(result 'on the host')"
 awk -v on="$on" -v host="$host" -v w="${waiting:-0}" 'BEGIN { exit !(w > 300 && on - host > 0.9 * w) }' ||
     fail "with inputs of $waiting MB on the host it takes $host MB, without $on"
-# auto does so if nothing else fits.
+# auto chooses host if nothing else fits.
 CUDA_HOST_MEMORY=$(awk -v on="$on" -v host="$host" 'BEGIN { printf "%.0f", (on + host) / 2 * 1e6 }')
 train layernorm-simple 8 auto
 read -r again _ <<<"$(result 'on the host')"

@@ -27,7 +27,7 @@ check_token tests/goldens/internvl3.5 3 6 # normed heads
 check_token tests/goldens/glm-4.1v 3 7    # a norm behind each of two products
 check_token tests/goldens/kimi-text 4 9 7 # five over the latents, four for the experts
 
-# wide OUT: a text model whose rows are whole blocks of q4_k; its numbers need no meaning.
+# wide OUT: a text model whose rows are whole blocks of q4_k; its numbers are arbitrary.
 wide() {
     cp -r tests/goldens/llama-3.2 "$1"
     python3 - "$1" <<'P'

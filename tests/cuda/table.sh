@@ -23,7 +23,7 @@ train() {
     awk -F, 'NR > 1 { print $4 }' "$work/loss.csv"
 }
 
-# numbers DEVICE MODEL OUT: norm and spread of what the adapter holds of the embedding, and an answer with it.
+# numbers DEVICE MODEL OUT: norm and spread of the adapter's embedding, and an answer with it.
 numbers() {
     printf '%s\n' "/load $2" "/adapter load $work/$3" '/adapter show' '/set sample.max_tokens 6' '/set sample.ignore_eos on' \
         "/image $scene" 'What is this?' | vlmsh --device "$1" --json >"$work/events"
