@@ -139,12 +139,19 @@ bool methods_without_effect(const struct method *method, const struct method_env
     return method->without_effect && method->without_effect(env, why);
 }
 
-bool methods_unused(const struct methods *m, const char *key, const struct settings *s)
+// Returns the slot of the method that owns a setting; NULL: none.
+static const struct method_slot *slot_of(const struct methods *m, const char *key)
 {
     const struct method *method = method_of(key);
-    for (int i = 0; i < count && method; i++)
-        if (list[i] == method) return !m->slot[i].on && !method_on(method, s);
-    return false;
+    for (int i = 0; i < count; i++)
+        if (list[i] == method) return &m->slot[i];
+    return NULL;
+}
+
+bool methods_unused(const struct methods *m, const char *key, const struct settings *s)
+{
+    const struct method_slot *slot = slot_of(m, key);
+    return slot && !slot->on && !method_on(method_of(key), s);
 }
 
 bool methods_read(const char *key, const struct settings *s)
@@ -156,14 +163,9 @@ bool methods_read(const char *key, const struct settings *s)
 
 bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s)
 {
-    const struct method *method = method_of(key);
-    for (int i = 0; i < count; i++) {
-        const struct method_slot *slot = &m->slot[i];
-        if (list[i] == method)
-            return slot->on && method_on(method, s) && method->keeps &&
-                   method->keeps(slot->state, key, s);
-    }
-    return false;
+    const struct method_slot *slot = slot_of(m, key);
+    return slot && slot->on && method_on(slot->method, s) && slot->method->keeps &&
+           slot->method->keeps(slot->state, key, s);
 }
 
 static const struct method_action *action_at(const struct method *m, const struct site *site)

@@ -21,7 +21,7 @@ enum { TOKENS = 10 };
 struct posting {
     struct golden *g;
     uint64_t seed, draws;
-    int64_t tokens;  // told so far
+    int64_t tokens;  // generated so far
     int64_t last;    // tokens there were when something was set last; -1: never
     int64_t notices; // refusals
 };

@@ -170,14 +170,14 @@ static const char *const ways[][12] = {
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
-struct told {
+struct answers {
     struct ids ids;
     int64_t drafted, accepted;
 };
 
 static void listen(void *self, const struct event *e)
 {
-    struct told *t = self;
+    struct answers *t = self;
     if (e->kind != EVENT_ANSWER) return;
     ids_append(&t->ids, e->answer->ids, e->answer->count);
     t->drafted += e->answer->drafted;
@@ -200,12 +200,12 @@ static void list_ira_layers(const struct golden *g)
 
 // Model m after two answers; settings change during the second.
 static void talk(struct golden *g, int m, const struct backend *b, const char *const *way,
-                 const char *lookahead, struct told *told)
+                 const char *lookahead, struct answers *answers)
 {
     struct err err = { 0 };
     const bool sees = m < 7;
     golden_open_on(g, models[m], b);
-    sinks_add(&g->sinks, (struct sink){ listen, told });
+    sinks_add(&g->sinks, (struct sink){ listen, answers });
     write_ira(g, folder);
     list_ira_layers(g);
     for (; *way; way += 2) must(engine_set(g->engine, way[0], way[1], &err), &err);
@@ -254,7 +254,7 @@ static void check_way(int m, const struct backend *b, int way, const char *looka
                       int64_t *accepted)
 {
     struct golden on, off;
-    struct told with = { 0 }, without = { 0 };
+    struct answers with = { 0 }, without = { 0 };
     char what[160];
     talk(&off, m, b, ways[way], "off", &without);
     talk(&on, m, b, ways[way], lookahead, &with);
