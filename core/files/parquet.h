@@ -107,7 +107,7 @@ struct parquet_row {
 // Leaves out the columns that have no pictures and whose names are not needed.
 void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
-enum parquet_part { PARQUET_ALL, PARQUET_PICTURES };
+enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS }; // TEXTS: all but pictures
 
 // Leaves of type INT96 or of fixed size are null, because no set has them. Bytes with a zero byte
 // are also null; in a column of texts they are an error.

@@ -226,7 +226,9 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
     parquet_trim(p);
     w.cursors = xcalloc(p->leaf_count, sizeof *w.cursors);
     for (size_t i = 1; i < p->node_count && status == 0; i = p->nodes[i].end) {
-        if (p->nodes[i].unread || (part == PARQUET_PICTURES && !has_picture(p, i))) continue;
+        if (p->nodes[i].unread || (part == PARQUET_PICTURES && !has_picture(p, i)) ||
+            (part == PARQUET_TEXTS && has_picture(p, i)))
+            continue;
         status = find(p, &w, i, row, err);
         if (status < 0) break;
         cJSON_AddItemToObject(r->json, p->nodes[i].name, take(&w, i));

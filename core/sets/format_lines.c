@@ -349,6 +349,8 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     cJSON *row = dataset_json(&l->data, index, err);
     set_columns_rename(l->columns, row);
     if (set_record_of(r, row, names, err) < 0) return -1;
+    // Qwen-VL's boxes are corners.
+    if (json_get(r->json, "bbox")) set_put(r, "corners", "yes");
     if (l->columns->count && !json_get(r->json, "index"))
         set_put(r, "index", scratch_printf(&r->scratch, "%lld", (long long)index));
     take_turns(r);

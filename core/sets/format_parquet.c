@@ -109,6 +109,9 @@ static bool is_needed(const char *name)
         "gt_answer",
         "filename",
         "capability",
+        "bbox",
+        "width",
+        "height",
         NULL,
     };
     if ((name[0] >= 'A' && name[0] <= 'Z' && !name[1]) || text_listed(read, name)) return true;
@@ -382,14 +385,14 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         set_add_picture(r, scratch_printf(&r->scratch, "data:image/jpeg;base64,%s", base64), ".");
 }
 
-static int shards_read(void *self, int64_t index, struct set_record *r, struct err *err)
+static int read_part(struct shards *s, int64_t index, enum parquet_part part, struct set_record *r,
+                     struct err *err)
 {
-    struct shards *s = self;
     struct parquet_row row;
     size_t number;
     *r = (struct set_record){ 0 };
     pthread_mutex_lock(&s->lock);
-    int status = read_row(s, index, PARQUET_ALL, &row, err);
+    int status = read_row(s, index, part, &row, err);
     if (status == 0) {
         status = make_record(r, row.json, index, err);
         row.json = NULL; // the record's
@@ -401,6 +404,16 @@ static int shards_read(void *self, int64_t index, struct set_record *r, struct e
     parquet_row_release(&row);
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+static int shards_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    return read_part(self, index, PARQUET_ALL, r, err);
+}
+
+static int shards_read_texts(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    return read_part(self, index, PARQUET_TEXTS, r, err);
 }
 
 static char *shards_picture(void *self, const char *name, size_t *size, struct err *err)
@@ -432,6 +445,7 @@ const struct set_format set_format_parquet = {
     .is = is_parquet,
     .open = shards_open,
     .read = shards_read,
+    .read_texts = shards_read_texts,
     .picture = shards_picture,
     .hash = shards_hash,
     .close = shards_close,

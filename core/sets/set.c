@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cancel.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
+#include "core/metrics/box.h"
 #include "core/metrics/python.h"
 #include "core/metrics/suite.h"
+#include "core/picture/image.h"
 #include "core/picture/source.h"
 #include "core/sets/format.h"
 #include "core/template/message.h"
@@ -64,6 +67,10 @@ struct opened {
     const struct set_format *format;
     void *self; // of the format
     struct set_columns columns;
+    struct part {
+        int64_t row;
+        int part;
+    } * parts; // [count of samples] expressions of rows; NULL: a sample a row
 };
 
 // --- questions -----------------------------------------------------------------------------------
@@ -184,6 +191,85 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
     if (right >= 0 && (size_t)right < s->choice_count) s->right = (int)right;
 }
 
+// --- pictures ------------------------------------------------------------------------------------
+
+static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
+{
+    const struct opened *o = self;
+    // Tables may name files as well.
+    if (!o->format->picture || !strrchr(name, '#'))
+        return picture_source_read(name, limit, size, err);
+    return o->format->picture(o->self, name, size, err);
+}
+
+// --- boxes ---------------------------------------------------------------------------------------
+
+// Reads four numbers of a list, or of its text.
+static bool take_numbers(const cJSON *value, double numbers[4])
+{
+    const char *text = cJSON_GetStringValue(value);
+    int n = 0;
+    const cJSON *item;
+    if (text) return box_numbers(text, numbers, 4);
+    cJSON_ArrayForEach(item, value)
+    {
+        if (n == 4 || !(cJSON_IsNumber(item) || cJSON_IsString(item))) return false;
+        numbers[n++] = cJSON_IsNumber(item) ? item->valuedouble : strtod(item->valuestring, NULL);
+    }
+    return n == 4;
+}
+
+// The size of the picture: of the row, else of its first picture.
+static bool take_size(const struct opened *o, const struct set_record *r, int64_t *wide,
+                      int64_t *high)
+{
+    struct err err;
+    size_t size;
+    *wide = strtoll(set_text_of(r->json, "width", "0"), NULL, 10);
+    *high = strtoll(set_text_of(r->json, "height", "0"), NULL, 10);
+    if (*wide > 0 && *high > 0) return true;
+    char *bytes = r->picture_count ? read_picture((void *)(uintptr_t)o, r->pictures[0],
+                                                  IMAGE_MAX_FILE, &size, &err)
+                                   : NULL;
+    const bool good =
+        bytes && image_size(bytes, size, r->pictures[0], wide, high, &err) == 0 && *wide && *high;
+    free(bytes);
+    return good;
+}
+
+// Corners in "answer", or in "bbox" beside an expression "sent" (Qwen-VL's files); Hugging Face's
+// "bbox" has a corner, width and height. Shares of the picture become pixels.
+static int take_box(struct sample *s, const struct opened *o, const struct set_record *r,
+                    struct err *err)
+{
+    const cJSON *box = json_get(r->json, "bbox");
+    double n[4];
+    int64_t wide, high;
+    bool columns = true;
+    for (int i = 0; i < 4; i++) { // VLMEvalKit's table may have a column for each
+        static const char *const keys[] = { "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2" };
+        columns &= set_text(r, keys[i]) != NULL;
+        n[i] = strtod(set_text_of(r->json, keys[i], "0"), NULL);
+    }
+    if (!columns && !take_numbers(box ? box : json_get(r->json, "answer"), n))
+        return err_set(err, "it has no box of four numbers in \"%s\"", box ? "bbox" : "answer");
+    if (!take_size(o, r, &wide, &high))
+        return err_set(err,
+                       "the size of its picture is unknown: it needs the picture, or \"width\" "
+                       "and \"height\"");
+    if (!columns && box && !json_get(r->json, "corners")) {
+        n[2] += n[0];
+        n[3] += n[1];
+    }
+    const bool shares = n[0] <= 1.5 && n[1] <= 1.5 && n[2] <= 1.5 && n[3] <= 1.5;
+    for (int i = 0; i < 4 && shares; i++) n[i] *= (double)(i % 2 ? high : wide);
+    char *text = xasprintf("[%.9g, %.9g, %.9g, %.9g] of %lldx%lld", n[0], n[1], n[2], n[3],
+                           (long long)wide, (long long)high);
+    add_reference(s, text);
+    free(text);
+    return 0;
+}
+
 // --- names ---------------------------------------------------------------------------------------
 
 static const char *kind_of(const struct eval_set *set, const struct set_record *r)
@@ -243,26 +329,42 @@ static int check_utf8(const cJSON *item, const char *name, struct err *err)
     return 0;
 }
 
+// Makes one of a row's expressions its question (lmms-lab's RefCOCO).
+static void take_expression(struct set_record *r, int64_t part)
+{
+    const cJSON *answer = json_get(r->json, "answer");
+    const char *text = cJSON_GetStringValue(
+        cJSON_IsArray(answer) ? cJSON_GetArrayItem(answer, (int)part) : answer);
+    if (text && json_get(r->json, "bbox") && !json_get(r->json, "corners"))
+        set_put(r, "question", scratch_dup(&r->scratch, text, strlen(text)));
+}
+
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     const struct opened *o = self;
+    const int64_t row = o->parts ? o->parts[index].row : index,
+                  part = o->parts ? o->parts[index].part : 0;
     const char *needs = o->set->needs ? o->set->needs : "question";
     struct set_record r;
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
-    int status = o->format->read(o->self, index, &r, err);
+    int status = o->format->read(o->self, row, &r, err);
     if (status == 0) status = check_utf8(r.json, "its row", err);
     if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
     const char *id = set_text(&r, "index");
     if (id) s->id = xstrdup(id);
     s->kind = xstrdup(kind_of(o->set, &r));
+    if (status == 0 && o->set->boxes) take_expression(&r, part);
     s->broken = status < 0;
     if (status == 0) {
         s->metric = xstrdup(o->way->metric);
         s->suite = o->way->suite;
         s->group = group_of(o->set, &r);
         s->max_tokens = o->way->max_tokens;
-        take_references(s, &r);
+        if (o->set->boxes)
+            status = take_box(s, o, &r, err);
+        else
+            take_references(s, &r);
         take_choices(s, &r, o->way->lost);
         take_question(s, o, &r);
     }
@@ -272,24 +374,39 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
 
 // --- the data set --------------------------------------------------------------------------------
 
-static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
-{
-    const struct opened *o = self;
-    // Tables may name files as well.
-    if (!o->format->picture || !strrchr(name, '#'))
-        return picture_source_read(name, limit, size, err);
-    return o->format->picture(o->self, name, size, err);
-}
-
 static void close_set(void *self)
 {
     struct opened *o = self;
     o->format->close(o->self);
     set_columns_release(&o->columns);
+    free(o->parts);
     free(o);
 }
 
 static const struct dataset_reader reader = { read_sample, read_picture, close_set };
+
+// Makes a sample of each expression of a row.
+static int count_parts(struct dataset *d, struct opened *o, struct err *err)
+{
+    enum { LOOK = 256 };
+    size_t count = 0, room = 0;
+    for (int64_t row = 0; row < d->count; row++) {
+        struct set_record r;
+        if (row % LOOK == LOOK - 1 && cancel_requested()) return err_set(err, "cancelled");
+        const int status = o->format->read_texts(o->self, row, &r, err);
+        const cJSON *answer = json_get(r.json, "answer");
+        const int n =
+            cJSON_IsArray(answer) && json_get(r.json, "bbox") ? cJSON_GetArraySize(answer) : 1;
+        for (int i = 0; i < n || !i; i++) {
+            o->parts = xgrow(o->parts, &room, count, sizeof *o->parts);
+            o->parts[count++] = (struct part){ row, i };
+        }
+        set_record_release(&r);
+        if (status < 0) return -1;
+    }
+    d->count = (int64_t)count;
+    return 0;
+}
 
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, const char *columns, struct err *err)
@@ -316,6 +433,10 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
     }
     d->self = o;
     d->reader = &reader;
+    if (set->boxes && o->format->read_texts && count_parts(d, o, err) < 0) {
+        dataset_close(d);
+        return -1;
+    }
     return 0;
 }
 
@@ -337,5 +458,8 @@ int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r
         *r = (struct set_record){ 0 };
         return err_set(err, "'%s' is not an evaluation set", d->path);
     }
-    return o->format->read(o->self, index, r, err);
+    const struct part part = o->parts ? o->parts[index] : (struct part){ index, 0 };
+    const int status = o->format->read(o->self, part.row, r, err);
+    if (status == 0 && o->set->boxes) take_expression(r, part.part);
+    return status;
 }

@@ -50,6 +50,7 @@ struct eval_set {
     const char *group; // key that joins questions (MME's pairs); NULL: none
     const char *needs; // key that every record must have; NULL: "question", "": none
     bool plain;        // includes questions without a picture
+    bool boxes;        // the answer is a box, written with the picture's size
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
 

@@ -36,6 +36,11 @@
     "Select the best answer to the above multiple-choice question based on the image. Respond " \
     "with only the letter (A, B, C, D, or E) of the correct option."
 
+#define BOX_WORDS                                                                                 \
+    "Bounding box coordinates are specified in the format (top-left x, top-left y, bottom-right " \
+    "x, bottom-right y). All values are floating point numbers bounded between 0 and 1. Please "  \
+    "provide the bounding box coordinate of the region this sentence describes: "
+
 // VLMEvalKit asks and scores most multiple-choice sets alike.
 #define MCQ_VLMEVALKIT(total)                                                         \
     {                                                                                 \
@@ -367,6 +372,21 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_mmerealworld_cn,
                   "question, choices \"(A) ...\", the last sentence in Chinese", VLMEVALKIT_TOKENS,
                   "mmerealworld-vlmevalkit", NULL, "dataset/image_mcq.py", .after = CN_BEST } } },
+    { .name = "refcoco",
+      .title = "RefCOCO, RefCOCO+, RefCOCOg: boxes of objects that expressions describe",
+      .files =
+          "val-*.parquet, testA-*.parquet ... (an expression a question), RefCOCO.tsv, Qwen-VL's "
+          "refcoco_val.jsonl",
+      .boxes = true,
+      .kind = "category",
+      .ways = { { "lmms-eval", prompt_raw,
+                  "\"Bounding box coordinates are specified in the format (top-left x, ...) ...: "
+                  "\", "
+                  "the expression",
+                  LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
+                  .before = BOX_WORDS },
+                { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS,
+                  "box-vlmevalkit", &set_total_kinds, "dataset/refcoco.py" } } },
     { .name = "mmlu",
       .title = "MMLU: multiple choice without pictures, by likelihood of the letters",
       .files = "test/SUBJECT_test.csv with dev/SUBJECT_dev.csv (the first five rows are examples)",
@@ -449,5 +469,17 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_caption_vlmevalkit,
                   "\"Please describe this image in general. ...\"", VLMEVALKIT_TOKENS,
                   "cider-vlmevalkit", NULL, "dataset/image_caption.py" } } },
+    { .name = "box",
+      .title = "any questions with a box [x1, y1, x2, y2] as answer, in pixels or shares",
+      .files = "TSV, JSON lines, JSON lists, parquet",
+      .boxes = true,
+      .ways = { { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS,
+                  "box-vlmevalkit", NULL, "dataset/refcoco.py" },
+                { "lmms-eval", prompt_raw,
+                  "\"Bounding box coordinates are specified in the format (top-left x, ...) ...: "
+                  "\", "
+                  "the question",
+                  LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
+                  .before = BOX_WORDS } } },
     { 0 },
 };

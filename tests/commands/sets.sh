@@ -117,6 +117,15 @@ printf 'q\to1\to2\ta\timg\nWhich?\tcat\tdog\tB\ta.png\n' >"$work/named_choices.t
 printf '%s\n' '{"question_id":0,"text":"red"}' '{"question_id":1,"text":"3"}' >"$work/said.jsonl"
 printf '%s\n' '{"question_id":0,"text":"B"}' '{"question_id":1,"text":"C"}' >"$work/letters.jsonl"
 names="question=q,answer=a,picture=img"
+# Boxes: corners of Qwen-VL's lines, shares in the user's column.
+printf '%s\n' '{"image":"a.png","sent":"the circle","bbox":[10,20,50,60],"width":96,"height":96}' '{"image":"a.png","sent":"a star","bbox":[1,1,9,9],"width":96,"height":96}' >"$work/refcoco_val.jsonl"
+printf 'q\twhere\timg\nthe circle\t[0.1, 0.2, 0.5, 0.6]\ta.png\n' >"$work/box.tsv"
+printf '%s\n' '{"question_id":"#0","text":"[0.1, 0.2, 0.5, 0.6]"}' '{"question_id":"#1","text":"none"}' >"$work/boxes.jsonl"
+echo '{"question_id":0,"text":"(100,200),(500,600)"}' >"$work/thousandths.jsonl"
+tiny "/eval $work/refcoco_val.jsonl --set refcoco --answers $work/boxes.jsonl --here" \
+    "/eval $work/box.tsv --set box --columns question=q,answer=where,picture=img --answers $work/thousandths.jsonl --here"
+same "boxes" "$(value score | paste -sd' ') $(value "ACC@0.9" | paste -sd' ') $(value "no box" | paste -sd' ')" "0.5 1 0 1 1 0"
+check_has "the box as pixels" 'select(.event=="table" and .name=="answers").rows[0][5]' "[10, 20, 50, 60] of 96x96"
 tiny "/eval $work/named.tsv --set vqa --columns $names,subset=group --answers $work/said.jsonl --here" \
     "/eval $work/named.jsonl --set vqa --columns $names,subset=k --answers $work/said.jsonl --here" \
     "/eval $work/list.jsonl --set mcq --columns $names,choices=opts --answers $work/letters.jsonl --here" \
@@ -138,7 +147,7 @@ check_has "names of columns" 'select(.event=="error").message' "with id, questio
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 38
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 40
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do

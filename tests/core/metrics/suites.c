@@ -206,6 +206,13 @@ static void test_later(void **state)
     assert_int_equal(s.count, 15);
 }
 
+static void test_boxes(void **state)
+{
+    struct sums s;
+    check_file("boxes", 400, &s);
+    assert_int_equal(s.count, 2);
+}
+
 static void test_captions(void **state)
 {
     static const char *const names[] = { "cider", "cider-vlmevalkit" };
@@ -239,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_choices),   cmocka_unit_test(test_open),
         cmocka_unit_test(test_ocr),       cmocka_unit_test(test_captions),
         cmocka_unit_test(test_pipelines), cmocka_unit_test(test_later),
+        cmocka_unit_test(test_boxes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

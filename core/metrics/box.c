@@ -1,0 +1,172 @@
+// core/metrics/box.c -- boxes in answers against the box of a reference, by intersection over union
+// (RefCOCO).
+//
+// A reference is "[x1, y1, x2, y2] of WxH": corners and the size of the picture, in pixels.
+// Sources: tasks/refcoco/utils_rec.py of lmms-eval, dataset/refcoco.py of VLMEvalKit.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/base/scratch.h"
+#include "core/metrics/metric.h"
+
+struct box {
+    double x1, y1, x2, y2;
+};
+
+// Classes of outcomes: how well the boxes overlap. They are saved and must not change.
+enum { BELOW_10, FROM_10, FROM_30, FROM_50, FROM_70, FROM_90, NO_BOX };
+static const double levels[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+// --- reading -------------------------------------------------------------------------------------
+
+#define PLAIN  "(-?\\d+(?:\\.\\d+)?)"
+#define NUMBER "([-+]?\\d*\\.?\\d+(?:[eE][-+]?\\d+)?)"
+#define NEXT   "(?:\\s*,\\s*|\\s+)"
+
+static const char commas[] = "\\[\\s*" PLAIN ",\\s*" PLAIN ",\\s*" PLAIN ",\\s*" PLAIN "\\s*\\]";
+static const char brackets[] = "\\[\\s*" NUMBER NEXT NUMBER NEXT NUMBER NEXT NUMBER "\\s*\\]";
+static const char four[] = NUMBER "(?s:.*?)" NUMBER "(?s:.*?)" NUMBER "(?s:.*?)" NUMBER;
+
+bool box_numbers(const char *text, double *numbers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        text += strcspn(text, "-.0123456789");
+        char *end;
+        numbers[i] = strtod(text, &end);
+        if (end == text) return false;
+        text = end;
+    }
+    return true;
+}
+
+// Reads the four numbers of the pattern's first match.
+static bool find_numbers(const char *pattern, const char *text, struct box *b)
+{
+    int code;
+    PCRE2_SIZE offset;
+    pcre2_code *re =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, NULL);
+    if (!re) BUG("'%s' at %zu", pattern, offset);
+    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    const bool found = pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL) == 5;
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(match);
+    double *const numbers[] = { &b->x1, &b->y1, &b->x2, &b->y2 };
+    for (int i = 0; found && i < 4; i++) *numbers[i] = strtod(text + at[2 * i + 2], NULL);
+    pcre2_match_data_free(match);
+    pcre2_code_free(re);
+    return found;
+}
+
+// In shares of the picture; without a box, the empty one.
+static bool read_shares(const char *text, double wide, double high, struct box *b)
+{
+    *b = (struct box){ 0 };
+    const bool found = find_numbers(commas, text, b);
+    *b = (struct box){ b->x1 * wide, b->y1 * high, b->x2 * wide, b->y2 * high };
+    return found;
+}
+
+static double within(double x, double most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+static void order(double *a, double *b)
+{
+    const double first = *a;
+    if (*b >= first) return;
+    *a = *b;
+    *b = first;
+}
+
+// Shares up to 1.5, thousandths up to 1000, else pixels; cut at the picture's edges.
+static bool read_any(const char *text, double wide, double high, struct box *b)
+{
+    if (!find_numbers(brackets, text, b) && !find_numbers(four, text, b)) return false;
+    const double most = fmax(fmax(fabs(b->x1), fabs(b->y1)), fmax(fabs(b->x2), fabs(b->y2)));
+    const double unit = most <= 1.5 ? 1 : 1000, x = most <= 1000 ? wide / unit : 1,
+                 y = most <= 1000 ? high / unit : 1;
+    *b = (struct box){ within(b->x1 * x, wide), within(b->y1 * y, high), within(b->x2 * x, wide),
+                       within(b->y2 * y, high) };
+    order(&b->x1, &b->x2);
+    order(&b->y1, &b->y2);
+    return true;
+}
+
+// --- the score -----------------------------------------------------------------------------------
+
+static double area(const struct box *b)
+{
+    return (b->x2 - b->x1) * (b->y2 - b->y1);
+}
+
+static double overlap(const struct box *a, const struct box *b)
+{
+    const double wide = fmin(a->x2, b->x2) - fmax(a->x1, b->x1);
+    const double high = fmin(a->y2, b->y2) - fmax(a->y1, b->y1);
+    const double both = fmax(0, wide) * fmax(0, high), all = area(a) + area(b) - both;
+    return all > 0 ? both / all : 0;
+}
+
+static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
+                 struct err *err)
+{
+    struct box said;
+    double n[6]; // corners, width and height
+    if (!c->reference_count) return err_set(err, "the sample has no reference box");
+    if (!box_numbers(c->references[0], n, 6))
+        return err_set(err, "'%.100s' is not a box and the size of its picture", c->references[0]);
+    const struct box right = { n[0], n[1], n[2], n[3] };
+    const bool lmms_eval = m == &metric_box_lmms_eval;
+    const bool found = (lmms_eval ? read_shares : read_any)(c->answer, n[4], n[5], &said);
+    const double share = found ? overlap(&right, &said) : 0;
+    *o = (struct metric_outcome){ .score = share >= 0.5, .class = NO_BOX };
+    if (!found) return 0;
+    for (o->class = 0; o->class < LEVELS && share >= levels[o->class]; o->class ++) {
+    }
+    o->found =
+        scratch_printf(c->scratch, "[%.6g, %.6g, %.6g, %.6g]", said.x1, said.y1, said.x2, said.y2);
+    return 0;
+}
+
+static int summary(const struct metric_tally *t, struct metric_number *to)
+{
+    static const char *const names[LEVELS] = { "ACC@0.1", "ACC@0.3", "ACC@0.5", "ACC@0.7",
+                                               "ACC@0.9" };
+    double reached = 0;
+    for (int i = LEVELS; i-- > 0;) {
+        reached += (double)t->classes[i + 1];
+        to[i] = (struct metric_number){ names[i],
+                                        t->scores.count ? reached / (double)t->scores.count : NAN };
+    }
+    to[LEVELS] = (struct metric_number){ "no box", (double)t->classes[NO_BOX] };
+    return LEVELS + 1;
+}
+
+const struct metric metric_box_lmms_eval = {
+    .name = "box-lmms-eval",
+    .help = "Boxes as lmms-eval scores RefCOCO.",
+    .rule =
+        "the first \"[x1, y1, x2, y2]\", in shares of the picture's sides, overlaps the reference "
+        "by at least half (intersection over union); no box is wrong",
+    .suite = SUITE_LMMS_EVAL,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_box_vlmevalkit = {
+    .name = "box-vlmevalkit",
+    .help = "Boxes as VLMEvalKit scores RefCOCO.",
+    .rule = "the first four numbers in brackets, else the first four, as shares up to 1.5, "
+            "thousandths up to 1000, else pixels, overlap the reference by at least half "
+            "(intersection over union); no box is wrong",
+    .suite = SUITE_VLMEVALKIT,
+    .score = score,
+    .summary = summary,
+};
