@@ -1,6 +1,6 @@
 # vlmsh -- a terminal workbench for vision-language models.
 #
-#   make            build ./vlmsh                 make test     everything that can be checked here
+#   make            build ./vlmsh                 make test     every test that this machine allows
 #   make run        install what is missing,      make bench    measurements (results: docs/speed.md)
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local
@@ -9,8 +9,8 @@
 #   make demo       retrain the demo model        make screenshots   the documents' pictures of the screen
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
-#                   for others, `make cuda-all` for all that are worth it
-#   make test-isas  the tests that depend on it, under each instruction set below the CPU's best
+#                   for others, `make cuda-all` for all supported ones
+#   make test-isas  tests whose numbers can differ, under each instruction set below the CPU's best
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
 #                   compute-sanitizer)                                transformers)
@@ -28,10 +28,9 @@
 # libwebp-dev       WebP pictures libgif-dev        films (animated GIF)
 # libsqlite3-dev    sessions      libreadline-dev   line editing
 # libncurses-dev    terminfo      libmd-dev         SHA-256 of pictures and weights
-# libcairo2-dev     figures       fonts-dejavu-core their letters: no other package brings them everywhere
+# libcairo2-dev     figures       fonts-dejavu-core their font, which no other package guarantees
 # libfontconfig-dev substitutes for plot.font
-# libsnappy-dev     pages of parquet files, as     libzstd-dev  the same, if they were written so
-#                   they are usually compressed
+# libsnappy-dev     parquet files (Snappy)           libzstd-dev  parquet files (zstd)
 # libcmocka-dev     unit tests
 PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
            libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
@@ -186,7 +185,7 @@ PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard k
 PTX_CHECKS  := build/host/cuda_ptx/checks
 PTX_TESTS   := $(if $(filter 1,$(SAN)),,$(PTX_CHECKS) tests/cuda_ptx/kernels.sh)
 
-# Large reference files are compressed in the tree.
+# Large reference files are compressed in the repository.
 UNPACKED    := $(patsubst tests/goldens/%.xz,build/goldens/%,$(wildcard tests/goldens/*/*.xz tests/goldens/*/*/*.xz))
 goldens: $(UNPACKED)
 build/goldens/%: tests/goldens/%.xz
@@ -201,8 +200,8 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
-# In under a minute on two cores: the unit tests but those of the kernels for GPUs and the slow ones, a conversation,
-# and the links of the documents.
+# In under a minute on two cores: the unit tests except slow ones and those of GPU kernels, a conversation, and the
+# links of the documents.
 FAST_TESTS := $(filter-out $(B)/tests/cuda/% $(addprefix $(B)/tests/,$(filter-out %.sh,$(file <tests/slow))),$(UNIT_BIN)) \
               tests/commands/turns.sh tests/docs/links.sh
 check-fast: $(B)/vlmsh goldens $(filter $(B)/%,$(FAST_TESTS))
@@ -224,7 +223,7 @@ check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) 
 	  VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" tests/run.sh $(ISA_RUN) || exit 1; done
 
 # The shell, its worker and its jobs under ThreadSanitizer; one thread computes, because TSan does not know OpenMP's
-# barriers. Tests whose signals interrupt a blocking call are not among them: TSan delays signals.
+# barriers. Tests whose signals interrupt a blocking call are left out: TSan delays signals.
 THREAD_TESTS := $(addprefix tests/commands/,turns.sh session.sh) $(addprefix tests/tui/,drafts.sh events.sh frictions.sh maps.sh toggles.sh waits.sh) \
                 $(addprefix $(B)/tests/sessions/,jobs manage replay store)
 test-threads: deps-test

@@ -74,14 +74,41 @@ check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why" 'select(.event=="error").message' "loss does not score"
 
 # Refusals, each before a job starts.
-tiny "/eval $work/absent.json" "/eval" "/eval $work/world/yesno.json --metric bleu" \
-    "/eval $work/world/yesno.json --limit 0" "/eval $work/world/yesno.json --limit" \
-    "/eval a b" "/eval $work/world/yesno.json --dance 1" "/eval --kind , a" "/eval show 99" \
-    "/eval show --csv" "/eval show x" "/eval $work/world/yesno.json --kind none --here" "/jobs"
-check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
-    "true $(printf 'false %.0s' {1..12})true"
-check_has "metrics are named" 'select(.event=="error").message' 'choose one of exact'
-check "no more jobs" 'select(.event=="table" and .name!="evaluation") | .rows | length' 6
+session "refused" $work/tiny <<E
+> /eval $work/absent.json
+error: cannot open '$work/absent.json': No such file or directory
+> /eval
+error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE [--force]]] [--metric M] [--limit N] [--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
+> /eval $work/world/yesno.json --metric bleu
+error: no metric 'bleu': choose one of exact, ...
+> /eval $work/world/yesno.json --limit 0
+error: --limit must be a whole number of at least 1, not '0'
+> /eval $work/world/yesno.json --limit
+error: --limit needs N
+> /eval a b
+error: unexpected 'b' after DATA
+> /eval $work/world/yesno.json --dance 1
+error: unknown option '--dance': did you mean --force? Others are --set, --rule, --columns, --submit, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch, --submit
+> /eval --kind , a
+error: --kind needs K,..., not ','
+> /eval show 99
+error: no job 99 (/jobs lists them)
+> /eval show --csv
+error: --csv needs FILE
+> /eval show x
+error: 'x' is not a job number (/jobs lists them)
+> /eval $work/world/yesno.json --kind none --here
+error: no sample of this kind
+> /jobs
+[jobs]
+job  kind      state  steps  loss  left  created              arguments
+6    evaluate  done   2/2    -     -     DATE  $work/world/captions.json --metric loss --limit 2
+5    evaluate  done   2/2    -     -     DATE  $work/world/captions.json --metric loss --limit 2
+4    evaluate  done   2/2    -     -     DATE  $work/world/captions.json --metric loss --limit 2
+3    evaluate  done   3/3    -     -     DATE  $work/world/yesno.json --limit 3
+2    evaluate  done   3/3    -     -     DATE  $work/world/yesno.json --limit 3
+1    evaluate  done   36/36  -     -     DATE  $work/world/yesno.json
+E
 
 # A job killed in the middle resumes at its sample and ends with the same numbers. The first
 # sample has two questions that cannot be scored and counts as one skipped sample.
