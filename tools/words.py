@@ -14,7 +14,7 @@ RULES = [
     (r"\b(is|are|was|were|be) told\b", "is reported, is given, receives"),
     (r"\btells? (of|from)\b", "reports, distinguishes"),
     (r"\bheard\b", "received, noticed"),
-    (r"\bplay(s|ed)? the GPU\b", "emulates"),
+    (r"\bplay(s|ed)? the GPU\b|\bplayed (GPU|host)s?\b|\bthat the host plays\b", "emulates"),
     # clauses as nouns, inverted sentences
     (r"(//|/\*|\. )\s*(?-i:Of) (a|an|the|each|every|all|its|this|that|these|those|what|which)\b[^.]*,", "begin with the subject"),
     (r"\bnone's\b", "of none"),
