@@ -6,60 +6,49 @@
 #include "core/checkup/checkup.h"
 #include "core/files/checkpoint.h"
 
-// The words without --here; the model in use if none is named. The caller frees the list.
-static char **read_words(const struct shell *shell, int argc, char **argv, int *count, bool *here)
+static int check_here(struct shell *shell, struct checkup_work *w, struct err *err)
 {
-    const struct checkpoint *loaded = engine_checkpoint(shell->engine);
-    char **words = xcalloc((size_t)argc + 2, sizeof *words);
-    bool named = false;
-    *count = 0;
-    *here = false;
-    for (int i = 0; i < argc; i++) {
-        const bool value =
-            i && (!strcmp(argv[i - 1], "--pictures") || !strcmp(argv[i - 1], "--out") ||
-                  !strcmp(argv[i - 1], "--only") || !strcmp(argv[i - 1], "--sbatch"));
-        if (!value && !strcmp(argv[i], "--here")) {
-            *here = true;
-            continue;
-        }
-        named |= !value && *argv[i] != '-';
-        words[(*count)++] = argv[i];
-    }
-    if (!named && loaded) words[(*count)++] = loaded->name;
-    return words;
-}
-
-static int check_here(struct shell *shell, int argc, char **argv, struct err *err)
-{
-    struct checkup_work w = { .settings = engine_settings(shell->engine),
-                              .backend = engine_backend(shell->engine),
-                              .sinks = shell->sinks,
-                              .cancel = engine_cancel_flag(shell->engine) };
-    if (checkup_options_read(&w.options, argc, argv, err) < 0) return -1;
-    char *folder = checkup_folder(&w.options);
-    int status = checkup_run(&w, err);
+    char *folder = checkup_folder(&w->options);
+    int status = checkup_run(w, err);
     if (status > 0) status = err_set(err, "stopped; the same command continues in '%s'", folder);
     if (status == 0) status = checkup_show(folder, shell->sinks, err);
     if (status == 0) {
         sinks_written(shell->sinks, "checkup", folder, NULL);
-        sinks_notice(shell->sinks, "%s; '%s/checkup.html'", w.outcome, folder);
+        sinks_notice(shell->sinks, "%s; '%s/checkup.html'", w->outcome, folder);
     }
     free(folder);
-    checkup_work_release(&w);
+    return status;
+}
+
+// The job names its model: the shell may open another one meanwhile.
+static int check_as_job(struct shell *shell, int argc, char **argv, char *model, struct err *err)
+{
+    char **words = xcalloc((size_t)argc + 2, sizeof *words);
+    for (int i = 0; i < argc; i++) words[i] = argv[i];
+    if (model) words[argc++] = model;
+    const int status = shell_start_job(shell, "checkup", argc, words, err);
+    free(words);
     return status;
 }
 
 static int checkup_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    bool here;
-    int count, status = 0;
-    char **words = read_words(shell, argc, argv, &count, &here);
+    const struct checkpoint *loaded = engine_checkpoint(shell->engine);
+    struct checkup_work w = { .settings = engine_settings(shell->engine),
+                              .backend = engine_backend(shell->engine),
+                              .sinks = shell->sinks,
+                              .cancel = engine_cancel_flag(shell->engine) };
+    struct err why;
+    const bool named = checkup_options_read(&w.options, argc, argv, NULL, &why) == 0;
+    checkup_options_release(&w.options);
+    char *model = !named && loaded ? loaded->name : NULL;
+    int status = checkup_options_read(&w.options, argc, argv, model, err);
     // `vlmsh checkup` has no database: it checks here.
-    if (here || !shell->store)
-        status = check_here(shell, count, words, err);
-    else
-        status = shell_start_job(shell, "checkup", count, words, err);
-    free(words);
+    if (status == 0 && (w.options.here || !shell->store))
+        status = check_here(shell, &w, err);
+    else if (status == 0)
+        status = check_as_job(shell, argc, argv, model, err);
+    checkup_work_release(&w);
     return status;
 }
 

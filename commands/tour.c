@@ -37,6 +37,9 @@ static const struct tour_step steps[] = {
     { "/adapter load \"FOLDER-norms\"",
       "Apply the trained weights in the middle of the conversation." },
     { "/plot \"FOLDER-norms\" loss", "Draw its curves. --figure FILE.pdf makes a figure of them." },
+    { "/checkup --only opens,identities,sees --out \"FOLDER-checkup\"",
+      "Check the model in the background: what works here, what does not. Without --only it also "
+      "shows what the methods do to it. A page in the folder has the findings." },
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -52,6 +55,9 @@ static const struct tour_step text_steps[] = {
     { "/help training", "Data sets, training, evaluation: /train and /eval run as jobs beside the "
                         "chat. This model sees no pictures; start vlmsh without a model for the "
                         "tour with pictures." },
+    { "/checkup --only opens,identities --out \"FOLDER-checkup\"",
+      "Check the model in the background: what works here, what does not. A page in the folder has "
+      "the findings." },
 };
 enum { TEXT_STEPS = sizeof text_steps / sizeof text_steps[0] };
 

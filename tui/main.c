@@ -342,6 +342,8 @@ static void welcome(struct program *p)
         sinks_text(&p->sinks,
                    "This is the demo model, trained on scenes of coloured shapes and letters. "
                    "/tour shows step by step what you can do with it.");
+    else if (model && p->screen && !p->options.session)
+        sinks_text(&p->sinks, "Check this model: /checkup");
 }
 
 static int run(struct program *p)

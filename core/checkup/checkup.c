@@ -91,14 +91,17 @@ const struct option_row checkup_rows[] = {
       OPTION_FLAG, AT(quick) },
     { "--only", "NAME,...", "runs only these checks", OPTION_NAMES, AT(only) },
     { "--again", NULL, "discards the findings in DIR and starts again", OPTION_FLAG, AT(again) },
+    { "--here", NULL, "checks in this process", OPTION_FLAG, AT(here) },
     JOB_OPTIONS,
     { 0 },
 };
 
-int checkup_options_read(struct checkup_options *o, int argc, char **argv, struct err *err)
+int checkup_options_read(struct checkup_options *o, int argc, char **argv, const char *model,
+                         struct err *err)
 {
     *o = (struct checkup_options){ 0 };
     int status = options_parse(checkup_rows, o, argc, argv, err) < 0 ? -1 : 0;
+    if (status == 0 && !o->models.count && model) names_add(&o->models, model, NULL);
     if (status == 0 && !o->models.count) status = err_set(err, "MODEL is missing");
     if (status == 0) status = check_only(&o->only, err);
     if (status < 0) checkup_options_release(o);
@@ -492,6 +495,7 @@ static int run_model(struct run *r, struct err *err)
     status = open_model(r, err);
     if (status == 0) status = note_identity(r, err);
     if (status == 0) status = plan_time(r, err);
+    if (status == 0) status = write_record(r, err);
     r->done = r->all = 0;
     for (int i = 0; i < CHECK_COUNT && status == 0; i++)
         if (is_due(r, checkup_checks[i])) r->all += seconds_of(r, checkup_checks[i]);
@@ -583,7 +587,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                  struct err *err)
 {
     struct checkup_options o;
-    if (checkup_options_read(&o, argc, argv, err) < 0) return -1;
+    if (checkup_options_read(&o, argc, argv, NULL, err) < 0) return -1;
     checkup_options_release(&o);
     return 0;
 }
@@ -597,7 +601,7 @@ static int run(struct job *j, struct err *err)
                               .cancel = &stop,
                               .stop = &stop,
                               .job = j };
-    if (checkup_options_read(&w.options, j->argc, j->argv, err) < 0) return -1;
+    if (checkup_options_read(&w.options, j->argc, j->argv, NULL, err) < 0) return -1;
     if (j->resumed) w.options.again = false;
     const int status = checkup_run(&w, err);
     char *folder = checkup_folder(&w.options);

@@ -2,7 +2,7 @@
 // findings in a folder.
 //
 //   struct checkup_work w = { .settings = s, .backend = b, .sinks = sinks, .cancel = &flag };
-//   if (checkup_options_read(&w.options, argc, argv, &err) < 0) ...
+//   if (checkup_options_read(&w.options, argc, argv, NULL, &err) < 0) ...
 //   const int status = checkup_run(&w, &err);     // 0, JOB_STOPPED or -1
 //   checkup_work_release(&w);
 //
@@ -43,11 +43,13 @@ struct checkup_options {
     const char *adapter;        // NULL: that of the settings
     const char *pictures, *out; // borrowed from argv; out NULL: "checkup-MODEL"
     struct names only;          // of checks; none: all
-    bool quick, again;
+    bool quick, again, here;
 };
 
 extern const struct option_row checkup_rows[];
-int checkup_options_read(struct checkup_options *o, int argc, char **argv, struct err *err);
+// `model`: the one to check if none is named; NULL: that is an error.
+int checkup_options_read(struct checkup_options *o, int argc, char **argv, const char *model,
+                         struct err *err);
 void checkup_options_release(struct checkup_options *o);
 // The output folder; the caller frees it.
 char *checkup_folder(const struct checkup_options *o);

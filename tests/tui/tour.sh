@@ -1,4 +1,4 @@
-# tests/tui/tour.sh -- /tour in the full screen: thirteen steps, each by Enter, recorded in the history;
+# tests/tui/tour.sh -- /tour in the full screen: fourteen steps, each by Enter, recorded in the history;
 # other lines may come between, Esc ends it. Also the greeting: the demo model and what it knows.
 set -eu
 . tests/tui/tmux.bash
@@ -8,52 +8,55 @@ line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model, trained on'
 shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
-wait_for 'step 1 of 13'
+wait_for 'step 1 of 14'
 wait_for '> /image ".*scene-1.png"'
 keys Enter
-wait_for 'step 2 of 13'
+wait_for 'step 2 of 14'
 keys Enter
-wait_for 'step 3 of 13'
+wait_for 'step 3 of 14'
 line "$(printf '\025')/get sample.seed" # another line: the step returns
 wait_for 'sample.seed = 0'
 wait_for '> /attention'
 keys Enter
-wait_for 'step 4 of 13'
+wait_for 'step 4 of 14'
 keys Enter
 wait_for 'prune.score = contribution'
-wait_for 'step 5 of 13'
+wait_for 'step 5 of 14'
 keys Enter
 wait_for 'B: prune'
-wait_for 'step 6 of 13'
+wait_for 'step 6 of 14'
 keys Enter
 wait_for 'B: @norm-alignment'
-wait_for 'step 7 of 13'
+wait_for 'step 7 of 14'
 keys Enter
-wait_for 'step 8 of 13'
+wait_for 'step 8 of 14'
 keys Enter
-wait_for 'step 9 of 13'
+wait_for 'step 9 of 14'
 keys C-u
 line '/set train.steps 2'
-wait_for 'step 10 of 13'
+wait_for 'step 10 of 14'
 keys Enter
-wait_for 'step 11 of 13'
+wait_for 'step 11 of 14'
 keys Enter
 for _ in $(seq 60); do # the job's priority is low: a busy machine takes its time
-    shown 'step 12 of 13' && break
+    shown 'step 12 of 14' && break
     sleep 2
 done
-wait_for 'step 12 of 13'
+wait_for 'step 12 of 14'
 keys Enter
-wait_for 'step 13 of 13'
+wait_for 'step 13 of 14'
 wait_for 'norms. applied'
 keys Enter
-wait_for 'end of the tour'
 wait_for '^│  \* loss'
+wait_for 'step 14 of 14'
+keys Enter
+wait_for 'end of the tour'
+wait_for 'checkup started'
 keys Up
-wait_for '> /plot'
+wait_for '> /checkup'
 keys C-u
 line '/tour'
-wait_for 'step 1 of 13'
+wait_for 'step 1 of 14'
 keys Escape
 wait_for 'the tour has ended'
 keys F10
@@ -64,16 +67,19 @@ line "'$VLMSH' --db '$work/db3' tests/goldens/llama-3.2"
 wait_for 'F1 keys'
 line '/set sample.max_tokens 4'
 line /tour
-wait_for 'step 1 of 6'
+wait_for 'step 1 of 7'
 wait_for 'vlmsh> Name three colours'
 for step in 2 3 4 5 6; do
     keys Enter
-    wait_for "step $step of 6"
+    wait_for "step $step of 7"
 done
 keys Enter
 wait_for ' /help training '
 keys q
+wait_for 'step 7 of 7'
+keys Enter
 wait_for 'end of the tour'
+wait_for 'checkup started'
 shown 'picture.*error\|^! ' && fail 'a step of the tour fails'
 keys F10
 wait_for 'shell>'
