@@ -1,9 +1,10 @@
 // core/metrics/mcq.c -- multiple choice as VLMEvalKit scores it, and as LLaVA and lmms-eval score
-// SEED-Bench, AI2D and ScienceQA.
+// SEED-Bench, AI2D and ScienceQA, and as its authors score CV-Bench.
 //
 // Sources: vlmeval/utils/matching_util.py (can_infer) and dataset/utils/multiple_choice.py of
 // VLMEvalKit, with exact matching (no judge); scripts/convert_seed_for_submission.py and
-// llava/eval/eval_science_qa.py of LLaVA; tasks/seedbench, ai2d and scienceqa of lmms-eval.
+// llava/eval/eval_science_qa.py of LLaVA; tasks/seedbench, ai2d and scienceqa of lmms-eval;
+// eval/eval/{ade,coco,omni} of Cambrian.
 #include <string.h>
 #include <strings.h>
 
@@ -228,6 +229,34 @@ static int read_scienceqa_lmms_eval(const struct metric_case *c)
     return choices_letter_ignoring_case(bare);
 }
 
+// --- CV-Bench ------------------------------------------------------------------------------------
+
+// Cambrian's three programs: the first character after "answer is" or "answer:". That of Omni3D
+// also strips colons and commas, and accepts a choice of one character.
+static int score_cvbench(const struct metric *m, const struct metric_case *c,
+                         struct metric_outcome *o, struct err *err)
+{
+    static const char *const announce[] = { "answer is", "answer is:", "answer:" };
+    struct scratch *s = c->scratch;
+    const bool omni = c->kind && !strcmp(c->kind, "Omni3D");
+    char *text = python_strip(s, python_lower(s, c->answer), NULL);
+    for (size_t i = 0; i < sizeof announce / sizeof *announce; i++) {
+        const size_t at = python_find_last(text, announce[i]);
+        if (at != SIZE_MAX) text += at + strlen(announce[i]);
+    }
+    text = python_strip(s, text, NULL);
+    size_t n = strlen(text);
+    while (n && strchr(omni ? ".:," : ".", text[n - 1])) text[--n] = 0;
+    text += strspn(text, "(");
+    for (n = strlen(text); n && text[n - 1] == ')';) text[--n] = 0;
+    const char *first = python_head(s, text, 1);
+    const int right = choices_right(c, err);
+    if (right < 0) return -1;
+    *o = choices_outcome(c, choices_letter_ignoring_case(first), right);
+    if (omni && !strcmp(first, c->choices[right])) o->score = 1;
+    return 0;
+}
+
 // --- the table -----------------------------------------------------------------------------------
 
 const struct metric metric_mcq_vlmevalkit = {
@@ -315,5 +344,15 @@ const struct metric metric_scienceqa_lmms_eval = {
     .suite = SUITE_LMMS_EVAL,
     .letter = read_scienceqa_lmms_eval,
     .score = choices_score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_cvbench_official = {
+    .name = "cvbench-official",
+    .help = "Multiple choice as the authors' programs score CV-Bench.",
+    .rule = "the first character of the answer, or after its last \"answer is\" or \"answer:\", "
+            "without brackets, ignoring case",
+    .suite = SUITE_OFFICIAL,
+    .score = score_cvbench,
     .summary = choices_summary,
 };

@@ -163,6 +163,22 @@ const struct metric metric_anls = {
     .score = score_anls,
 };
 
+static int score_nothing(const struct metric *m, const struct metric_case *c,
+                         struct metric_outcome *o, struct err *err)
+{
+    *o = (struct metric_outcome){ .class = -1, .found = c->answer };
+    return 0;
+}
+
+const struct metric metric_mmvet = {
+    .name = "mmvet",
+    .help = "No score: MM-Vet's answers are for its judge, a language model.",
+    .rule = "every answer counts 0, as lmms-eval counts it without a judge; write the answers with "
+            "--submit FILE for MM-Vet's own script",
+    .graded = true,
+    .score = score_nothing,
+};
+
 const struct metric metric_gqa_lmms_eval = {
     .name = "gqa-lmms-eval",
     .help = "Short answers as lmms-eval scores GQA.",

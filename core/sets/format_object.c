@@ -1,7 +1,8 @@
 // core/sets/format_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with annotations
 // in a second file), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
 // "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
-// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder).
+// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder),
+// GQA's questions and MM-Vet (members by id).
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +37,8 @@ struct object {
 
 struct object_kind {
     const char *list,
-        *with; // the list of rows, and another list that the object must have, or NULL
+        *with;          // the list of rows, and another list that the object must have, or NULL
+    const char *member; // list NULL: a key of the object's members, which are the rows
     struct set_names names[7];
     // Chooses rows and joins the other list; NULL: takes all rows.
     int (*open)(struct object *o, const char *path, struct err *err);
@@ -273,6 +275,44 @@ static int read_problem(const struct object *o, struct set_record *r, struct err
     return 0;
 }
 
+// --- GQA's questions and MM-Vet, by their ids ----------------------------------------------------
+
+static int open_members(struct object *o, const char *path, struct err *err)
+{
+    for (size_t i = 0; i < o->parts.count; i++) {
+        const struct json_list *l = &o->parts.lists[i];
+        if (l->list || !l->count || o->parts.map[l->items[0].at] != '{')
+            return err_set(err, "'%s', member \"%s\", is not an object", path, l->key);
+    }
+    o->count = (int64_t)o->parts.count;
+    return 0;
+}
+
+static int read_gqa(const struct object *o, struct set_record *r, struct err *err)
+{
+    const char *image = set_text_of(r->json, "imageId", NULL);
+    if (!image) return err_set(err, "\"imageId\" is missing");
+    set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", image), o->folder);
+    return 0;
+}
+
+static int read_mmvet(const struct object *o, struct set_record *r, struct err *err)
+{
+    return add_file(o, r, "imagename") == 0 ? 0 : err_set(err, "\"imagename\" is missing");
+}
+
+// True if the object's first member has this key.
+static bool has_member(const struct object *o, const char *key)
+{
+    struct err ignored;
+    const struct json_list *l = o->parts.count ? o->parts.lists : NULL;
+    if (!l || l->list || !l->count) return false;
+    cJSON *first = json_parts_item(&o->parts, l->items, &ignored);
+    const bool has = json_get(first, key) != NULL;
+    cJSON_Delete(first);
+    return has;
+}
+
 // --- the format ----------------------------------------------------------------------------------
 
 static const struct object_kind kinds[] = {
@@ -302,6 +342,8 @@ static const struct object_kind kinds[] = {
       .names = { { "index", { "imgid" } } },
       .open = open_karpathy,
       .read = read_karpathy },
+    { .member = "imageId", .names = { { "index" } }, .open = open_members, .read = read_gqa },
+    { .member = "imagename", .names = { { "index" } }, .open = open_members, .read = read_mmvet },
     { .names = { { "index" }, { "category", { "subject" } } },
       .open = open_problems,
       .read = read_problem },
@@ -329,8 +371,10 @@ static void object_close(void *self)
 static int open_kind(struct object *o, const char *path, struct err *err)
 {
     const struct object_kind *k = kinds;
-    while (k->list && !(json_parts_has(&o->parts, k->list) &&
-                        (!k->with || json_parts_has(&o->parts, k->with))))
+    while ((k->list || k->member) &&
+           !(k->list ? json_parts_has(&o->parts, k->list) &&
+                           (!k->with || json_parts_has(&o->parts, k->with))
+                     : has_member(o, k->member)))
         k++;
     o->kind = k;
     if (k->list) o->rows = json_parts_list(&o->parts, k->list);
@@ -368,7 +412,7 @@ static int object_read(void *self, int64_t index, struct set_record *r, struct e
 }
 
 const struct set_format set_format_object = {
-    .name = "a JSON object (TextVQA, VQAv2, SEED-Bench, COCO, Flickr30k, ScienceQA)",
+    .name = "a JSON object (TextVQA, VQAv2, SEED-Bench, COCO, Flickr30k, ScienceQA, GQA, MM-Vet)",
     .is = is_object,
     .open = object_open,
     .read = object_read,

@@ -31,6 +31,9 @@ struct shards {
     int64_t *first;        // of their rows
     size_t count;
     size_t last; // the file read last: only one keeps decoded pages
+    // GQA's pictures are in files of their own, after those of the questions.
+    int64_t question_rows;
+    struct names image_ids; // of the rows behind the questions, in order
     struct names subjects;
     struct shots *shots;  // [subjects.count]
     char hash[HASH_HEX];  // of all; "" before it is known
@@ -49,6 +52,7 @@ static void shards_close(void *self)
     for (size_t i = 0; i < s->subjects.count; i++) buf_release(&s->shots[i].text);
     free(s->shots);
     names_release(&s->subjects);
+    names_release(&s->image_ids);
     free(s->files);
     free(s->first);
     pthread_mutex_destroy(&s->lock);
@@ -311,6 +315,46 @@ static int read_shots(struct shards *s, struct err *err)
     return status;
 }
 
+// Reads a row from the file that has it; the caller holds the lock.
+static int read_row(struct shards *s, int64_t index, enum parquet_part part, struct parquet_row *r,
+                    struct err *err)
+{
+    size_t i = s->last;
+    if (index < s->first[i] || index >= s->first[i + 1])
+        for (i = 0; index >= s->first[i + 1];) i++;
+    if (i != s->last) parquet_release_pages(&s->files[s->last]);
+    s->last = i;
+    return parquet_row_read(&s->files[i], index - s->first[i], part, r, err);
+}
+
+// Opens testdev_balanced_images/NAME beside testdev_balanced_instructions/NAME, if it exists.
+static int open_pictures(struct shards *s, struct err *err)
+{
+    static const char words[] = "_instructions/", instead[] = "_images/";
+    static const struct set_columns own = { 0 };
+    const char *at = strstr(s->path, words);
+    int status = 0;
+    s->question_rows = s->first[s->count];
+    if (!at || !has_column(s->files, "imageId")) return 0;
+    char *path = xasprintf("%.*s%s%s", (int)(at - s->path), s->path, instead, at + strlen(words));
+    s->columns = &own;
+    if (access(path, F_OK) == 0) status = open_files(s, path, err);
+    for (int64_t i = s->question_rows; status == 0 && i < s->first[s->count]; i++) {
+        struct parquet_row row;
+        status = read_row(s, i, PARQUET_TEXTS, &row, err);
+        // A row without an id keeps its place.
+        const char *id = status == 0 ? set_text_of(row.json, "id", NULL) : NULL;
+        char *place = id ? xstrdup(id) : xasprintf("%" PRId64, i);
+        bool known;
+        names_add(&s->image_ids, place, &known);
+        if (status == 0 && known) status = err_set(err, "'%s' has '%s' twice", path, place);
+        free(place);
+        parquet_row_release(&row);
+    }
+    free(path);
+    return status;
+}
+
 static void *shards_open(const char *path, const char *folder, const struct set_columns *columns,
                          int64_t *count, struct err *err)
 {
@@ -323,11 +367,12 @@ static void *shards_open(const char *path, const char *folder, const struct set_
     if (status == 0) status = check_columns(s->files, err);
     if (status == 0 && !s->first[s->count]) status = err_set(err, "'%s' contains no rows", path);
     if (status == 0) status = read_shots(s, err);
+    if (status == 0) status = open_pictures(s, err);
     if (status < 0) {
         shards_close(s);
         return NULL;
     }
-    *count = s->first[s->count];
+    *count = s->question_rows;
     return s;
 }
 
@@ -351,18 +396,6 @@ static const char *shards_hash(const void *self)
     return *s->hash ? s->hash : NULL;
 }
 
-// Reads a row from the file that has it; the caller holds the lock.
-static int read_row(struct shards *s, int64_t index, enum parquet_part part, struct parquet_row *r,
-                    struct err *err)
-{
-    size_t i = s->last;
-    if (index < s->first[i] || index >= s->first[i + 1])
-        for (i = 0; index >= s->first[i + 1];) i++;
-    if (i != s->last) parquet_release_pages(&s->files[s->last]);
-    s->last = i;
-    return parquet_row_read(&s->files[i], index - s->first[i], part, r, err);
-}
-
 // --- rows ----------------------------------------------------------------------------------------
 
 // Names embedded pictures "FILE#ROW.NUMBER", others by path.
@@ -376,11 +409,18 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         set_add_picture(r, name, p->bytes ? "." : s->folder);
         free(name);
     }
+    size_t number;
     const char *file = row->picture_count ? NULL : set_text(r, "image");
     const char *base64 = row->picture_count ? NULL : set_text(r, "bytes");       // MME-RealWorld
     const char *id = row->picture_count || file ? NULL : set_text(r, "imageId"); // GQA
     if (file) set_add_picture(r, file, s->folder);
-    if (id) set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", id), s->folder);
+    if (id && names_find(&s->image_ids, id, &number))
+        set_add_picture(r,
+                        scratch_printf(&r->scratch, "%s#%" PRId64 ".0", s->path,
+                                       s->question_rows + (int64_t)number),
+                        ".");
+    else if (id)
+        set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", id), s->folder);
     if (base64)
         set_add_picture(r, scratch_printf(&r->scratch, "data:image/jpeg;base64,%s", base64), ".");
 }

@@ -76,6 +76,18 @@ static void put_vqa(struct writing *w, struct set_record *r, const char *prompt,
     buf_puts(&w->out, "}");
 }
 
+// MM-Vet's script wants an object of answers by id, "v1_17".
+static void put_mmvet(struct writing *w, struct set_record *r, const char *prompt,
+                      const char *answer)
+{
+    const char *id = set_text_of(r->json, "index", "");
+    const bool whole = !strncmp(id, "v1_", 3);
+    buf_puts(&w->out, w->first ? "{" : ", ");
+    json_put_text(&w->out, whole ? id : scratch_printf(&r->scratch, "v1_%s", id));
+    buf_puts(&w->out, ": ");
+    json_put_text(&w->out, answer ? answer : "");
+}
+
 static void put_llava(struct writing *w, struct set_record *r, const char *prompt,
                       const char *answer)
 {
@@ -155,6 +167,7 @@ static const struct format {
 } formats[] = { { "vqav2", put_vqa, "]\n" },
                 { "mmbench", put_table, "" },
                 { "scienceqa", put_scienceqa, "" },
+                { "mmvet", put_mmvet, "}\n" },
                 { NULL, put_llava, "" } };
 
 static int put_answer(struct writing *w, const struct format *f, const struct set_way *way,

@@ -324,7 +324,12 @@ const struct eval_set eval_sets[] = {
       .title = "CV-Bench: multiple choice on counting, relations, depth and distance",
       .files = "test_2d.parquet, test_3d.parquet, test.parquet, CV-Bench-2D.tsv, CV-Bench-3D.tsv",
       .kind = "source",
-      .ways = { { "lmms-eval", prompt_cvbench_lmms_eval, NOTE_WORDS "the file's prompt",
+      .ways = { { "official", prompt_ready,
+                  "the file's prompt, \"Answer with the option's letter from the given choices "
+                  "directly.\"",
+                  512, "cvbench-official", &set_total_cvbench,
+                  "eval/eval/{ade,coco,omni} of Cambrian", .after = LETTER },
+                { "lmms-eval", prompt_cvbench_lmms_eval, NOTE_WORDS "the file's prompt",
                   LMMS_EVAL_TOKENS, "cvbench-lmms-eval", NULL, "tasks/cv_bench/utils.py" },
                 { "vlmevalkit", prompt_ready, "the file's prompt", VLMEVALKIT_TOKENS,
                   "mcq-vlmevalkit", &set_total_kinds, "dataset/image_mcq.py", LOST_MISSING } } },
@@ -372,6 +377,19 @@ const struct eval_set eval_sets[] = {
                 { "vlmevalkit", prompt_mmerealworld_cn,
                   "question, choices \"(A) ...\", the last sentence in Chinese", VLMEVALKIT_TOKENS,
                   "mmerealworld-vlmevalkit", NULL, "dataset/image_mcq.py", .after = CN_BEST } } },
+    { .name = "mmvet",
+      .title = "MM-Vet: open questions for a judge; --submit writes the answers for its script",
+      .files = "mm-vet.json, llava-mm-vet.jsonl, MMVet.tsv, test-*.parquet",
+      .kind = "",
+      .ways = { { "llava", prompt_raw, "the question alone", LLAVA_LONG, "mmvet", NULL,
+                  "scripts/convert_mmvet_for_eval.py" },
+                { "lmms-eval", prompt_raw, "\"First please perform reasoning, ...\", question",
+                  1024, "mmvet", NULL, "tasks/mmvet/mmvet.yaml",
+                  .before = "First please perform reasoning, and think step by step to provide "
+                            "best "
+                            "answer to the following question: \n\n" },
+                { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS, "mmvet", NULL,
+                  "dataset/image_vqa.py" } } },
     { .name = "refcoco",
       .title = "RefCOCO, RefCOCO+, RefCOCOg: boxes of objects that expressions describe",
       .files =

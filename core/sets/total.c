@@ -210,6 +210,33 @@ const struct set_total set_total_splits = {
     .count = count_splits,
 };
 
+// --- CV-Bench ------------------------------------------------------------------------------------
+
+static int count_cvbench(const struct set_total *t, const struct set_score *scores, size_t n,
+                         const struct metric *m, struct set_number *numbers)
+{
+    static const char *const sources[] = { "ADE20K", "COCO", "Omni3D" };
+    struct tally parts[3] = { 0 }, flat = { 0 }, all = { 0 };
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++)
+            if (!strcmp(scores[i].kind, sources[k])) tally_add(&parts[k], scores[i].score);
+    for (int k = 0; k < 2; k++)
+        if (parts[k].count) tally_add(&flat, tally_mean(&parts[k]));
+    // A file may have one half only.
+    if (flat.count) tally_add(&all, tally_mean(&flat));
+    if (parts[2].count) tally_add(&all, tally_mean(&parts[2]));
+    numbers[0] = (struct set_number){ "CV-Bench", all.count ? tally_mean(&all) : NAN };
+    numbers[1] = (struct set_number){ "2D", flat.count ? tally_mean(&flat) : NAN };
+    numbers[2] = (struct set_number){ "3D", parts[2].count ? tally_mean(&parts[2]) : NAN };
+    return 3;
+}
+
+const struct set_total set_total_cvbench = {
+    .name = "cv-bench",
+    .rule = "the mean of 2D, itself the mean of ADE20K and COCO, and 3D (Omni3D)",
+    .count = count_cvbench,
+};
+
 // --- HallusionBench ------------------------------------------------------------------------------
 
 static double all_right_share(const struct sums *s)

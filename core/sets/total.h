@@ -51,6 +51,9 @@ extern const struct set_total set_total_circular;
 // The mean of each group, if there are several; at most SET_NUMBERS of them.
 extern const struct set_total set_total_splits;
 
+// CV-Bench: the mean of 2D (mean of ADE20K and COCO) and 3D (Omni3D).
+extern const struct set_total set_total_cvbench;
+
 // HallusionBench: accuracy, and the shares of figures and of questions with all answers right.
 extern const struct set_total set_total_hallusion;
 

@@ -146,8 +146,19 @@ check_has "columns of parquet" 'select(.event=="error").message' "has no column 
 check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
+# MM-Vet and GQA by their ids; MM-Vet's answers as its script wants them.
+echo '{"v1_0": {"imagename": "a.png", "question": "What is x?", "answer": "-1<AND>-5", "capability": ["ocr", "math"]}, "v1_1": {"imagename": "a.png", "question": "Why?", "answer": "b", "capability": ["rec"]}}' >"$work/mm-vet.json"
+echo '{"201": {"imageId": "a", "question": "Is it red?", "answer": "yes"}}' >"$work/testdev_balanced_questions.json"
+echo '{"question_id": 201, "image": "a.png", "text": "Is it red?\nAnswer the question using a single word or phrase.", "category": "default"}' >"$work/llava_gqa.jsonl"
+echo '{"question_id": "v1_1", "text": "Because \"so\"."}' >"$work/vet.jsonl"
+echo '{"question_id": 201, "text": "Yes."}' >"$work/gqa.jsonl"
+tiny "/eval $work/mm-vet.json --set mmvet --answers $work/vet.jsonl --submit $work/vet.json --here" \
+    "/eval $work/testdev_balanced_questions.json --set gqa --answers $work/gqa.jsonl --here" "/eval $work/llava_gqa.jsonl --set gqa --answers $work/gqa.jsonl --here"
+same "MM-Vet's submission" "$(jq -c . "$work/vet.json")" '{"v1_0":"","v1_1":"Because \"so\"."}'
+same "GQA" "$(value score | paste -sd' ')" "0 1 1"
+
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 40
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 41
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do

@@ -184,6 +184,23 @@ static void test_questions(void **state)
                                  3, 0 });
 }
 
+// GQA's pictures are in a file beside that of the questions, in another order.
+static void test_gqa(void **state)
+{
+    static const char file[] = "testdev_balanced_instructions/testdev-00000-of-00001";
+    struct dataset d;
+    struct sample s[3];
+    check_one("gqa", "lmms-eval", file, 3, 1,
+              (struct expected){ "202", "", "What color?" SHORT, "red", "", -1, 1 });
+    open_set(&d, "gqa", NULL, file);
+    for (int i = 0; i < 3; i++) assert_int_equal(dataset_read(&d, i, &s[i], NULL), 0);
+    assert_string_equal(strrchr(s[0].dialogue.paths[0], '#'), "#4.0");
+    assert_string_equal(strrchr(s[1].dialogue.paths[0], '#'), "#3.0");
+    assert_string_equal(s[0].dialogue.paths[0], s[2].dialogue.paths[0]);
+    for (int i = 0; i < 3; i++) sample_release(&s[i]);
+    dataset_close(&d);
+}
+
 // Five examples of the subject (there are six) stand before a question of MMLU.
 static void test_examples(void **state)
 {
@@ -492,17 +509,12 @@ static void test_damaged(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_zero_byte),
-        cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_empty_elements),
-        cmocka_unit_test(test_columns_left_out),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_large_row),
+        cmocka_unit_test(test_rows),           cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_examples),       cmocka_unit_test(test_gqa),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_zero_byte),      cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_empty_elements), cmocka_unit_test(test_columns_left_out),
+        cmocka_unit_test(test_together),       cmocka_unit_test(test_large_row),
         cmocka_unit_test(test_cancelled),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };
