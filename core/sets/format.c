@@ -243,6 +243,24 @@ static const char *read_bare(const char *p, struct buf *text)
     return used ? p + n : NULL;
 }
 
+// Reads a list in the list, as Python writes it: MMMU-Pro has one as its only choice.
+static const char *read_nested(const char *p, struct buf *text)
+{
+    struct buf ignored = { 0 };
+    const char *begin = p;
+    int depth = 0;
+    do {
+        depth += (*p == '[') - (*p == ']');
+        if (*p == '\'' || *p == '"')
+            p = read_string(p, &ignored);
+        else
+            p++;
+    } while (p && *p && depth);
+    buf_release(&ignored);
+    if (p && !depth) buf_add(text, begin, (size_t)(p - begin));
+    return p && !depth ? p : NULL;
+}
+
 cJSON *set_python_list(const char *text)
 {
     const char *p = text + strspn(text, " \t\r\n");
@@ -252,7 +270,9 @@ cJSON *set_python_list(const char *text)
         p += strspn(p, " \t\r\n");
         if (*p == ']') break; // allows a trailing comma
         struct buf item = { 0 };
-        p = *p == '\'' || *p == '"' ? read_string(p, &item) : read_bare(p, &item);
+        p = *p == '\'' || *p == '"' ? read_string(p, &item)
+            : *p == '['             ? read_nested(p, &item)
+                                    : read_bare(p, &item);
         good = p != NULL;
         if (good) cJSON_AddItemToArray(list, cJSON_CreateString(item.data ? item.data : ""));
         buf_release(&item);

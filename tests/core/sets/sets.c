@@ -457,6 +457,8 @@ static void test_python_list(void **state)
     check_list("['\\\\frac', '\\u6771\\u3000', '\\xa0', '\\U0001f600\\d', '\\x4']",
                "<\\frac><\xE6\x9D\xB1\xE3\x80\x80><\xC2\xA0><\xF0\x9F\x98\x80\\d><\\x4>");
     check_list("['\\ud800', '\\x00', '\\U00110000']", "<\xEF\xBF\xBD><\xEF\xBF\xBD><\xEF\xBF\xBD>");
+    check_list("[['A', 'B]', \"c\"], 'd', [1]]", "<['A', 'B]', \"c\"]><d><[1]>");
+    check_list("[['A', 'B'", NULL);
     check_list("['a\\", NULL);
     check_list("[]", "");
     check_list("['a'", NULL);
