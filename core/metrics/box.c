@@ -63,7 +63,7 @@ static bool find_numbers(const char *pattern, const char *text, struct box *b)
     return found;
 }
 
-// In shares of the picture; without a box, the empty one.
+// Reads a box in shares of the picture's sides; false, and an empty box, if there is none.
 static bool read_shares(const char *text, double wide, double high, struct box *b)
 {
     *b = (struct box){ 0 };
@@ -85,7 +85,8 @@ static void order(double *a, double *b)
     *b = first;
 }
 
-// Shares up to 1.5, thousandths up to 1000, else pixels; cut at the picture's edges.
+// Reads numbers up to 1.5 as shares, up to 1000 as thousandths and larger ones as pixels, and clips
+// the box to the picture.
 static bool read_any(const char *text, double wide, double high, struct box *b)
 {
     if (!find_numbers(brackets, text, b) && !find_numbers(four, text, b)) return false;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-// Reads the first numbers of a text, whatever separates them; false if there are fewer.
+// Reads the first `count` numbers of a text, whatever separates them; false if it has fewer.
 bool box_numbers(const char *text, double *numbers, int count);
 
 #endif

@@ -42,8 +42,8 @@ int choices_summary(const struct metric_tally *t, struct metric_number *to);
 // "B": 1; NO_LETTER: anything but one capital letter.
 int choices_whole_letter(const char *text);
 int choices_letter_ignoring_case(const char *text); // "b" too
-// "B. ..." as "B": lmms-eval's filter for AI2D and MuirBench, which runs before thinking is removed
-// and so misses a letter after the thinking.
+// Shortens "B. ..." to "B", as lmms-eval's filter for AI2D and MuirBench does. It runs before
+// thinking is removed, so it misses a letter after the thinking.
 char *choices_extract_dot(struct scratch *s, const char *raw);
 // True if the sample has a choice with this letter; without choices: A to D.
 bool choices_has(const struct metric_case *c, int letter);

@@ -91,7 +91,7 @@ static int first_of(const char *pattern, const char *text)
     return search(pattern, text, false).first;
 }
 
-// The letter of all matches, if they agree.
+// Returns the letter of all matches if they agree, else NO_LETTER.
 static int only_of(const char *pattern, const char *text)
 {
     const struct found f = search(pattern, text, true);
@@ -123,7 +123,7 @@ static int read_line(const char *line)
     return letter == NO_LETTER ? only_of(line_token, line) : letter;
 }
 
-// The letter of the last of the last lines that has one.
+// Returns the letter of the last line that has one, among the last six.
 static int read_lines(struct scratch *s, const char *text)
 {
     const char *lines[LINES];
@@ -152,7 +152,7 @@ static const char *drop_zero_width(struct scratch *s, const char *text)
     return text;
 }
 
-// The text without lines "option A: ...".
+// Returns the text without lines "option A: ...".
 static const char *drop_options(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };

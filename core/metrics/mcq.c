@@ -117,7 +117,8 @@ static int infer_table(const struct metric_case *c, bool mmmu)
     return infer(&table);
 }
 
-// The letter of the last line "Answer: X", or what follows it; another answer as it is.
+// Returns the only capital of the last line "Answer: X", else the rest of that line; without such a
+// line, the whole answer.
 static char *take_last_line(struct scratch *s, const char *answer)
 {
     static const char mark[] = "Answer:";
@@ -231,8 +232,8 @@ static int read_scienceqa_lmms_eval(const struct metric_case *c)
 
 // --- CV-Bench ------------------------------------------------------------------------------------
 
-// Cambrian's three programs: the first character after "answer is" or "answer:". That of Omni3D
-// also strips colons and commas, and accepts a choice of one character.
+// Cambrian's three programs read the first character after "answer is" or "answer:". The one for
+// Omni3D also strips colons and commas, and accepts a choice of one character.
 static int score_cvbench(const struct metric *m, const struct metric_case *c,
                          struct metric_outcome *o, struct err *err)
 {

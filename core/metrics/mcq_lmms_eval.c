@@ -213,7 +213,7 @@ static bool take_letter(const char *p, int count, bool small, int *letter)
     return n >= 0 && n < count;
 }
 
-// A first line of at most four characters that is the letter, with brackets and marks.
+// Finds the letter in a first line of at most four characters, beside brackets and punctuation.
 static int find_terse(struct scratch *s, const char *text, int count)
 {
     const char *line = python_strip(s, scratch_dup(s, text, strcspn(text, "\n")), NULL);
@@ -237,7 +237,8 @@ static const char *skip_space(const char *p)
     return p;
 }
 
-// The last letter after "answer", "answers", "answer is", "answer:" ... that no letter follows.
+// Finds the last letter after "answer", "answers", "answer is", "answer:" ... that no other letter
+// follows.
 static int find_stated(const char *text, int count)
 {
     int letter = NO_LETTER;
@@ -255,7 +256,7 @@ static int find_stated(const char *text, int count)
         if (!take_letter(q, count, true, &found)) continue;
         after += *after == ')';
         const char next = *after;
-        // Without its bracket, the letter matches as well.
+        // The pattern also matches without the closing bracket.
         const bool bare = after > q + 1 || !((next | 0x20) >= 'a' && (next | 0x20) <= 'z');
         if (bare) letter = found;
     }

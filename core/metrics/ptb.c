@@ -1,9 +1,9 @@
 // core/metrics/ptb.c -- the Penn Treebank tokens of English text, as Stanford's PTBTokenizer 3.4.1
 // (with -preserveLines -lowerCase) makes them for pycocoevalcap.
 //
-// At each position, the rule with the longest match wins, and the first of equals. What must follow
-// a token (`after`) counts towards that length. Literals ignore case, character classes do not.
-// "(" becomes -LRB- and then -lrb-, which pycocoevalcap, looking for -LRB-, keeps as a word.
+// At each position the rule with the longest match wins, or the first of several. The text that
+// must follow a token (`after`) counts towards that length. Literals ignore case, character classes
+// do not. "(" becomes -LRB- and then -lrb-; pycocoevalcap drops only -LRB-, so -lrb- stays a word.
 //
 // pycocoevalcap tokenizes all captions as one text, a line each. Here, a line break follows each
 // caption: a caption that ends in "plan B." keeps "b." even if the next one begins with "A".
@@ -48,7 +48,7 @@
 #define AMPERSANDS "[A-Z]+(?:(?:[+&]|(?i:&amp;))[A-Z]+)+"
 #define HYPHENATED "[A-Za-z0-9][A-Za-z0-9.,\\xAD]*(?:-(?:[A-Za-z0-9\\xAD]+|" ACRONYM2 "\\.))+"
 #define SLASHED    "[A-Za-z0-9]+(?:-[A-Za-z]+){0,2}"
-// Abbreviations that rarely end a sentence, and titles, which never do.
+// Abbreviations, then titles and acronyms.
 #define ABBREVIATION                                                                           \
     "(?:(?i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thu|Thurs|Fri)"        \
     "|(?i:Ala|Ariz|Calif|Colo|Conn|Ct|Dak|Fla|Ga|Ind|Kans?|Ky|Md|Mich|Minn|Mo|Mont|Neb|Nev)"   \
@@ -194,7 +194,7 @@ static const struct rule {
       "\\x{FF1A}-\\x{FF20}\\x{FF3B}-\\x{FF40}\\x{FF5B}-\\x{FF65}]",
       "", KEEP, 0, NULL },
     { "(?i:&nbsp;)", "", SKIP, 0, NULL },
-    { "(?s:.)", "", SKIP, 0, NULL }, // white space, and what the tokenizer does not know
+    { "(?s:.)", "", SKIP, 0, NULL }, // white space and unknown characters
 };
 
 enum { RULES = sizeof rules / sizeof *rules, LENGTHS = 64, WORKSPACE = 4096 };
@@ -328,7 +328,7 @@ static char *change_token(struct scratch *s, const struct rule *r, char *token)
     }
 }
 
-// What pycocoevalcap leaves out.
+// True for the tokens that pycocoevalcap drops.
 static bool is_punctuation(const char *token)
 {
     static const char *const marks[] = { "''", "'", "``", "`",  ".",   "?", "!",
@@ -338,7 +338,7 @@ static bool is_punctuation(const char *token)
     return false;
 }
 
-// The length of a plain word at p with a space behind it, for which no rule is needed, or 0.
+// Returns the length of a lower-case word before a space, which needs no rule; else 0.
 static size_t plain_word(const char *p)
 {
     static const char *const split[] = { "cannot", "gonna", "gotta", "lemme", "gimme", "wanna" };
@@ -349,7 +349,7 @@ static size_t plain_word(const char *p)
     return n;
 }
 
-// One line, and U+FFFD for bytes that are not UTF-8.
+// Joins the lines of a text, and replaces bytes that are not UTF-8 by U+FFFD.
 static const char *clean_line(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };

@@ -231,8 +231,7 @@ size_t python_upper_length(const char *text)
         utf8proc_int32_t folded[8];
         int last = 0;
         const int32_t c = python_char(text, &length);
-        // Folding and upper case need the same number of characters (ß, ligatures), but capitals
-        // stay as they are.
+        // Case folding and upper() expand the same characters (ß, ligatures); capitals stay.
         const bool lower = c > 0 && utf8proc_category(c) != UTF8PROC_CATEGORY_LU;
         const utf8proc_ssize_t k =
             lower ? utf8proc_decompose_char(c, folded, 8, UTF8PROC_CASEFOLD, &last) : 1;

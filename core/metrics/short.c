@@ -15,7 +15,7 @@
 
 static const double tolerance = 0.05;
 
-// "12%" is 0.12.
+// Reads a number; "12%" is 0.12.
 static bool read_number(struct scratch *s, const char *text, double *number)
 {
     size_t n = strlen(text);
@@ -26,7 +26,7 @@ static bool read_number(struct scratch *s, const char *text, double *number)
     return good;
 }
 
-// Within 5% of a target that is a number other than 0; otherwise the same text, ignoring case.
+// True for a number within 5% of a target other than 0, and for the same text, ignoring case.
 static bool relaxed(struct scratch *s, const char *said, const char *target)
 {
     double a, b;
@@ -48,7 +48,7 @@ static int score_relaxed(const struct metric *m, const struct metric_case *c,
 
 // --- ANLS ----------------------------------------------------------------------------------------
 
-// The longest text whose distance is computed: time grows with the product of the lengths.
+// Bytes of the longest answer: time grows with the product of the lengths.
 enum { LONGEST = 20000 };
 
 static int32_t *characters(const char *text, size_t *count)

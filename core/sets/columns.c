@@ -91,7 +91,7 @@ void set_columns_rename(const struct set_columns *c, cJSON *row)
 {
     const int count = c->count && row ? cJSON_GetArraySize(row) : 0;
     cJSON *item = count ? row->child : NULL;
-    // Renamed items move to the end, behind the last one to look at.
+    // Renamed items move to the end, after the last one to check.
     for (int i = 0; i < count; i++) {
         cJSON *after = item->next;
         const char *key = set_columns_key(c, item->string);

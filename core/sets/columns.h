@@ -26,9 +26,9 @@ struct set_columns {
 // text NULL: no names. Refuses keys that no set reads.
 int set_columns_parse(struct set_columns *c, const char *text, struct err *err);
 void set_columns_release(struct set_columns *c); // zeroed is fine
-// The record's key for a column of the file; NULL: another column has that key.
+// Returns the record's key for a column of the file; NULL if another column has that key.
 const char *set_columns_key(const struct set_columns *c, const char *column);
-// The column of a key, or NULL.
+// Returns the column of a key, or NULL.
 const char *set_columns_of(const struct set_columns *c, const char *key);
 // Refuses columns that are not among the file's.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,

@@ -17,7 +17,7 @@ static const struct set_format *const formats[] = { &set_format_parquet, &set_fo
                                                     &set_format_lines, &set_format_object,
                                                     &set_format_csv };
 
-// The user's names make any table with tabs a set.
+// With --columns, any table with tabs is a set.
 static bool has_tabs(const char *head)
 {
     return head[strcspn(head, "\t\n")] == '\t';
@@ -129,7 +129,7 @@ static cJSON *find_named(const struct set_record *r, const struct set_names *n)
     return (cJSON *)(uintptr_t)item;
 }
 
-// HallusionBench's own file, and that of lmms-eval: gives a row VLMEvalKit's columns.
+// Gives a row of HallusionBench's own file, or of lmms-eval's, the columns of VLMEvalKit.
 static void name_hallusion(cJSON *row)
 {
     static const char *const parts[] = { "visual_input", "category",  "subcategory",
@@ -243,7 +243,8 @@ static const char *read_bare(const char *p, struct buf *text)
     return used ? p + n : NULL;
 }
 
-// Reads a list in the list, as Python writes it: MMMU-Pro has one as its only choice.
+// Reads a nested list as the text that Python prints: one is the only choice of a question of
+// MMMU-Pro.
 static const char *read_nested(const char *p, struct buf *text)
 {
     struct buf ignored = { 0 };

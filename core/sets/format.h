@@ -36,7 +36,7 @@ struct set_format {
     void *(*open)(const char *path, const char *folder, const struct set_columns *columns,
                   int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
-    // The same without pictures, if a row may have several questions (RefCOCO); NULL: it has one.
+    // Reads a row without its pictures, to count its questions (RefCOCO); NULL: each row has one.
     int (*read_texts)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
     char *(*picture)(void *self, const char *name, size_t *size, struct err *err);

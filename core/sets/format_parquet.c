@@ -31,7 +31,7 @@ struct shards {
     int64_t *first;        // of their rows
     size_t count;
     size_t last; // the file read last: only one keeps decoded pages
-    // GQA's pictures are in files of their own, after those of the questions.
+    // GQA's pictures are in files of their own; their rows follow those of the questions.
     int64_t question_rows;
     struct names image_ids; // of the rows behind the questions, in order
     struct names subjects;
@@ -192,7 +192,7 @@ static size_t shard_count(const char *path, size_t *stem)
     return count ? count : 1;
 }
 
-// Gives the columns of a file the user's names. Pictures without such a name are left out.
+// Renames columns as the user says. If the user names the pictures, leaves out all others.
 static int name_columns(struct parquet *p, const struct set_columns *columns, struct err *err)
 {
     struct names all = { 0 };
@@ -342,7 +342,7 @@ static int open_pictures(struct shards *s, struct err *err)
     for (int64_t i = s->question_rows; status == 0 && i < s->first[s->count]; i++) {
         struct parquet_row row;
         status = read_row(s, i, PARQUET_TEXTS, &row, err);
-        // A row without an id keeps its place.
+        // Numbers rows without an id too, so that positions stay rows.
         const char *id = status == 0 ? set_text_of(row.json, "id", NULL) : NULL;
         char *place = id ? xstrdup(id) : xasprintf("%" PRId64, i);
         bool known;

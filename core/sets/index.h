@@ -36,7 +36,7 @@ struct set_index {
     bool kept; // read from the cache
 };
 
-// Gives columns the user's names; refuses names of columns that the file lacks.
+// Renames columns as the user says; refuses columns that the file lacks.
 int set_index_open(struct set_index *x, const char *path, const struct set_columns *columns,
                    struct err *err);
 void set_index_close(struct set_index *x);

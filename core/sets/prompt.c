@@ -316,8 +316,8 @@ void prompt_embspatial_vlmevalkit(struct set_record *r, struct buf *to)
     for (size_t i = 0; i < count; i++) buf_printf(to, "\n%c: %s", (char)('A' + i), texts[i]);
 }
 
-// The column is a list of "(A) ...", that list as a text, or VLMEvalKit's text with `title` and the
-// lines.
+// Writes question and choices. The column is a list of "(A) ...", such a list as text, or
+// VLMEvalKit's text, which already has the title.
 static void put_listed(struct set_record *r, struct buf *to, const char *title)
 {
     const cJSON *column = json_get(r->json, "multi-choice options"), *item;

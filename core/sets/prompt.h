@@ -23,9 +23,9 @@ set_prompt prompt_chair;
 // Which choices a prompt leaves out: none; those whose text a suite's table reads as missing (None,
 // NA, an empty cell); or the first such choice and all behind it (LLaVA's MMBench).
 enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
-// What "<image 2>" in a question means: nothing; that picture 2 is shown before the text (without a
-// mark: all are); that picture 2 is shown in place of the mark, at each of its marks; or, of plain
-// "<image>", that the pictures are shown at the marks in order.
+// How a suite treats marks of pictures in a question. All pictures precede the text; only those
+// with a mark "<image 2>" do, or all if there is no mark; a picture replaces each of its marks;
+// pictures replace plain marks "<image>" in order.
 enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES, MARKS_IN_ORDER };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"

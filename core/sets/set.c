@@ -98,7 +98,7 @@ static void add_text(struct message *m, const char *text, size_t length)
     free(part);
 }
 
-// Writes all pictures before the text, unless the text marks some and the suite heeds the marks.
+// Writes pictures and text of a question as the suite treats its marks.
 static void write_message(struct message *m, const char *text, size_t pictures,
                           enum set_marks marks)
 {
@@ -118,7 +118,7 @@ static void write_message(struct message *m, const char *text, size_t pictures,
     next = 0;
     for (const char *p = text; any && placed && (p = strstr(p, "<image")); p++) {
         n = picture_mark(p, marks, next, &length);
-        // Numbers without a picture stay text; a plain mark without one disappears.
+        // A number without a picture stays text; a plain mark without one is dropped.
         if (n < 0 || ((size_t)n >= pictures && marks != MARKS_IN_ORDER)) continue;
         add_text(m, from, (size_t)(p - from));
         if ((size_t)n < pictures) message_add_picture(m, n);
@@ -219,7 +219,7 @@ static bool take_numbers(const cJSON *value, double numbers[4])
     return n == 4;
 }
 
-// The size of the picture: of the row, else of its first picture.
+// Reads the size of the picture from the row, else from its first picture.
 static bool take_size(const struct opened *o, const struct set_record *r, int64_t *wide,
                       int64_t *high)
 {
@@ -237,8 +237,8 @@ static bool take_size(const struct opened *o, const struct set_record *r, int64_
     return good;
 }
 
-// Corners in "answer", or in "bbox" beside an expression "sent" (Qwen-VL's files); Hugging Face's
-// "bbox" has a corner, width and height. Shares of the picture become pixels.
+// Makes the reference of a box. "answer", and "bbox" of Qwen-VL's files, are corners; "bbox" on
+// Hugging Face is a corner, width and height. Converts shares of the picture to pixels.
 static int take_box(struct sample *s, const struct opened *o, const struct set_record *r,
                     struct err *err)
 {

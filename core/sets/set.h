@@ -45,12 +45,12 @@ enum { SET_WAYS = 6 };
 struct eval_set {
     const char *name, *title;
     const char *files; // names of the downloaded files
-    const char *kind;  // key of a record that groups the totals, or several of which the first
-                       // present counts ("type split"); NULL: "category", "": none
+    const char *kind;  // key of a record that groups the totals, or alternatives ("type split");
+                       // NULL: "category", "": none
     const char *group; // key that joins questions (MME's pairs); NULL: none
     const char *needs; // key that every record must have; NULL: "question", "": none
     bool plain;        // includes questions without a picture
-    bool boxes;        // the answer is a box, written with the picture's size
+    bool boxes;        // answers are boxes; references include the picture's size
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
 

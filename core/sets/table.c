@@ -23,7 +23,7 @@
     "(without quotes) where LETTER is one of "
 #define PRO_STEPS  "options. Think step by step before answering."
 #define NOTE_WORDS "\"Note: You only need to respond with A, B ...\", "
-// 选项 ... 最佳答案为: MME-RealWorld's last sentence in Chinese.
+// MME-RealWorld's last sentence, in Chinese.
 #define CN_BEST                                                                                    \
     "\xE6\xA0\xB9\xE6\x8D\xAE\xE5\x9B\xBE\xE5\x83\x8F\xE9\x80\x89\xE6\x8B\xA9\xE4\xB8\x8A\xE8\xBF" \
     "\xB0\xE5\xA4\x9A\xE9\xA1\xB9\xE9\x80\x89\xE6\x8B\xA9\xE9\xA2\x98\xE7\x9A\x84\xE6\x9C\x80\xE4" \

@@ -222,7 +222,7 @@ static int count_cvbench(const struct set_total *t, const struct set_score *scor
             if (!strcmp(scores[i].kind, sources[k])) tally_add(&parts[k], scores[i].score);
     for (int k = 0; k < 2; k++)
         if (parts[k].count) tally_add(&flat, tally_mean(&parts[k]));
-    // A file may have one half only.
+    // A file may contain only one half.
     if (flat.count) tally_add(&all, tally_mean(&flat));
     if (parts[2].count) tally_add(&all, tally_mean(&parts[2]));
     numbers[0] = (struct set_number){ "CV-Bench", all.count ? tally_mean(&all) : NAN };
