@@ -183,9 +183,9 @@ static void show(const struct shell *shell, const struct data_check *c,
     }
     sinks_notice(
         shell->sinks,
-        "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture files%s",
+        "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture file%s%s",
         o->file, c->usable, c->chosen, c->chosen < d->count ? " (the rest are of other kinds)" : "",
-        c->picture_files, o->headers ? ", headers only" : "");
+        c->picture_files, c->picture_files == 1 ? "" : "s", o->headers ? ", headers only" : "");
 }
 
 // Names missing pictures: their base folder is usually wrong.

@@ -112,8 +112,8 @@ static int save(struct shell *shell, int argc, char **argv, struct err *err)
             preset_add(&v, row->key, settings_text(s, row->key));
     const int status = store_preset_save(shell->store, argv[0], v.list, v.count, err);
     if (status == 0)
-        sinks_notice(shell->sinks, "preset '%s': %zu settings (/preset show %s)", argv[0], v.count,
-                     argv[0]);
+        sinks_notice(shell->sinks, "preset '%s': %zu setting%s (/preset show %s)", argv[0], v.count,
+                     v.count == 1 ? "" : "s", argv[0]);
     preset_values_release(&v);
     return status;
 }

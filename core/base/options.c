@@ -46,11 +46,18 @@ static const struct option_row *find_row(const struct option_row *rows, const ch
     return NULL;
 }
 
+// A name may have two rows, with an argument and without.
+static bool first_of_name(const struct option_row *rows, const struct option_row *row)
+{
+    while (strcmp(rows->name, row->name) != 0) rows++;
+    return rows == row;
+}
+
 // Lists the options, the nearest first.
 static int refuse_option(const struct option_row *rows, const char *word, struct err *err)
 {
     const struct option_row *near = NULL;
-    size_t best = 4; // a larger distance is not a typing error
+    size_t best = 3; // a larger distance is not a typing error
     struct buf b = { 0 };
     for (const struct option_row *row = rows; row->name; row++) {
         const size_t distance = text_distance(word, row->name);
@@ -59,7 +66,8 @@ static int refuse_option(const struct option_row *rows, const char *word, struct
         near = row;
     }
     for (const struct option_row *row = rows; row->name; row++)
-        if (is_listed(row) && row != near) buf_printf(&b, "%s%s", b.length ? ", " : "", row->name);
+        if (is_listed(row) && row != near && first_of_name(rows, row))
+            buf_printf(&b, "%s%s", b.length ? ", " : "", row->name);
     if (near)
         err_set(err, "unknown option '%s': did you mean %s?%s%s", word, near->name,
                 b.length ? " Others are " : "", b.length ? b.data : "");

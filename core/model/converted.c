@@ -135,9 +135,10 @@ static void note_misfits(const struct model *m, const struct gguf_kind *kind)
         others += dtype != t->dtype && dtype != (int)kind->matrix && dtype != (int)kind->outer;
     }
     if (c->notice || !dtype_in_blocks(kind->matrix) || !(others + stay)) return;
-    c->notice = xasprintf("%d of %d matrices have rows that do not fit the blocks of %s: %d became "
-                          "q8_0 or f16, %d stay as stored",
-                          others + stay, all, kind->name, others, stay);
+    c->notice =
+        xasprintf("%d of %d matrices have rows that do not fit the blocks of %s: %d changed to "
+                  "a type with smaller blocks, and %d kept their stored type",
+                  others + stay, all, kind->name, others, stay);
 }
 
 static char *form_of(const struct gguf_kind *kind)

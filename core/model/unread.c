@@ -284,7 +284,9 @@ int unread_check(struct model *m, struct err *err)
     const struct checkpoint *c = m->checkpoint;
     const char *before = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
     if (status == 0 && before) {
-        text_append(&m->unread, xasprintf("when the file was made: %s", before));
+        static const char when[] = "when the file was made: ";
+        const bool twice = !strncmp(before, when, strlen(when)); // the file was quantised again
+        text_append(&m->unread, xasprintf("%s%s", twice ? "" : when, before));
         m->ignored = true;
     }
     free(in);

@@ -216,7 +216,7 @@ session "presets in a job" $work/tiny <<E
 > /set sample.max_tokens 4
 > /set prune.score attention
 > /preset save mine prune.score
-preset 'mine': 1 settings (/preset show mine)
+preset 'mine': 1 setting (/preset show mine)
 > /reset all
 sample.max_tokens = 512
 prune.score = off

@@ -106,7 +106,7 @@ all   all      49   49      49    49   49
 all   text     24   24      24    24   24
 all   visual   25   25      25    25   25
 all   trained  12   12      12    12   12
-'$work/one.jsonl': 1 of 1 samples are usable for training; 1 picture files
+'$work/one.jsonl': 1 of 1 samples are usable for training; 1 picture file
 E
 
 # A sample that would be truncated inside its picture; a model without vision.
@@ -120,7 +120,7 @@ all   1        0       1        1         49      24.5
 [data problems]
 problem   id  line  why
 too long  x   1     49 tokens, but the context holds 20 and would end inside a picture
-'$work/one.jsonl': 0 of 1 samples are usable for training; 1 picture files
+'$work/one.jsonl': 0 of 1 samples are usable for training; 1 picture file
 error: no sample of '$work/one.jsonl' is usable for training
 > /load $llama
 loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
@@ -372,7 +372,7 @@ list  9        9       9        9         378     19
 odd   1        1       1        1         42      19
 all   12       12      12       10        440     20
 ...
-'$work/m.jsonl': 12 of 12 samples are usable for training; 1 picture files
+'$work/m.jsonl': 12 of 12 samples are usable for training; 1 picture file
 E
 mix "$work/repeated.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --count 15 --kind list,talk
 same "repeats" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
@@ -549,7 +549,7 @@ kind  samples  usable  answers  pictures  tokens  trained %
 all   1        1       1        1         42      19
 ...
 1 picture file is animated: only the first frame is read
-'$work/moving.json': 1 of 1 samples are usable for training; 1 picture files
+'$work/moving.json': 1 of 1 samples are usable for training; 1 picture file
 E
 
 # All other commands that read data give the same notice, once.
