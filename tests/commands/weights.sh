@@ -157,7 +157,7 @@ check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME t
 small q4_k
 check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 changed to a type with smaller blocks, and 0 kept"
 lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
-check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 became"
+check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 changed"
 small q8_0
 check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 
