@@ -2,7 +2,9 @@
 // (RefCOCO).
 //
 // A reference is "[x1, y1, x2, y2] of WxH": corners and the size of the picture, in pixels.
-// Sources: tasks/refcoco/utils_rec.py of lmms-eval, dataset/refcoco.py of VLMEvalKit.
+// Sources: tasks/refcoco/utils_rec.py of lmms-eval, dataset/refcoco.py of VLMEvalKit,
+// eval/refcoco/evaluate_grounding.py of InternVL, eval_mm/evaluate_grounding.py of Qwen-VL; LLaVA's
+// issue 606.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 
 #include "core/base/scratch.h"
 #include "core/metrics/metric.h"
+#include "core/metrics/python.h"
 
 struct box {
     double x1, y1, x2, y2;
@@ -44,8 +47,9 @@ bool box_numbers(const char *text, double *numbers, int count)
     return true;
 }
 
-// Reads the four numbers of the pattern's first match.
-static bool find_numbers(const char *pattern, const char *text, struct box *b)
+// Copies the `count` groups of the pattern's first match.
+static bool find_texts(const char *pattern, const char *text, struct scratch *s, char **parts,
+                       int count)
 {
     int code;
     PCRE2_SIZE offset;
@@ -54,12 +58,25 @@ static bool find_numbers(const char *pattern, const char *text, struct box *b)
                       PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, NULL);
     if (!re) BUG("'%s' at %zu", pattern, offset);
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
-    const bool found = pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL) == 5;
+    const bool found =
+        pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL) == count + 1;
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(match);
-    double *const numbers[] = { &b->x1, &b->y1, &b->x2, &b->y2 };
-    for (int i = 0; found && i < 4; i++) *numbers[i] = strtod(text + at[2 * i + 2], NULL);
+    for (int i = 0; found && i < count; i++)
+        parts[i] = scratch_dup(s, text + at[2 * i + 2], at[2 * i + 3] - at[2 * i + 2]);
     pcre2_match_data_free(match);
     pcre2_code_free(re);
+    return found;
+}
+
+// Reads the four numbers of the pattern's first match.
+static bool find_numbers(const char *pattern, const char *text, struct box *b)
+{
+    struct scratch s = { 0 };
+    char *parts[4] = { NULL };
+    double *const numbers[] = { &b->x1, &b->y1, &b->x2, &b->y2 };
+    const bool found = find_texts(pattern, text, &s, parts, 4);
+    for (int i = 0; found && i < 4; i++) *numbers[i] = strtod(parts[i], NULL);
+    scratch_release(&s);
     return found;
 }
 
@@ -69,6 +86,59 @@ static bool read_shares(const char *text, double wide, double high, struct box *
     *b = (struct box){ 0 };
     const bool found = find_numbers(commas, text, b);
     *b = (struct box){ b->x1 * wide, b->y1 * high, b->x2 * wide, b->y2 * high };
+    return found;
+}
+
+// Shares of the picture padded to a square, in its middle: LLaVA-1.5 pads pictures so.
+static bool read_padded(const char *text, double wide, double high, struct box *b)
+{
+    const double side = fmax(wide, high), left = (side - wide) / 2, top = (side - high) / 2;
+    const bool found = read_shares(text, side, side, b);
+    *b = (struct box){ b->x1 - left, b->y1 - top, b->x2 - left, b->y2 - top };
+    return found;
+}
+
+// Reads texts as Python's float() does.
+static bool take_floats(struct scratch *s, char *const parts[4], struct box *b)
+{
+    double *const numbers[] = { &b->x1, &b->y1, &b->x2, &b->y2 };
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) good = python_float(s, parts[i], numbers[i]);
+    if (!good) *b = (struct box){ 0 };
+    return good;
+}
+
+// Numbers that add up to 4 or more are thousandths, others shares.
+static bool read_internvl(const char *text, double wide, double high, struct box *b)
+{
+    static const char pattern[] = "\\[*\\[(.*?),(.*?),(.*?),(.*?)\\]\\]*";
+    struct scratch s = { 0 };
+    char *parts[4];
+    *b = (struct box){ 0 };
+    const bool found = find_texts(pattern, text, &s, parts, 4) && take_floats(&s, parts, b);
+    scratch_release(&s);
+    const double unit = b->x1 + b->y1 + b->x2 + b->y2 >= 4 ? 1000 : 1;
+    *b = (struct box){ b->x1 / unit * wide, b->y1 / unit * high, b->x2 / unit * wide,
+                       b->y2 / unit * high };
+    return found;
+}
+
+// The first "(...),(...)" must be two pairs of numbers.
+static bool read_qwen_vl(const char *text, double wide, double high, struct box *b)
+{
+    struct scratch s = { 0 };
+    char *corners[2], *parts[4];
+    *b = (struct box){ 0 };
+    bool found = find_texts("\\((.*?)\\),\\((.*?)\\)", text, &s, corners, 2);
+    for (int i = 0; i < 2 && found; i++) {
+        parts[2 * i + 1] = corners[i];
+        parts[2 * i] = strsep(&parts[2 * i + 1], ",");
+        found = parts[2 * i + 1] != NULL;
+    }
+    found = found && take_floats(&s, parts, b);
+    scratch_release(&s);
+    *b = (struct box){ b->x1 / 999 * wide, b->y1 / 999 * high, b->x2 / 999 * wide,
+                       b->y2 / 999 * high };
     return found;
 }
 
@@ -115,6 +185,16 @@ static double overlap(const struct box *a, const struct box *b)
     return all > 0 ? both / all : 0;
 }
 
+// How each rule reads a box, in pixels; false: there is none.
+static const struct {
+    const struct metric *metric;
+    bool (*read)(const char *text, double wide, double high, struct box *b);
+} readers[] = { { &metric_box_lmms_eval, read_shares },
+                { &metric_box_vlmevalkit, read_any },
+                { &metric_box_llava, read_padded },
+                { &metric_box_internvl, read_internvl },
+                { &metric_box_qwen_vl, read_qwen_vl } };
+
 static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
                  struct err *err)
 {
@@ -124,8 +204,9 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
     if (!box_numbers(c->references[0], n, 6))
         return err_set(err, "'%.100s' is not a box and the size of its picture", c->references[0]);
     const struct box right = { n[0], n[1], n[2], n[3] };
-    const bool lmms_eval = m == &metric_box_lmms_eval;
-    const bool found = (lmms_eval ? read_shares : read_any)(c->answer, n[4], n[5], &said);
+    size_t reader = 0;
+    while (readers[reader].metric != m) reader++;
+    const bool found = readers[reader].read(c->answer, n[4], n[5], &said);
     const double share = found ? overlap(&right, &said) : 0;
     *o = (struct metric_outcome){ .score = share >= 0.5, .class = NO_BOX };
     if (!found) return 0;
@@ -168,6 +249,37 @@ const struct metric metric_box_vlmevalkit = {
             "thousandths up to 1000, else pixels, overlap the reference by at least half "
             "(intersection over union); no box is wrong",
     .suite = SUITE_VLMEVALKIT,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_box_llava = {
+    .name = "box-llava",
+    .help = "Boxes as LLaVA-1.5 writes them.",
+    .rule = "the first \"[x1, y1, x2, y2]\", in shares of the picture padded to a square, overlaps "
+            "the reference by at least half (intersection over union); no box is wrong",
+    .suite = SUITE_LLAVA,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_box_internvl = {
+    .name = "box-internvl",
+    .help = "Boxes as InternVL's program scores RefCOCO.",
+    .rule = "the first \"[x1,y1,x2,y2]\", in thousandths of the picture's sides (shares if the "
+            "numbers add up to less than 4), overlaps the reference by at least half "
+            "(intersection over union); no box is wrong",
+    .suite = SUITE_OFFICIAL,
+    .score = score,
+    .summary = summary,
+};
+
+const struct metric metric_box_qwen_vl = {
+    .name = "box-qwen-vl",
+    .help = "Boxes as Qwen-VL's program scores RefCOCO.",
+    .rule = "the first \"(x1,y1),(x2,y2)\", from 0 to 999 along the picture's sides, overlaps the "
+            "reference by at least half (intersection over union); no box is wrong",
+    .suite = SUITE_OFFICIAL,
     .score = score,
     .summary = summary,
 };

@@ -32,7 +32,7 @@ enum metric_way {
 
 // Owner of a rule: suites prepare an answer differently before their rules read it
 // (core/metrics/suite.h).
-// SUITE_OFFICIAL: the benchmark's own program.
+// SUITE_OFFICIAL: the own program of a benchmark or a model.
 enum suite { SUITE_OWN, SUITE_OFFICIAL, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
 
 // One question with its references. All borrowed.

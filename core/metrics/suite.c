@@ -6,7 +6,7 @@
 //               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
 //               environment variable SPLIT_THINK (inference.py), our --thinking strip. Then a
 //               table, which reads None, NA and the like as "nan"
-//   LLaVA and the benchmarks' own programs change nothing
+//   LLaVA, InternVL, Qwen-VL and the benchmarks' own programs change nothing
 //   our own     removes all tags and marks
 #include "core/metrics/suite.h"
 
@@ -38,10 +38,9 @@ enum suite suite_find(const char *name)
     static const struct {
         const char *name;
         enum suite suite;
-    } suites[] = { { "official", SUITE_OFFICIAL },
-                   { "llava", SUITE_LLAVA },
-                   { "lmms-eval", SUITE_LMMS_EVAL },
-                   { "vlmevalkit", SUITE_VLMEVALKIT } };
+    } suites[] = { { "official", SUITE_OFFICIAL },   { "internvl", SUITE_OFFICIAL },
+                   { "qwen-vl", SUITE_OFFICIAL },    { "llava", SUITE_LLAVA },
+                   { "lmms-eval", SUITE_LMMS_EVAL }, { "vlmevalkit", SUITE_VLMEVALKIT } };
     // "official-cot" is another prompt of the same suite.
     for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
         const size_t n = strlen(suites[i].name);

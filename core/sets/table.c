@@ -41,6 +41,9 @@
     "x, bottom-right y). All values are floating point numbers bounded between 0 and 1. Please "  \
     "provide the bounding box coordinate of the region this sentence describes: "
 
+#define REGION_WORDS \
+    "Please provide the bounding box coordinate of the region this sentence describes: "
+
 // VLMEvalKit asks and scores most multiple-choice sets alike.
 #define MCQ_VLMEVALKIT(total)                                                         \
     {                                                                                 \
@@ -191,7 +194,12 @@ const struct eval_set eval_sets[] = {
                   16, "relaxed", NULL, "tasks/chartqa/utils.py",
                   .after = "\nAnswer the question with a single word." },
                 { "vlmevalkit", prompt_raw, SHORT_WORDS, VLMEVALKIT_TOKENS, "relaxed", NULL,
-                  "dataset/utils/vqa_eval.py", .after = SHORT } } },
+                  "dataset/utils/vqa_eval.py", .after = SHORT },
+                { "internvl", prompt_raw, SHORT_WORDS " behind a space", 100, "relaxed-swapped",
+                  NULL, "internvl_chat/eval/vqa/evaluate_vqa.py",
+                  .after = " Answer the question using a single word or phrase." },
+                { "qwen-vl", prompt_raw, "question, \"Answer:\"", 100, "relaxed-swapped", NULL,
+                  "eval_mm/evaluate_vqa.py", .after = " Answer:" } } },
     { .name = "docvqa",
       .title = "DocVQA: questions about scanned documents, ANLS",
       .files = "validation-*.parquet, DocVQA_VAL.tsv",
@@ -404,7 +412,14 @@ const struct eval_set eval_sets[] = {
                   LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
                   .before = BOX_WORDS },
                 { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS,
-                  "box-vlmevalkit", &set_total_kinds, "dataset/refcoco.py" } } },
+                  "box-vlmevalkit", &set_total_kinds, "dataset/refcoco.py" },
+                { "llava", prompt_raw, "\"" REGION_WORDS "\", the expression", LLAVA_TOKENS,
+                  "box-llava", NULL, "issue 606 of LLaVA", .before = REGION_WORDS },
+                { "internvl", prompt_raw, "\"" REGION_WORDS "<ref>...</ref>\"", 100, "box-internvl",
+                  NULL, "internvl_chat/eval/refcoco/evaluate_grounding.py",
+                  .before = REGION_WORDS "<ref>", .after = "</ref>" },
+                { "qwen-vl", prompt_raw, "\"<ref>...</ref><box>\"", 28, "box-qwen-vl", NULL,
+                  "eval_mm/evaluate_grounding.py", .before = "<ref>", .after = "</ref><box>" } } },
     { .name = "mmlu",
       .title = "MMLU: multiple choice without pictures, by likelihood of the letters",
       .files = "test/SUBJECT_test.csv with dev/SUBJECT_dev.csv (the first five rows are examples)",
