@@ -30,9 +30,9 @@ struct store_setting {
     char *key, *value;
 };
 
-// Position of the next write. `entries` counts everything ever written to it; a row's `place` is
-// the count at its writing, `undone` the count when it was removed. So the state after any entry
-// can be reconstructed, and writes of other programs are detected.
+// Position of the next write. `entries` counts everything ever written to the session; a row's
+// `place` is the count at its writing, `undone` the count when it was removed. So the state after
+// any entry can be reconstructed, and writes of other programs are detected.
 struct position {
     int64_t session; // 0: none
     int64_t entries;
@@ -103,14 +103,14 @@ int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 // --- turns.c -------------------------------------------------------------------------------------
 
 void position_set(struct position *p, int64_t session, int64_t entries, const char *name);
-const char *tracked_setting(const struct store *s, const char *key); // as of the last event, or its
-                                                                     // default
+// Returns a setting's value as of the last event, or its default.
+const char *tracked_setting(const struct store *s, const char *key);
 // Record a setting or the model in the current session. tokens: number of answer tokens if the
 // setting changed during an answer; else 0.
 void store_note_setting(struct store *s, const char *key, const char *value, int64_t tokens);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
-// Does the first pending event belong to the current session?
+// Returns true if the first pending event belongs to the current session.
 bool store_continues(const struct store *s);
 size_t store_questions(const struct store *s);    // pending
 size_t store_measurements(const struct store *s); // pending

@@ -20,9 +20,9 @@ char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
 // holds it. "lock" is held by the job's process, "group" by the process that watches its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
-// Does the path still name the file that this process has locked?
+// Returns true if the path still names the file that this process has locked.
 bool job_lock_valid(const char *folder, const char *name, int lock);
-// Does a process hold a lock of the job? *pid is 0 if it runs on another machine.
+// Returns true if a process holds a lock of the job. *pid is 0 if it runs on another machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);

@@ -24,7 +24,7 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 // Asks Slurm for the state of this database's jobs, at most every two seconds, and stores it with
 // the reason for waiting ("PENDING: Resources").
 void queue_poll(struct store *s);
-// Is this a final state? Also true for "": not submitted.
+// Returns true if this is a final state, or "": not submitted.
 bool queue_ended(const char *queued);
 bool queue_waits(const char *queued);
 

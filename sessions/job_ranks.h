@@ -1,8 +1,9 @@
 // sessions/job_ranks.h -- heartbeats and counts of a job's ranks, as files in the job's folder:
 // written by the ranks, read by the process that started them (sessions/job_group.c) and by shells.
 //
-//   struct job_heartbeat *b = job_heartbeat_start(folder);   // in a rank that has not joined the
-//   others job_heartbeat_join(b, ranks); job_heartbeat_stop(b);
+//   struct job_heartbeat *b = job_heartbeat_start(folder);   // in a rank
+//   job_heartbeat_join(b, ranks);                            // once it has joined the others
+//   job_heartbeat_stop(b);
 //
 //   struct job_rank *list;                                   // in a shell
 //   size_t count = store_job_ranks(store, id, &list);

@@ -11,8 +11,8 @@
 // `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
 // Ranks know the job's folder (job_channel.h), not the database, which they may be unable to reach.
 // Rank 0 alone holds the job's lock, reports, and writes the output. This process waits, imports
-// the reports into the database and passes on a pause. If rank 0 reports no end, it records which
-// rank was killed, failed or no longer answers.
+// the reports into the database and passes on a pause. If rank 0 reports no end, this process
+// records which rank was killed, failed or no longer answers.
 //
 // `vlmsh job batch ID --folder F` is the same in a queue, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H
@@ -37,9 +37,9 @@ struct job_setup {
     bool rank;         // one of several, started by mpirun (sessions/job_group.c)
 };
 
-// *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
-// If the database cannot be opened: stores the reason where shells find it.
+// Call it if the database cannot be opened: stores the reason where shells find it.
 void job_start_error_report(const char *db, int64_t id, const struct err *err);
+// *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
 int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 

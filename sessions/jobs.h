@@ -101,7 +101,7 @@ int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *e
 // elsewhere (OUT) stays.
 int store_job_delete(struct store *s, int64_t id, struct err *err);
 
-// Its reports. Appends the last `lines` lines of the log (0: all), each with its time, to b.
+// Appends the last `lines` lines of the job's log (0: all), each with its time, to b.
 int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err);
 
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,

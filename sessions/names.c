@@ -9,7 +9,7 @@
 #include "core/base/utf8.h"
 #include "sessions/internal.h"
 
-// Bytes offered to the decoder; it stops at the text's zero, which continues no character.
+// Bytes passed to the UTF-8 decoder. It stops at the text's NUL, which is no continuation byte.
 enum { CHARACTER = 4 };
 
 int name_check(const char *name, struct err *err)

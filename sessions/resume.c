@@ -36,8 +36,8 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
-// Does the loaded model have this identity, or did an earlier version give it? `why` names the
-// difference.
+// True if the loaded model has this identity, or an earlier version of vlmsh would have given it
+// this one. `why` names the difference.
 static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
     bool earlier;

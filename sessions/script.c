@@ -201,7 +201,7 @@ static int ask_text(struct script *r, const struct message *m, struct err *err)
     return 0;
 }
 
-// Can the message be typed, as pictures followed by one text?
+// True if the message can be typed: pictures followed by one text.
 static bool is_typed(const struct message *m)
 {
     for (size_t i = 0; i + 1 < m->content_count; i++)

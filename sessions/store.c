@@ -133,7 +133,8 @@ int store_version(void)
 
 // --- messages for people -------------------------------------------------------------------------
 
-// Is the database's folder not writable? SQLite then only reports that its log is missing.
+// Returns -1, with errno, if the database's folder is not writable: SQLite only reports that its
+// log is missing.
 static int folder_closed(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -27,7 +27,7 @@ int store_check_path(const char *path, struct err *err);
 // sessions into a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one). 0: all is
 // saved; -1: the message says why not, and where the scripts are. NULL is allowed.
 int store_finish(struct store *s, struct err *err);
-// Also tries once more. NULL is allowed.
+// Tries once more to write pending events, then closes the file. NULL is allowed.
 void store_close(struct store *s);
 const char *store_path(const struct store *s);
 

@@ -542,7 +542,8 @@ static bool take_event(struct store *s, const struct event *e)
     case EVENT_MESSAGE:
         if (s->resuming || !e->message) return false;
         take_message(s, e);
-        // Given answers are written with the next question, or at the end of the line.
+        // Answers that were added, not generated, are written with the next question, or when the
+        // command ends (EVENT_DONE).
         return e->message->role == ROLE_USER || e->message->role == ROLE_RAW;
     case EVENT_ANSWER:
         if (s->resuming || !e->answer || !e->answer->in_conversation) return false;

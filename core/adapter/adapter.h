@@ -74,8 +74,8 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// `only`: applies it in passes of conversations with a picture only. Until the next pass, it is
-// applied.
+// Applies it. `only`: from then on, each pass applies it if its conversation has a picture, and
+// removes it otherwise.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);

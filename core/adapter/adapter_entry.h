@@ -13,10 +13,10 @@ struct adapter_entry {
     char *name;                  // name of the weight as in the model's file, or of the extra
                                  // tensor
     const struct weight *weight; // NULL: extra, or the head if the file ties it
-    struct tensor tensor;        // of a weight, or extra (f32); a head without data: the model's
-    struct lora lora;            // lora.scale includes the factor of adapter_scale
-    float scale;                 // alpha / r
-    struct tensor former;        // the model's own tensor while the adapter is applied
+    struct tensor tensor; // of a weight, or extra (f32); without data: the head stays the model's
+    struct lora lora;     // lora.scale includes the factor of adapter_scale
+    float scale;          // alpha / r
+    struct tensor former; // the model's own tensor while the adapter is applied
 };
 
 // Returns the last level of a dotted name.

@@ -2,7 +2,7 @@
 //
 //   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
 //   without        LN_TUNING: norms as its targets, every other trained module in modules_to_save
-//   not of PEFT    extra.safetensors
+//   beyond PEFT    tensors of methods in extra.safetensors
 //
 // PEFT saves and loads modules, not tensors: vlmsh writes all tensors of a module in
 // modules_to_save, including untrained ones and a router's bias. Names are those of current

@@ -63,7 +63,7 @@ static int not_json(const struct scan *s, struct err *err)
     return err_set(err, "'%s' is not valid JSON (near line %lld)", s->d->path, (long long)s->line);
 }
 
-// Scans one byte of a list. Counts brackets only: reading a sample matches them.
+// Scans one byte of a list. Only counts brackets; reading a sample checks that they match.
 static int scan_list(struct scan *s, char c, struct err *err)
 {
     if (s->text) {
@@ -199,7 +199,8 @@ static int check_kind(const struct dataset *d, struct err *err)
     return -1;
 }
 
-// `begin`: scans only the first block; judges a longer file if that has enough samples.
+// `begin`: scans only the first block; checks the kind of a longer file only if that block has
+// enough samples (PROBE).
 static int open_file(struct dataset *d, const char *path, const char *images, bool begin,
                      struct err *err)
 {

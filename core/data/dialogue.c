@@ -1,6 +1,6 @@
 // core/data/dialogue.c -- JSON to messages, for /messages, /ask --data and data sets.
 //
-// The input is untrusted: every type is checked, and messages name the position.
+// The input is untrusted: every type is checked, and error messages name the position.
 #include "core/data/dialogue.h"
 
 #include <stdlib.h>

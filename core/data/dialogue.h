@@ -23,7 +23,7 @@ struct dialogue {
 
 // Reads a list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image",
 // "path"}]}. "image" and OpenAI's "image_url" also work for "path". Relative paths start at
-// `folder`; a path may be file:// or a data: URI (core/picture/source.h). Messages name the
+// `folder`; a path may be file:// or a data: URI (core/picture/source.h). Error messages name the
 // position: "message 2:
 // \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,

@@ -28,8 +28,8 @@ struct data_notices {
     int64_t special;         // special tokens that texts spell
     int64_t special_samples; // samples with special tokens
     bool plain;              // special tokens stay text (data.special_tokens)
-    struct names pictures;   // those inspected
-    struct names animations; // those of several frames, of which only the first is read
+    struct names pictures;   // names of the pictures inspected
+    struct names animations; // pictures with several frames; only the first frame is read
 };
 
 // The parts of a sample that the model reads, as bits; 0: none.

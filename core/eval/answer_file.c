@@ -273,7 +273,7 @@ char *answer_file_unused(const struct answer_file *f)
                      (long long)first->number, first->written);
 }
 
-// Does one prompt contain the other's first line? Programs add words around a question.
+// True if one prompt contains the other's first line: programs add words around a question.
 static bool alike(const char *a, const char *b)
 {
     struct scratch s = { 0 };

@@ -320,7 +320,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     }
     if (status == 0 && !(r->stopped && engine_cancelled(a.engine))) add_up(&a);
 
-    // Has neither this run nor an earlier one answered anything? (Rank 0 computes the first
+    // True if neither this run nor an earlier one has answered anything. (Rank 0 computes the first
     // sample.)
     const bool none = !r->stopped && !r->answered && r->there == (int64_t)r->errors;
     if (status == 0 && none && r->failed)

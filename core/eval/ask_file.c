@@ -76,7 +76,7 @@ static int not_results(const struct ask_output *o, struct err *err)
     return err_set(err, "'%s' is not an output file of /ask: choose another --out", o->path);
 }
 
-// Does the line have the same model, adapter and settings as new lines?
+// Checks that the line has the same model, adapter and settings as new lines.
 static int check_provenance(struct ask_output *o, const cJSON *json, struct err *err)
 {
     struct provenance there;
@@ -199,7 +199,7 @@ static int compare_samples(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-// Do the sample's pictures match the hashes in the line?
+// Checks that the sample's pictures match the hashes in the line.
 static int check_pictures(const struct dialogue *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {
@@ -224,7 +224,7 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     return status;
 }
 
-// Do the sample's question and pictures match the line's? Unreadable samples have neither.
+// Checks that the sample's question and pictures match the line's. Unreadable samples have neither.
 static int check_question(const struct ask_data *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {

@@ -12,8 +12,8 @@
 // Each side first answers independently, starting from the pictures. Then the second side processes
 // the first side's tokens (teacher forcing): step t compares the distributions for token t after
 // the same t tokens. The original conversation is not changed.
-#ifndef CORE_COMPARE_COMPARE_H
-#define CORE_COMPARE_COMPARE_H
+#ifndef CORE_EVAL_COMPARE_H
+#define CORE_EVAL_COMPARE_H
 
 #include <stdatomic.h>
 #include <stddef.h>

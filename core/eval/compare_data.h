@@ -11,8 +11,8 @@
 // paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
 // (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
 // also McNemar's exact test on the questions where the sides disagree.
-#ifndef CORE_COMPARE_COMPARE_DATA_H
-#define CORE_COMPARE_COMPARE_DATA_H
+#ifndef CORE_EVAL_COMPARE_DATA_H
+#define CORE_EVAL_COMPARE_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

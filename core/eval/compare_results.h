@@ -5,8 +5,8 @@
 //   results_show(&r, sinks);
 //   compare_results_steps(&r, &comparison);   // every step: stored, not shown
 //   results_release(&r);
-#ifndef CORE_COMPARE_COMPARE_RESULTS_H
-#define CORE_COMPARE_COMPARE_RESULTS_H
+#ifndef CORE_EVAL_COMPARE_RESULTS_H
+#define CORE_EVAL_COMPARE_RESULTS_H
 
 struct compared_data;
 struct comparison;
@@ -14,8 +14,8 @@ struct preset_values;
 struct results;
 struct settings;
 
-// Title of a side: the typed words, which set `said`, then the other active methods in brackets.
-// The caller frees it.
+// Title of a side: the typed words (`said` has the settings that they name), then the other active
+// methods in brackets. The caller frees it.
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
 
 // Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".

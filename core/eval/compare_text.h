@@ -1,7 +1,7 @@
 // core/eval/compare_text.h -- measures how much two forms of one model differ on a text, such as
 // the loss due to quantised weights.
-#ifndef CORE_COMPARE_COMPARE_TEXT_H
-#define CORE_COMPARE_COMPARE_TEXT_H
+#ifndef CORE_EVAL_COMPARE_TEXT_H
+#define CORE_EVAL_COMPARE_TEXT_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
-// Can the model be compared on that text, which needs at least two tokens?
+// Checks that the model can be compared on that text, which needs at least two tokens.
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
 // Reads the text in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.

@@ -5,8 +5,8 @@
 //                                       .data = &dataset, .indices = held_out, .index_count = n,
 //                                       .report = store_one, .self = job };
 //   struct evaluation e;
-//   if (evaluate_run(&request, &e, &err) < 0) ...          // no question could be scored, or an
-//   error const struct evaluation_total *t = evaluation_main(&e);
+//   if (evaluate_run(&request, &e, &err) < 0) ...          // no question could be scored
+//   const struct evaluation_total *t = evaluation_main(&e);
 //   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
@@ -62,9 +62,9 @@ struct evaluated {
     const char *skipped;         // reason why it was not scored; NULL: scored
     int class;                   // the metric's own case (true positive, ...), -1
     enum cut cut;
-    enum thought thought; // was the answer's thinking removed?
-    int lost;             // choices that the suite leaves out for their text
-    int64_t done, count;  // samples processed including this one, and all
+    enum thought thought; // whether the answer's thinking was removed
+    int lost; // choices that the suite's prompt leaves out because of their text ("None")
+    int64_t done, count; // samples processed including this one, and all
 };
 
 // Shared by the passes of a run.

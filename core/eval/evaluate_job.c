@@ -39,8 +39,8 @@ static int take_thinking(void *self, const char *value, struct err *err)
     ((struct evaluate_options *)self)->thinking = keep ? THINKING_KEEP : THINKING_STRIP;
     if (keep || !strcmp(value, "strip")) return 0;
     return err_set(err,
-                   "--thinking is keep or strip, not '%s'; without it each suite's rule sees what "
-                   "it sees in the suite",
+                   "--thinking is keep or strip, not '%s'; by default each rule scores what its "
+                   "suite would pass to it",
                    value);
 }
 
@@ -178,7 +178,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the state file ------------------------------------------------------------------------------
 
-// {"done", "metric", "kind", "score", "class", "full" if it is}, or {"done", "skipped": why}.
+// {"done", "metric", "kind", "score", "class", ...} (write_line), or {"done", "skipped": why}.
 static bool take_line(void *self, const cJSON *line)
 {
     struct evaluate_work *w = self;
@@ -222,7 +222,7 @@ static struct data_notices *picture_notices(struct evaluate_work *w)
     return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
-// Are pictures shown to the model? Not if a file has the answers, unless the metric ranks choices.
+// True if the model sees pictures: not if a file has the answers, unless the metric ranks choices.
 static bool shows_pictures(const struct evaluate_options *o)
 {
     return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);

@@ -49,10 +49,10 @@ extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
-// Can DATA be read, and --submit's file be written? Looks at the beginning of DATA only: for the
-// shell, before a job is started.
+// Checks that DATA can be read and --submit's file be written. Reads only the beginning of DATA:
+// for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
-// Can the file of --submit be written? Checked before hours of answers.
+// Checks that the file of --submit can be written; call it before hours of answers.
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
 // Adds an evaluation set's name, suite, prompt, answer length and source to a report.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,

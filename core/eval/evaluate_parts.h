@@ -101,7 +101,7 @@ void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bo
 // none, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
 
-// evaluate.c. Does the dialogue show these pictures, in this order?
+// evaluate.c. Returns true if the dialogue shows these pictures, in this order.
 bool shown_are(const struct shown *k, const struct dialogue *d);
 void shown_add(struct shown *k, const char *path);
 void shown_clear(struct shown *k);
@@ -125,7 +125,7 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
                     const struct hooks *hooks, struct ready_answer *to);
 void evaluate_batch_release(struct evaluating *v);
 
-// evaluate_first.c. Is eval.first a question?
+// evaluate_first.c. Returns true if eval.first is a question.
 bool evaluate_has_first(const struct settings *s);
 // Asks it about the pictures of d, which are shown, unless its answer is known. Sets v->stopped
 // when cancelled.
@@ -159,7 +159,8 @@ int evaluate_metric_number(const struct metric *m); // in metrics[]
 // Computes the totals of struct evaluation from the sums by kind.
 void evaluate_totals(struct evaluation *e);
 
-// evaluate_share.c. Does this member of the team evaluate chosen sample `number`, from 0?
+// evaluate_share.c. Returns true if this member of the team evaluates chosen sample `number` (from
+// 0).
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // Ends a sample; `bad`: a question could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);

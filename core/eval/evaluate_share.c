@@ -95,8 +95,9 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
     return grid_computes(number, v->team, v->number);
 }
 
-// Has each of the team done its share of the round? A run resumed within a round finishes that
-// round first: only the joined shares of whole rounds are in the order of the samples.
+// True if each member of the team has done its share of the round. A run resumed within a round
+// finishes that round first: only the joined shares of whole rounds are in the order of the
+// samples.
 static bool ends_round(const struct evaluating *v)
 {
     return v->done > v->shared && grid_ends_round(v->done, v->team);

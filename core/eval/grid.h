@@ -95,8 +95,8 @@ struct grid_plan {
     int (*kept)(struct grid *g, size_t cell, struct err *err);
     // Computes and keeps the part of the cell that is not kept yet. JOB_STOPPED: it was stopped.
     int (*run)(struct grid *g, size_t cell, struct err *err);
-    // Called after a failure: would the next cell fail too? NULL: yes. If not, cell.why receives
-    // the error, and the run continues with the next cell.
+    // Called after a failure: returns true if the next cell would fail too. NULL: always. If not,
+    // cell.why receives the error, and the run continues with the next cell.
     bool (*broken)(const struct grid *g);
     bool together; // run() computes all cells at once, and switches between them (grid_use)
 };
@@ -136,10 +136,10 @@ const atomic_bool *grid_cancel(const struct grid *g);
 
 // Consecutive samples of one rank: they may show the same picture.
 enum { GRID_IN_A_ROW = 4 };
-// Does member `number` of a team (the ranks of a job, or the flights of a rank) compute this
-// sample?
+// Returns true if member `number` of a team (the ranks of a job, or the flights of a rank) computes
+// this sample.
 bool grid_computes(int64_t sample, int team, int number);
-// Does a round end after this many samples?
+// Returns true if a round ends after this many samples.
 bool grid_ends_round(int64_t samples, int team);
 // Replaces *kept by the bytes of all ranks, in the order of the ranks.
 void grid_gather(struct ranks *ranks, struct buf *kept);

@@ -132,7 +132,7 @@ struct job_kind {
     void (*show)(const struct job_end *end, struct sinks *sinks);
 };
 
-// Do the ranks of a job with these settings share the model's layers, not the samples?
+// Returns true if the ranks of a job with these settings share the model's layers, not the samples.
 bool job_splits_layers(const struct settings *s);
 
 const char *job_end_value(const struct job_end *end, const char *key); // NULL: not reported

@@ -33,8 +33,8 @@ struct job_data {
 };
 
 // Opens the file for appending after the valid part: a kill may have cut off the rest. NULL also if
-// the data (its SHA-256), a sample's pictures or the provenance have changed (the content of an
-// adapter or another file of a setting); the file then stays unchanged.
+// the data (its SHA-256), a sample's pictures or the provenance has changed, including the content
+// of the adapter and of files that settings name; the state file then stays unchanged.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 // Reads a file in which every line is a complete sample; compares nothing.
@@ -47,8 +47,8 @@ cJSON *job_data_number(double x);
 // Appends a line that marks the last sample as complete: a resumed job then keeps it.
 bool job_data_end(FILE *f);
 
-// Do all ranks read the same data? -1 in every rank whose file differs from rank 0's. `hash` as
-// above.
+// Checks that all ranks read the same data. -1 in every rank whose file differs from rank 0's.
+// `hash` as above.
 int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);
 
 #endif

@@ -34,7 +34,7 @@ uint64_t memory_own(const struct memory_parts *p); // all but the first two
 
 // Bytes of this process that are not file pages; 0: unknown to the system.
 uint64_t memory_now(void);
-// Its peak so far, mapped files included.
+// Peak memory of this process so far, mapped files included.
 uint64_t memory_most(void);
 // Raises *peak to the current value; for a device with separate memory to the process's peak on it.
 void memory_note(const struct backend *b, uint64_t *peak);

@@ -1,7 +1,7 @@
 // core/probes/curvature.h -- curvature of the visual token trajectory in a layer.
 //
 //   struct curvature *c = curvature_new(env);
-//   curvature_add(c, g, layer, args);          // at SITE_LAYER_IN and SITE_FINAL (layer L)
+//   curvature_add(c, g, site, args);           // at SITE_LAYER_IN and SITE_FINAL (layer L)
 //   curvature_angle(c, layer, false); curvature_total(c, false);
 #ifndef CORE_PROBES_CURVATURE_H
 #define CORE_PROBES_CURVATURE_H

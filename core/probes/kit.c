@@ -247,10 +247,10 @@ int probe_middle(const struct model *m)
 
 float *probe_values(const struct probe_env *env, int layers)
 {
-    return probe_blanks(env->visual * layers);
+    return probe_nans(env->visual * layers);
 }
 
-float *probe_blanks(int64_t count)
+float *probe_nans(int64_t count)
 {
     float *values = xreallocarray(NULL, (size_t)count + 1, sizeof *values);
     for (int64_t i = 0; i < count; i++) values[i] = NAN;

@@ -51,13 +51,14 @@ bool probe_listens(const struct probe *probe, void *state, const struct probe_en
                    const struct site *site, int layer);
 int probe_middle(const struct model *m); // round(L/2), half to even
 // Returns [count] NaNs, which maps and means skip; the caller frees it.
-float *probe_blanks(int64_t count);
+float *probe_nans(int64_t count);
 // Returns [layers, S] NaNs, one for each visual token and layer.
 float *probe_values(const struct probe_env *env, int layers);
 
 // Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
-// are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P']:
-// probabilities of row 0 of its args over the P' keys that it attends to, the first of its args.
+// are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P'], the
+// probabilities of row 0 of its args over the P' keys that the row attends to; site_key(args, j) is
+// the sequence row of key j.
 int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, readback_fn take, void *self);
 

@@ -39,7 +39,7 @@ static void *kl_start(const struct probe_env *env, struct err *err)
     return s;
 }
 
-// Takes the gate [S',Hkv] of the same tokens as the divergence that follows.
+// Takes the gate [S',Hkv] of the tokens whose divergence arrives next.
 static int kl_take_gate(void *state, const struct site *site, const struct site_args *args,
                         struct err *err)
 {
@@ -57,7 +57,7 @@ static int kl_take(void *state, const struct site *site, const struct site_args 
     const struct kl *s = state;
     float *values = s->values + args->layer * s->env->visual;
     const int64_t n = s->env->sequence->n;
-    float *of_row = probe_blanks(n);
+    float *of_row = probe_nans(n);
     ira_divergence(args, args->x->data, of_row);
     for (int64_t i = 0; i < n; i++)
         if (s->env->number[i] >= 0) values[s->env->number[i]] = of_row[i];

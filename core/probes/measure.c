@@ -71,7 +71,7 @@ struct passing {
     struct arena arena;
     struct graph graph;
     struct tensor **visual; // [picture_count] the conversation's, or owned
-    float **focus;          // [picture_count] likewise; NULL: nothing listens
+    float **focus;          // [picture_count] the conversation's, or owned; NULL: nothing listens
     bool *ours;             // [picture_count] visual and focus are owned
     bool *kept;             // [S] the last pruning step keeps it; NULL: nothing was pruned
     int64_t visual_count;

@@ -117,8 +117,8 @@ const double *results_value(const struct results *r, const char *table, const ch
 
 // Means over samples, zeroed at first.
 struct results_mean {
-    struct results
-        sums; // for each table cell the fields of a struct tally; for maps sums and counts
+    // For each table cell the fields of a struct tally; for maps, sums and counts.
+    struct results sums;
     int64_t samples;
     bool own; // some maps have axes of positions or tokens, which differ between samples
 };
@@ -166,7 +166,7 @@ bool results_share_unit(const struct result_table *t, int a, int b);
 
 // Appends JSON as the session database stores it; results_read fills an empty `r` from it.
 void results_json(const struct results *r, struct buf *b);
-// Emits it as the result of the command `key`, which the session database keeps.
+// Emits the results as those of the command `key`; the session database stores them.
 void results_emit(const struct results *r, const char *key, const struct sinks *sinks);
 int results_read(struct results *r, const char *json, struct err *err);
 

@@ -16,9 +16,9 @@
 //   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
-//   lessons.json          questions of all kinds, sometimes a text, per sample  (lessons)
+//   lessons.json          questions of all kinds, a fifth with a description    (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
-//   yesno.json            existence: six per picture, half of them yes      (yesno)
+//   yesno.json            existence: six per picture, half of them yes          (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
 // and, if the metric does not search for the whole answer, "answer". yesno.json also has
 // "strategy", as in POPE (Li et al. 2023): random; popular asks for a common object of this world;
@@ -27,7 +27,7 @@
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.
 //
-// Training and test sets need not share a scene: the SHA-256 of a scene's description ("grey: top
+// Training and test sets can be disjoint: the SHA-256 of a scene's description ("grey: top
 // left large red circle; ...", in objects.jsonl) starts with the hexadecimal digit of its world,
 // and a seed draws only from world seed % 16, so the scenes of seeds of different worlds are
 // disjoint. The same request gives the same texts and pixels on every machine (integers only).

@@ -115,7 +115,7 @@ static struct jinja_value loop_attribute(struct jinja_run *r, const struct jinja
     if (!strcmp(name, "last")) return jinja_bool(last);
     if (!strcmp(name, "previtem")) return first ? jinja_value_undefined("loop.previtem") : item[-1];
     if (!strcmp(name, "nextitem")) return last ? jinja_value_undefined("loop.nextitem") : item[1];
-    jinja_unknown(r, "the attribute of loop '%.100s' is not known", name);
+    jinja_unknown(r, "the loop attribute '%.100s' is not known", name);
     return jinja_value_none();
 }
 

@@ -106,7 +106,7 @@ FILTER(indent)
     bool more = jinja_step(r, s->length / 8);
     for (size_t at = 0, next; more && jinja_step(r, 1); at = next) {
         const size_t end = jinja_line_end(s, at, &next);
-        if (at == 0 ? first : end > at) jinja_put_blanks(&b, width);
+        if (at == 0 ? first : end > at) jinja_put_spaces(&b, width);
         jinja_put_piece(&b, s, at, end);
         more = next > end;
         if (more) jinja_put_derived(&b, "\n", 1, s, end);
@@ -123,7 +123,7 @@ static struct jinja_value item_attribute(struct jinja_run *r, struct jinja_value
     if (!jinja_is_given(attribute)) return item;
     const struct jinja_string *name = jinja_need_text(r, attribute, "an attribute");
     if (name && memchr(name->bytes, '.', name->length))
-        jinja_unknown(r, "the path of an attribute ('a.b') is not supported");
+        jinja_unknown(r, "attribute paths ('a.b') are not supported");
     return jinja_value_index(r, item, attribute);
 }
 
@@ -209,7 +209,7 @@ FILTER(min)
     for (size_t i = 1; i < items->count && !r->failed; i++)
         if (jinja_value_order(r, keys->items[i], keys->items[best]) < 0) best = i;
     return items->count && !r->failed ? items->items[best]
-                                      : jinja_value_undefined("an item of nothing");
+                                      : jinja_value_undefined("the minimum of an empty list");
 }
 
 FILTER(unique)
@@ -244,14 +244,14 @@ FILTER(first)
     }
     struct jinja_list *items = jinja_value_items(r, v);
     return items && items->count ? items->items[0]
-                                 : jinja_value_undefined("the first item of nothing");
+                                 : jinja_value_undefined("the first item of an empty list");
 }
 
 FILTER(last)
 {
     struct jinja_list *items = jinja_value_items(r, v);
     return items && items->count ? items->items[items->count - 1]
-                                 : jinja_value_undefined("the last item of nothing");
+                                 : jinja_value_undefined("the last item of an empty list");
 }
 
 FILTER(items)

@@ -19,8 +19,7 @@ static struct jinja_value function_dict(struct jinja_run *r, struct jinja_value 
                                         const struct jinja_args *a)
 {
     self = jinja_dict(r->arena);
-    if (a->count)
-        jinja_unknown(r, "an argument of dict or namespace without a name is not supported");
+    if (a->count) jinja_unknown(r, "positional arguments of dict and namespace are not supported");
     for (size_t i = 0; i < a->named_count && !r->failed; i++)
         jinja_set(r->arena, self, a->named[i].name, a->named[i].value);
     self.kind = (enum jinja_kind)a->call->how;

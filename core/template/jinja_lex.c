@@ -1,6 +1,6 @@
 // core/template/jinja_lex.c -- template to tokens. Drops white space as Jinja2 does with
 // trim_blocks and lstrip_blocks on: the line break after a block, and spaces before a block at the
-// start of its line; '-' drops all of it.
+// start of its line; '-' in a tag drops all white space on its side.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -245,7 +245,7 @@ static void parse_arguments(struct parser *p, struct jinja_node *call)
             n->a = parse_expression(p);
             add_node(p, &call->other, deepen(p, n));
         } else {
-            if (call->other.count) fail(p, "an argument without a name follows a named one");
+            if (call->other.count) fail(p, "a positional argument follows a keyword argument");
             add_node(p, &call->list, parse_expression(p));
         }
         if (!at(p, ")")) expect(p, ",");
@@ -577,7 +577,7 @@ static struct jinja_node *parse_statement(struct parser *p)
     if (skip(p, "for")) return parse_for(p);
     if (skip(p, "set")) return parse_set(p);
     if (skip(p, "macro")) return parse_macro(p);
-    if (skip(p, "call")) { // prints a: a call, whose b is the caller, a macro
+    if (skip(p, "call")) { // prints a, a call; its b is the macro `caller`
         n = node_new(p, N_PRINT);
         n->a = parse_expression(p);
         if (n->a->op != N_CALL) fail(p, "a call block needs a call");
@@ -586,8 +586,8 @@ static struct jinja_node *parse_statement(struct parser *p)
         caller->a = node_new(p, N_BLOCK);
         parse_until(p, &caller->a->list, "endcall");
         n->a->b = caller;
-    } else if (skip(p, "filter")) { // a: filters over an N_VALUE without a value: the text of the
-                                    // body, list
+    } else if (skip(p, "filter")) { // a: filters of an empty N_VALUE, which stands for the text of
+                                    // the body; list: the body
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");

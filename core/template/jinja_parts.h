@@ -154,7 +154,7 @@ static inline bool jinja_is_sequence(struct jinja_value v)
     return v.kind == JINJA_LIST || v.kind == JINJA_TUPLE || v.kind == JINJA_RANGE;
 }
 
-// Returns the dict of a dict or a namespace; NULL for other values.
+// Returns the entries of a dict or a namespace; NULL for other values.
 static inline struct jinja_dict *jinja_dict_of(struct jinja_value v)
 {
     return v.kind == JINJA_DICT || v.kind == JINJA_NAMESPACE ? v.dict : NULL;
@@ -191,8 +191,8 @@ bool jinja_value_equal(struct jinja_run *r, struct jinja_value a, struct jinja_v
 // Returns -1, 0 or 1; fails if the values cannot be ordered.
 int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_value b);
 bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct jinja_value one);
-// Copies the items of a loop or filter to a list: characters, keys, items. Fails with NULL if the
-// value is not iterable. Consumes a generator.
+// Returns a new list of the items that iterating over a value yields: characters, keys or elements.
+// Fails with NULL if the value is not iterable. Consumes a generator.
 struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v);
 bool jinja_value_iterable(struct jinja_value v);
 // Returns len(); -1 after a failure.
@@ -216,7 +216,7 @@ struct builder {
 void jinja_put_bytes(struct builder *b, const char *bytes,
                      size_t length); // adds bytes of the template
 void jinja_put_words(struct builder *b, const char *text);
-void jinja_put_blanks(struct builder *b, int64_t count);
+void jinja_put_spaces(struct builder *b, int64_t count);
 void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
 void jinja_put_all(struct builder *b, const struct jinja_string *s);
 // Appends bytes derived from the character at s->bytes[at], with its origin.
@@ -254,7 +254,7 @@ size_t jinja_string_at(const struct jinja_string *s, int64_t n);
 
 struct json_style {
     const char *item, *key; // separators
-    bool ascii, lines;      // escapes other characters; writes one item per line
+    bool ascii, lines;      // escapes non-ASCII characters; writes one item per line
     int64_t indent;         // spaces per level at the start of a line
 };
 void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_style *style,

@@ -145,7 +145,7 @@ static void json_line(struct builder *b, const struct json_style *style, int lev
 {
     if (!style->lines) return;
     jinja_put_words(b, "\n");
-    for (int i = 0; i < level && !b->r->failed; i++) jinja_put_blanks(b, style->indent);
+    for (int i = 0; i < level && !b->r->failed; i++) jinja_put_spaces(b, style->indent);
 }
 
 // Writes a list or a dict.

@@ -86,7 +86,7 @@ void jinja_put_words(struct builder *b, const char *text)
     jinja_put_bytes(b, text, strlen(text));
 }
 
-void jinja_put_blanks(struct builder *b, int64_t count)
+void jinja_put_spaces(struct builder *b, int64_t count)
 {
     for (; count > 0 && !b->r->failed; count--) jinja_put_bytes(b, " ", 1);
 }

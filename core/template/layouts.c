@@ -114,7 +114,8 @@ const struct layout layouts[] = {
         .place = SYSTEM_IN_USER,
     },
     {
-        // InternVL2's config.json names it; code in the model's folder writes it, not a template.
+        // InternVL2's config.json names this layout; its folder has code that builds the prompt,
+        // but no template.
         .name = "internlm2-chat",
         .open = { IM("system"), IM("user"), IM("assistant") },
         .close = { "<|im_end|>", "<|im_end|>", "<|im_end|>" },

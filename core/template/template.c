@@ -29,7 +29,8 @@ void rendering_release(struct rendering *r)
     free(r->answers);
 }
 
-void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length)
+void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
+                            size_t length)
 {
     if (!length) return;
     if (m->from_data && !r->options->plain_data) {
@@ -39,7 +40,7 @@ void rendering_said(struct rendering *r, const struct message *m, const char *te
         r->typed[r->typed_count++] = (struct text_range){ r->text.length, r->text.length + length };
     }
     buf_add(&r->text, text, length);
-    r->said_end = r->text.length;
+    r->message_text_end = r->text.length;
 }
 
 void rendering_hole(struct rendering *r, int picture, const struct message *m)

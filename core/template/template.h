@@ -39,7 +39,8 @@ const struct layout *layout_detect(const char *chat_template, const struct token
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err);
-// True if it changes messages' texts (upper case, other spaces). False for NULL.
+// Returns true if the template changes the texts of messages (upper case, other spaces). False for
+// NULL.
 bool chat_template_changes(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);
 
@@ -75,7 +76,7 @@ char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
 // (from there, the rows differ from a prompt's), but not at its end.
 struct prompt_answer {
     int64_t first, end;
-    bool open; // no text ends it
+    bool open; // no end-of-turn text follows it
 };
 
 // As prompt_sequence; also locates the answers' rows, in *answers [*answer_count], which the caller

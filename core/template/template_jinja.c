@@ -283,7 +283,7 @@ static void put_text(struct rendering *r, const struct message *messages,
         size_t end = said ? s->end : s ? s->start : to;
         if (end > to) end = to;
         if (said)
-            rendering_said(r, &messages[s->source], out->text.data + from, end - from);
+            rendering_message_text(r, &messages[s->source], out->text.data + from, end - from);
         else
             buf_add(&r->text, out->text.data + from, end - from);
         from = end;
@@ -387,8 +387,7 @@ static int find_answers(struct rendering *r, const struct message *messages, siz
     return 0;
 }
 
-// --- the rendering
-// -----------------------------------------------------------------------------------
+// --- the whole rendering -----------------------------------------------------------------------
 
 // Returns the text that a generation prompt adds; the caller frees it.
 static char *generation_text(const struct rendering *r, const struct message *messages,
@@ -445,7 +444,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
         const struct err why = *err;
         err_set(err,
                 out.unknown ? "%s: choose another template (/set chat.template, /help templates)"
-                            : "%s (it takes no system message; /system \"\" removes a chat's)",
+                            : "%s (it takes no system message; /system \"\" removes the chat's)",
                 why.text);
     }
     jinja_output_release(&out);

@@ -54,14 +54,14 @@ static void put(struct rendering *r, const char *text)
     if (text) buf_puts(&r->text, text);
 }
 
-static void put_said(struct rendering *r, const struct message *m, const char *text)
+static void put_message_text(struct rendering *r, const struct message *m, const char *text)
 {
     size_t length = strlen(text), n;
     if (r->options->layout->trim) {
         for (; (n = jinja_space_start(text, length)); text += n) length -= n;
         while ((n = jinja_space_end(text, length))) length -= n;
     }
-    rendering_said(r, m, text, length);
+    rendering_message_text(r, m, text, length);
 }
 
 static void put_picture(struct rendering *r, int picture)
@@ -82,7 +82,7 @@ static void put_content(struct rendering *r, const struct message *m)
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text) {
             put(r, l->text_open);
-            put_said(r, m, m->content[i].text);
+            put_message_text(r, m, m->content[i].text);
             put(r, l->text_close);
         } else if (!l->pictures_first) {
             put_picture(r, m->content[i].picture);
@@ -100,7 +100,8 @@ static void note_answer(struct rendering *r, size_t from)
     size_t n = 0;
     while (l->generation[n] && text[n] == l->generation[n]) n++;
     struct text_range answer = { from + n, r->text.length };
-    if (l->bare_answers) answer.end = r->said_end > answer.start ? r->said_end : answer.start;
+    if (l->bare_answers)
+        answer.end = r->message_text_end > answer.start ? r->message_text_end : answer.start;
     rendering_answer(r, answer.start, answer.end, l->bare_answers);
 }
 

@@ -9,7 +9,7 @@
 
 // --- layouts ------------------------------------------------------------------------------------
 //
-// The strings come from the published chat templates; goldens contain the output of these.
+// The strings come from the published chat templates; tests compare with the output of those.
 
 // Handling of the system message.
 enum system_place {
@@ -47,7 +47,7 @@ struct filling {
 // An answer's text, after the generation prompt.
 struct answer_range {
     struct text_range text;
-    bool open; // no text ends it
+    bool open; // no end-of-turn text follows it
 };
 
 struct rendering {
@@ -58,13 +58,14 @@ struct rendering {
     struct filling *fillings;
     struct answer_range *answers;
     size_t typed_count, hole_count, answer_count;
-    size_t said_end; // end of the last text of a message
-    bool spelled;    // a message from data may spell special tokens
+    size_t message_text_end; // end of the newest text that comes from a message
+    bool spelled;            // a message from data may spell special tokens
 };
 
 void rendering_release(struct rendering *r);
 // Append a message's text, or a hole.
-void rendering_said(struct rendering *r, const struct message *m, const char *text, size_t length);
+void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
+                            size_t length);
 void rendering_hole(struct rendering *r, int picture, const struct message *m);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 

@@ -199,9 +199,9 @@ static int put_around(struct tokenizer *t, const struct companions *c,
             ids_around(t, c, "add_eos_token", kind->flags & CLASS_EOS, "eos_token", &after, err);
     if (status > 0 && !(ids_same(&before, &t->before) && ids_same(&after, &t->after))) {
         put_words(&here, t, &before, "before, ");
-        put_words(&here, t, &after, "behind");
+        put_words(&here, t, &after, "after");
         put_words(&there, t, &t->before, "before, ");
-        put_words(&there, t, &t->after, "behind");
+        put_words(&there, t, &t->after, "after");
         tokenizer_add_notice(
             t,
             "tokenizer_config.json and tokenizer.json add different BOS and EOS tokens: %s is "

@@ -2,7 +2,7 @@
 //
 // As in transformers (4 and 5): added tokens of tokenizer_config.json ("added_tokens_decoder"), or
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
-// ("eos_token") or of a list ("additional_special_tokens", "extra_special_tokens"). A token whose
+// ("eos_token") or in a list ("additional_special_tokens", "extra_special_tokens"). A token whose
 // text is known keeps its id and gets the flags of the file; a new one gets the next free id,
 // even if the file gives another. Only with a class that transformers lacks (code beside the model)
 // do tokens keep the files' ids.
@@ -29,7 +29,7 @@ struct merging {
     bool whole;                // the list of a tokenizer.json file, which should be complete
     bool own;                  // new tokens get the files' ids, if given, and match the
                                // unnormalised text
-    const struct tokenizer *t; // has the vocabulary; NULL: `vocab` is it
+    const struct tokenizer *t; // has the vocabulary; NULL: `vocab` has it
     const cJSON *vocab;        // the model's "vocab"
     struct names words;        // its texts, filled at the first lookup
     double *word_ids;          // [words.count]
@@ -194,7 +194,8 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // `extra` wins
-        // The last loop visits CodeLlama's. Its fill_token marks a gap and is no token.
+        // The last loop visits CodeLlama's infilling tokens. Its fill_token only marks a gap in a
+        // text.
         if (infill &&
             (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
             continue;
@@ -324,9 +325,8 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
                            ? visit_all(m, c->config, true, err)
                            : -1;
     note_unread(m, c, &unread);
-    report(
-        notice, &m->added,
-        "the files beside the tokenizer's name tokens that it lacks; added, as transformers does");
+    report(notice, &m->added,
+           "files beside the tokenizer list tokens that it lacks; added, as transformers does");
     report(notice, &m->changed,
            "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
            "(5 may keep those)");

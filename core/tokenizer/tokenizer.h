@@ -21,7 +21,7 @@ struct tokenizer;
 // Opens a tokenizer.json, or a tiktoken.model, SentencePiece tokenizer.model or vocab.json (with
 // the files beside it), or a folder.
 struct tokenizer *tokenizer_open(const char *path, struct err *err);
-// Opens the first of these in a model folder.
+// Opens the first of these files that a model folder has.
 struct tokenizer *tokenizer_open_folder(const char *folder, struct err *err);
 // Returns the name of that file ("vocab.json": with merges.txt beside it); NULL if none.
 const char *tokenizer_folder_file(const char *folder);
@@ -61,9 +61,9 @@ struct token_list {
     const uint8_t *types; // enum token_type
     const float *scores;  // llama only; else NULL
     size_t merge_count;
-    const struct token_text *merges; // "a b", in the order of ranks; GGUF files have only gpt2's
+    const struct token_text *merges; // "a b", in the order of ranks; in GGUF files, for gpt2 only
     int32_t bos, eos;                // -1: none
-    bool add_bos, add_eos;           // adds it to a text
+    bool add_bos, add_eos;           // adds BOS before a text, EOS after it
     bool prefix, squeeze;            // llama: adds a space before the text; squeezes spaces
 };
 

@@ -43,8 +43,8 @@ struct data_sample {
     bool usable;  // selected and without problems
     int32_t kind; // in kinds.list
     int32_t answers, pictures;
-    // The first sample of all that are linked with it by shared pictures; itself without pictures.
-    // Pictures are equal if their bytes are.
+    // Index of the first of all samples linked to this one by shared pictures (equal bytes); its
+    // own without pictures.
     int64_t group;
     int32_t text, visual, trained; // tokens, when `counted`
     bool counted;

@@ -27,7 +27,8 @@ struct lanes {
     } list[LANES];
 };
 
-// Is the model small enough to benefit, and do LANES copies of its gradients stay small?
+// Returns true if the model is small enough to benefit, and LANES copies of its gradients stay
+// small.
 bool lanes_wanted(const struct params *p);
 // Passes are recorded like `tape`; its `keep` is split over the lanes. Adds the lanes' gradient
 // sums to the parameters' gradients. On failure *l is empty.

@@ -1,7 +1,8 @@
 // core/train/loader.h -- prepares samples for the loss: rows, targets and pictures.
 //
-//   struct loader f = { .data = &dataset, .model = m, .settings = s, .backend = b, .frozen = true
-//   }; struct loader_item item; if (loader_read(&f, &g, index, &item, &err) < 0) ...
+//   struct loader f = { .data = &dataset, .model = m, .settings = s, .backend = b };
+//   struct loader_item item;
+//   if (loader_read(&f, &g, index, &item, &err) < 0) ...
 //   loss_sample(&g, m, item.pictures, item.picture_count, &item.labels, share, &loss);
 //   loader_item_release(&f, &item);
 //   loader_release(&f);

@@ -261,8 +261,9 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     if (!chosen->whole || !m->checkpoint->gguf_count) return 0;
-    return err_set(err, "all weights of a GGUF file cannot be trained: choose a train.method that "
-                        "writes an adapter (lora, layernorm ...)");
+    return err_set(err,
+                   "a GGUF file cannot be trained in full: choose a train.method that writes an "
+                   "adapter (lora, layernorm ...)");
 }
 
 static int check_former(const struct weight *w, const struct selected *chosen,
@@ -283,8 +284,8 @@ static int check_former(const struct weight *w, const struct selected *chosen,
                    w->name, was, is, was * (double)settings_integer(s, "train.lora.rank"));
 }
 
-// Can training continue from the applied adapter's LoRA? The result has the trained scale: one that
-// adapter.scale has multiplied would be multiplied again.
+// Checks that training can continue from the applied adapter's LoRA. The result records the trained
+// scale, so a scale that adapter.scale has multiplied would be multiplied again.
 static int check_formers(const struct model *m, const struct selection *chosen,
                          const struct settings *s, struct err *err)
 {

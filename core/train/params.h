@@ -69,9 +69,9 @@ struct param_extra {
     const char *name; // outlives params
     struct tensor *tensor;
     enum param_group group;
-    enum model_part_kind part; // its part ...
-    bool with_part;            // ... with whose weights it is trained
-    bool always;               // or always; neither: only if a rule of train.params names it
+    enum model_part_kind part; // the part of the model that it belongs to
+    bool with_part;            // trained with any weight of that part
+    bool always; // always trained; neither flag: only if a rule of train.params names it
 };
 
 struct params {
@@ -97,12 +97,12 @@ void params_extra(struct params *p, const struct param_extra *extra);
 // adapter has a LoRA of that rank, both start from its values. On failure the model is restored and
 // `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Do these settings select something in this model? Fast, without device memory. Counts a method's
-// parameters in every layer, even if it learns in chosen layers.
+// Checks that these settings select something in this model. Fast, without device memory. Counts a
+// method's parameters in every layer, even if it learns in chosen layers.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
-// Does this rank update the parameter?
+// Returns true if this rank updates the parameter.
 bool params_own(const struct params *p, const struct param *one);
 // The rank that needs the sum of its gradient; -1: all (vectors' gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);

@@ -18,7 +18,7 @@
 #include "core/model/weights.h"
 #include "core/train/params.h"
 
-// Does this run train this entry of the base adapter?
+// True if this run trains this entry of the base adapter.
 static bool is_trained(const struct params *p, const struct adapter_entry *e)
 {
     for (size_t i = 0; i < p->count; i++) {

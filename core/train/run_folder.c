@@ -42,7 +42,7 @@ static char *read_state(const char *path, int64_t *keep)
     return copy;
 }
 
-// Can a folder of that name be created?
+// Checks that a folder of that name can be created.
 static int check_above(const char *path, struct err *err)
 {
     char *above = xstrdup(path);
@@ -81,12 +81,12 @@ static int examine(const char *path, bool resume, struct run_folder *o, struct e
     if (!state && !empty)
         status = err_set(err, "'%s' holds other files: choose a new folder", path);
     else if (o->done && !resume)
-        status = err_set(err, "'%s' holds a finished training: choose a new folder", path);
+        status = err_set(err, "'%s' holds a finished training run: choose a new folder", path);
     else if (state && !resume)
-        status = err_set(
-            err,
-            "'%s' holds an unfinished training: continue it with --resume, or choose a new folder",
-            path);
+        status = err_set(err,
+                         "'%s' holds an unfinished training run: continue it with --resume, or "
+                         "choose a new folder",
+                         path);
     free(state);
     return status;
 }

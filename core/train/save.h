@@ -40,18 +40,18 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
                struct err *err);
 // Step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
 int64_t save_newest(const char *out);
-// Was the newest checkpoint written by the same run?
+// Checks that the same run wrote the newest checkpoint.
 int save_check(const char *out, const struct identity *id, struct err *err);
 // Deletes all but the newest `keep`.
 void save_trim(const char *out, int64_t keep);
-// Loads masters, moments and *at from the newest. -1 if another run wrote it: the message
-// names the difference.
+// Loads masters, moments and *at from the newest checkpoint. -1 if another run wrote it: the
+// message names the difference.
 int save_read(const char *out, struct params *p, struct save_point *at, const struct identity *id,
               struct err *err);
 
 // Writes the masters after a step, by parameter name.
 int save_best(const char *out, const struct params *p, int64_t step, struct err *err);
-// Can the best masters be read, and is their hash right?
+// Checks that the best masters can be read and match their hash.
 int save_best_check(const char *out, int64_t step, struct err *err);
 int save_best_read(const char *out, struct params *p, int64_t step, struct err *err);
 // Removes best masters of other steps (-1: of all), and the remains of interrupted writes.

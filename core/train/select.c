@@ -126,8 +126,8 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     return found;
 }
 
-// Edit distance between a typed pattern without stars and the last levels of a name, as many as the
-// pattern has.
+// Edit distance between a typed pattern, without stars, and the end of a name with the same number
+// of levels.
 static size_t distance(const char *pattern, const char *name)
 {
     struct buf typed = { 0 };
@@ -145,7 +145,7 @@ static size_t distance(const char *pattern, const char *name)
     return d;
 }
 
-// "...: is 'X' meant?" by the nearest name.
+// Sets an error that suggests the nearest name ("did you mean 'X'").
 static int nothing_found(const struct selecting *k, const char *rule, const char *pattern,
                          bool layers, struct err *err)
 {

@@ -36,9 +36,9 @@ struct select_item {
     int rank;
     int64_t shape[WEIGHT_MAX_RANK];
     bool linear;    // the weight of a linear layer [out,in]
-    bool extra;     // a method's: matched by no part rule (but by "norm_align.*")
-    bool with_part; // ... yet trained with any weight of its part
-    bool always;    // ... or always
+    bool extra;     // a method's: no part rule matches it, but "norm_align.*" does
+    bool with_part; // of a method: trained with any weight of its part
+    bool always;    // of a method: always trained
 };
 
 struct selected {

@@ -36,7 +36,7 @@ int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *e
     return options_parse(sft_rows, o, argc, argv, err) < 0 ? -1 : 0;
 }
 
-// Does this rank write the files of OUT?
+// True if this rank writes the files of OUT.
 static bool writes(const struct sft *t)
 {
     return ranks_number(t->job->ranks) == 0;
@@ -471,7 +471,7 @@ static int check_finished(struct sft *t, struct err *err)
     if (status == 0) {
         const struct identity was = identity_of(record), is = sft_identity(t);
         status = identity_same(&was, &is, err);
-        if (status < 0) err_in(err, "'%s' holds a finished training", t->out.path);
+        if (status < 0) err_in(err, "'%s' holds a finished training run", t->out.path);
     }
     cJSON_Delete(record);
     return status < 0 ? sft_fail_series(t) : 0;

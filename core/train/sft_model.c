@@ -32,7 +32,7 @@ static int open_params(struct sft *t, struct err *err)
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
     methods_params(&t->methods, add_extra, t);
     if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
-    // Are the visual tokens before the methods independent of the trained weights?
+    // True if the visual tokens before the methods are independent of the trained weights.
     bool frozen = true;
     for (size_t i = 0; i < t->params.count; i++) {
         const struct weight *w = t->params.list[i].weight;

@@ -134,7 +134,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts);
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
-// Is train.validation readable, if it is a file? For the shell.
+// Checks that train.validation, if it is a file, is readable; for the shell.
 int sft_validation_check(const struct settings *s, struct err *err);
 // Sets the part of the identity that needs no scan of the samples, from t->job and t->options.
 // `but`: a setting to leave out, or NULL. sft_data_close frees it.
@@ -159,10 +159,10 @@ struct sft_losses { // only doubles: the ranks sum them
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
             uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
             struct err *err);
-// Can a pass of `count` samples with that many rows take another one?
+// Returns true if a pass of `count` samples with that many rows can take another one.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
-// Samples that one rank computes together in the first epochs, whose passes include the largest:
-// *count indices in the data, which the caller frees.
+// Finds the largest pass of the first epochs, and returns the samples of the part of a step that
+// contains it: *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
 // Mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);
@@ -179,7 +179,7 @@ struct sft_work {
 // (rows); otherwise the samples are cut into runs of about equal cost.
 int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                    struct sft_work *work);
-// Does each rank get whole micro-batches?
+// Returns true if each rank gets whole micro-batches.
 bool sft_assigns_batches(const struct sft *t, int64_t count);
 // Number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);

@@ -76,7 +76,7 @@ lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.m
 same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
 lines "/tokenizer $work/qwen2"
-check_has "tokenizer.json wins" 'select(.event == "notice").text' "name tokens that it lacks"
+check_has "tokenizer.json wins" 'select(.event == "notice").text' "list tokens that it lacks"
 
 # Errors name the file.
 rm "$work/llava/tokenizer.model"

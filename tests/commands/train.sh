@@ -62,7 +62,7 @@ check "drawn" 'select(.event=="error").message' ""
 # A job named by its output folder; resuming a finished run (--resume) reports nothing new.
 lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
 check_has "made with other settings" 'select(.event=="error").message' \
-    "holds a finished training: the run started with train.method=layernorm-simple, but now it is"
+    "holds a finished training run: the run started with train.method=layernorm-simple, but now it is"
 lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
     "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
 check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'

@@ -18,7 +18,7 @@ static void *toy_start(const struct probe_env *env, struct err *err)
     struct toy *t = xcalloc(1, sizeof *t);
     const int64_t count = env->model->decoder.config.layers * env->sequence->n;
     t->env = env;
-    t->norm = probe_blanks(count); // a row that pruning drops keeps none
+    t->norm = probe_nans(count); // a row that pruning drops keeps none
     return t;
 }
 

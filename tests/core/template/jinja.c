@@ -333,7 +333,7 @@ static void test_left_out(void **state)
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
         snprintf(text, sizeof text, "{%% for i in x %%}\n{{ loop.%s }}{%% endfor %%}",
                  attributes[i]);
-        snprintf(part, sizeof part, "t: line 2: the attribute of loop '%s' is not known",
+        snprintf(part, sizeof part, "t: line 2: the loop attribute '%s' is not known",
                  attributes[i]);
         refused(text, part);
     }
@@ -353,20 +353,19 @@ static void test_left_out(void **state)
             "line 1: a slice with a step, except [::-1] of a list, is not supported");
     refused("{{ x[1::-1] }}", "line 1: a slice with a step, except");
     refused("{{ x | sort(true) }}", "line 1: sort(reverse) is not supported");
-    refused("{{ [{}] | map(attribute='a.b') | list }}", "line 1: the path of an attribute ('a.b')");
+    refused("{{ [{}] | map(attribute='a.b') | list }}", "line 1: attribute paths ('a.b')");
     refused("{{ u.replace('a', 'b', 1) }}", "line 1: 'replace' takes at most 2 arguments, not 3");
     refused("{{ u.split() }}", "line 1: 'split' needs more arguments");
     refused("{{ '{a}'.format(a=1) }}",
             "line 1: a field of format other than '{}' is not supported");
-    refused("{{ namespace({}) }}",
-            "line 1: an argument of dict or namespace without a name is not");
+    refused("{{ namespace({}) }}", "line 1: positional arguments of dict and namespace are not");
     refused("{{ '\\u00e9' }}", "line 1: the escape '\\u' in a string is not supported");
     refused("{{ '\\x41' }}", "line 1: the escape '\\x' in a string is not supported");
     refused("{{ strftime_now('%-d') }}", "line 1: the date format '%-' is not known");
     refused("{{ cycler(1) }}", "line 1: the function or method 'cycler' is not known");
     refused("{{ joiner() }}", "line 1: the function or method 'joiner' is not known");
     refused("{% for i in x %}{{ loop.cycle(1) }}{% endfor %}",
-            "attribute of loop 'cycle' is not known");
+            "loop attribute 'cycle' is not known");
     refused("{% for i in x %}{{ loop(x) }}{% endfor %}", "line 1: a loop cannot be called");
     refused("\n{% for i in x recursive %}{% endfor %}", "line 2: expected '%}', not 'recursive'");
     refused("{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}", "'caller' is not known");

@@ -158,11 +158,10 @@ static const struct {
     // llama, no bos
     { "llava-1.5", "{\"add_bos_token\":false}",
       "349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0",
-      "nothing before, nothing behind is used, as transformers 4 does" },
+      "nothing before, nothing after is used, as transformers 4 does" },
     // llama, eos
     { "llava-1.5", "{\"add_eos_token\":true}",
-      "1 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0 2",
-      "<s> before, </s> behind" },
+      "1 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0 2", "<s> before, </s> after" },
     // llama, another bos
     { "llava-1.5", "{\"bos_token\":\"</s>\"}",
       "2 349 345 540 362 304 282 294 289 301 284 2 362 305 345 541 0", "</s> before" },

@@ -360,7 +360,7 @@ static void test_finished_otherwise(void **state)
     train("out", false, 0, settings, 0, NULL);
     settings[1] = "train.steps=4";
     train("out", true, 0, settings, -1,
-          "out' holds a finished training: the run started with train.steps=3, but now it is "
+          "out' holds a finished training run: the run started with train.steps=3, but now it is "
           "train.steps=4: restore it");
     settings[1] = "train.steps=3";
     write_samples("data.jsonl", 1, 6);
