@@ -1,5 +1,5 @@
-// core/base/cancel.h -- tells work without access to the engine or job whether Ctrl-C was pressed
-// or the job cancelled. For work that untrusted or large files can make slow: templates, patterns,
+// core/base/cancel.h -- reports Ctrl-C, or a cancelled job, to code that has no access to the
+// engine or job. For work that untrusted or large files can make slow: templates, patterns,
 // queries, data files, hashes.
 //
 //   cancel_watch(flag, &watcher);                  // the engine or the job, once
@@ -19,7 +19,7 @@ struct cancel_watcher {
     // Sets the flag if a cancel was requested elsewhere; called by the watching thread only. NULL:
     // others set the flag.
     void (*look)(void *self);
-    void (*progress)(void *self, const char *what, uint64_t done, uint64_t total); // NULL: nobody
+    void (*progress)(void *self, const char *what, uint64_t done, uint64_t total); // or NULL
     void *self;
 };
 

@@ -1,5 +1,5 @@
-// core/base/csv.h -- tables of text in CSV files: a line of column names, then rows of as many
-// fields.
+// core/base/csv.h -- tables of text in CSV files: a line of column names, then rows with the same
+// number of fields.
 //
 //   struct csv t = { 0 };
 //   if (csv_read(&t, "keep.csv", &err) < 0) ...

@@ -25,7 +25,7 @@ int err_in(struct err *err, const char *format, ...) __attribute__((format(print
 
 // Called before BUG or lack of memory ends the program; the screen restores the terminal.
 void fatal_set_hook(void (*hook)(void));
-// A file that also gets the message, for background processes. -1: none.
+// Sets a file descriptor to which the message is also written, for background processes. -1: none.
 void fatal_set_file(int file);
 _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define BUG(...) fatal("internal error: " __VA_ARGS__)

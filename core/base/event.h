@@ -38,7 +38,7 @@ enum event_kind {
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input was processed
-    EVENT_REQUEST,  // text: a program's name (JSON) of the line that begins; NULL: the line has
+    EVENT_REQUEST,  // text: the "id" (JSON) of the request whose line begins; NULL: the line has
                     // ended
     EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
     // The content of tables and notices as fields, for programs:
@@ -166,7 +166,7 @@ struct event_info {
     const char *family, *path, *fingerprint, *device, *arithmetic;
     int64_t layers, width, heads, kv_heads, ffn, vocabulary, positions, parameters;
     int64_t visual_layers, visual_width, patch, side,
-        visual_tokens; // 0: it sees nothing, or varies
+        visual_tokens; // 0: no vision encoder, or it varies
 };
 
 struct event {

@@ -1,4 +1,4 @@
-// core/base/text.c -- tests and parts of texts and paths.
+// core/base/text.c -- checks texts, splits paths, sorts.
 #include "core/base/text.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// core/base/text.h -- tests and parts of texts and paths.
+// core/base/text.h -- checks texts, splits paths, sorts.
 //
 //   if (text_ends(path, ".gguf")) ...
 //   if (text_check(text, size, path, err) < 0) ...   // a file that must be UTF-8

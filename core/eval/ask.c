@@ -170,7 +170,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     report->failed += answered < 0;
     report->answered += answered == 0 && !c.cancelled;
     report->cut[c.cut]++;
-    ranks_did(a->ranks, 1);
+    ranks_add_done(a->ranks, 1);
     char *text = cJSON_PrintUnformatted(c.line);
     cJSON_Delete(c.line);
     int status = 0;

@@ -258,7 +258,7 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
         const int64_t index = r->next + mine.from;
         if (index < r->data.count) {
             mine.end.status = run_sample(r, index, mine.sums, &mine.end.why);
-            ranks_did(j->ranks, 1);
+            ranks_add_done(j->ranks, 1);
         }
         const bool cancelled = atomic_load(&j->cancel);
         if (!cancelled) add_round(r, &mine);

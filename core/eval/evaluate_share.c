@@ -114,7 +114,7 @@ void evaluate_end_sample(struct evaluating *v, bool bad)
     else
         v->e->skipped += bad;
     const struct stages *stages = stages_of(&v->r->model->decoder);
-    ranks_did(stages ? stages->ranks : v->r->ranks, 1);
+    ranks_add_done(stages ? stages->ranks : v->r->ranks, 1);
 }
 
 void evaluate_share(struct evaluating *v, bool rest)

@@ -76,6 +76,8 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
 // The same without reading weights; checkpoint_fetch brings those of the shards from `first` on
 // into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
+int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
+                     struct err *err);
 // Computes the fingerprint unless it is known; call it before reading those fields. Reads every
 // byte of files that were not seen before (core/files/content.h). -1: failed, or cancelled (by
 // `progress`; NULL: by Ctrl-C); may be called again. All calls must come from one thread.
@@ -87,7 +89,7 @@ int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 // Returns whether the fingerprint has been computed.
 bool checkpoint_identified(struct checkpoint *c);
 // Records that weights of that form, made from the stored ones, are in use.
-void checkpoint_form(struct checkpoint *c, const char *form);
+void checkpoint_set_form(struct checkpoint *c, const char *form);
 // The chat template of another folder for this model, such as an adapter's, searched like the
 // model's own; NULL: none. The caller frees it.
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
@@ -108,8 +110,6 @@ int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *
 // "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
 // unknown. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);
-int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
-                     struct err *err);
 // Replaces tensors by those of a GGUF file with the same names and shapes; the checkpoint then owns
 // the file.
 int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);

@@ -246,7 +246,7 @@ bool checkpoint_identified(struct checkpoint *c)
     return *c->fingerprint;
 }
 
-void checkpoint_form(struct checkpoint *c, const char *form)
+void checkpoint_set_form(struct checkpoint *c, const char *form)
 {
     char *all = xasprintf("%s::%s", c->fingerprint, form),
          *weights = xasprintf("%s::%s", c->weights, form);

@@ -39,18 +39,20 @@ const char *content_hex(const struct content *c);
 uint64_t content_size(const struct content *c);
 void content_end(struct content *c);
 
-// The same from the file's bytes; neither reads nor writes cached hashes.
+// As content_hash, but always reads the file: neither reads nor writes cached hashes.
 int content_hash_uncached(const char *path, const struct load_progress *progress,
                           char hex[HASH_HEX], struct err *err);
-// The same for a file that contains its own hash at `at`, near its beginning: as if it were zeros.
+// As content_hash_uncached, for a file that contains its own hash at `at`, near its beginning:
+// hashes zeros in its place.
 int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
                        char hex[HASH_HEX], struct err *err);
-// The same hash of bytes in memory.
+// Hashes bytes in memory as if they were a file.
 void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX]);
 // Caches the hash of a file again after its times were changed on purpose.
 void content_cache(const char *path, const char hex[HASH_HEX]);
 
-// Caches a hash under two names, for a file made from others; content_get: "" if none is cached.
+// Caches a hash under the names `of` and `kind`, for a file made from others. content_get sets hex
+// to "" if none is cached.
 void content_put(const char *of, const char *kind, const char hex[HASH_HEX]);
 void content_get(const char *of, const char *kind, char hex[HASH_HEX]);
 

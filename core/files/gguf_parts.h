@@ -21,7 +21,7 @@ struct gguf_name {
     enum gguf_form {
         PLAIN,
         BARE,    // Hugging Face's name has no ".weight"
-        BARE_3D, // and its shape has leading dimensions of 1 up to three dimensions
+        BARE_3D, // as BARE, with dimensions of 1 in front up to rank 3
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
     } form;
 };

@@ -198,7 +198,7 @@ static void read_sizes(struct gguf_config *c)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
     if (!embed || embed->rank != 2) {
-        config_refuse(c, "tensor 'token_embd.weight' is missing, or no matrix");
+        config_refuse(c, "tensor 'token_embd.weight' is missing, or not a matrix");
         return;
     }
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
@@ -270,8 +270,8 @@ static void read_scaling(struct gguf_config *c)
     }
 }
 
-// Widths that only latent attention has, or rotary positions on a part of a head, which an
-// architecture with a negative order reads itself.
+// Refuses values of another width than the keys, and rotary positions on a part of a head. Latent
+// attention (a->put) has both; an architecture with a negative order reads the rotary part itself.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");
@@ -379,8 +379,8 @@ void *renamed_make(struct renamed *r, uint64_t bytes)
     return memory;
 }
 
-// The order of the rows of q and k. Positions of time, row and column (multimodal) rotate parts of
-// a head of their own.
+// The order of the rows of q and k. Positions of time, row and column (multimodal) each rotate a
+// separate part of a head.
 static struct head_order order_of(const struct gguf *f, const cJSON *config,
                                   const struct gguf_architecture *a)
 {

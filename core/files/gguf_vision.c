@@ -51,7 +51,7 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
     else if (!last && gguf_find(mmproj, "token_embd.weight"))
         snprintf(why, sizeof why, "it is a language model");
     else if (!last || !embed || embed->rank != 2)
-        snprintf(why, sizeof why, "tensor '%s' is missing, or no matrix",
+        snprintf(why, sizeof why, "tensor '%s' is missing, or not a matrix",
                  last ? "token_embd.weight" : e->last);
     else if (last->shape[0] != embed->shape[1])
         snprintf(why, sizeof why, "its visual tokens are %lld numbers wide, the embeddings %lld",

@@ -10,7 +10,7 @@
 //
 // A file is row groups; a group has one chunk of pages for each leaf of the schema. Rows are read
 // in any order. Decoded pages are kept, about 64 MB of them, and those of the last rows read, at
-// most 1 GB in all. A page is decoded as a whole; of a leaf in lists, all pages of a chunk are.
+// most 1 GB in all. A page is decoded as a whole; for a leaf inside a list, so is the whole chunk.
 //
 // Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
 // zstd. All else is refused by name. The file is untrusted. One thread at a time.
@@ -20,7 +20,7 @@
 #include "core/base/json.h"
 
 enum parquet_type {
-    PARQUET_GROUP = -1, // no leaf
+    PARQUET_GROUP = -1, // not a leaf
     PARQUET_BOOLEAN,
     PARQUET_INT32,
     PARQUET_INT64,

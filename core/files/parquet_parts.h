@@ -15,7 +15,7 @@ enum {
 struct parquet_page {
     bool v2, compressed;
     int encoding, rep_encoding, def_encoding;
-    uint32_t size, unpacked;     // bytes in the file, and of these decompressed
+    uint32_t size, unpacked;     // bytes in the file, and decompressed
     uint32_t rep_size, def_size; // v2
     int64_t first, values;       // levels in the chunk
     uint64_t at;                 // of its bytes, after the header

@@ -1,5 +1,5 @@
-// core/files/weight_cache.c -- smaller forms of models by fingerprint; a file's time of change is
-// the time of its last use.
+// core/files/weight_cache.c -- converted weights by fingerprint; a file's time of change is the
+// time of its last use.
 #include "core/files/weight_cache.h"
 
 #include <errno.h>

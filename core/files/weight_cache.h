@@ -1,5 +1,5 @@
-// core/files/weight_cache.h -- the folder of smaller forms of models, one file each:
-// $XDG_CACHE_HOME/vlmsh/weights, or ~/.cache/vlmsh/weights.
+// core/files/weight_cache.h -- the folder of converted weights (weights.dtype), one file per model
+// and dtype: $XDG_CACHE_HOME/vlmsh/weights, or ~/.cache/vlmsh/weights.
 //
 //   char *path = weight_cache_path(fingerprint, "q8_0", &err);   // NULL: no such folder
 //   const int held = weight_cache_hold();                        // blocks trimming
@@ -14,7 +14,8 @@
 
 #include "core/base/err.h"
 
-// Creates the folders above it; the caller frees it.
+// Returns the path of a file, and creates the folders above it. NULL with a message. The caller
+// frees the path.
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err);
 void weight_cache_use(const char *path);
 // Until weight_cache_release, no program removes files. -1: the folder cannot be locked, so they

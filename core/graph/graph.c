@@ -13,7 +13,7 @@
 
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    // bf16 costs block weights less precision than their blocks already did.
+    // Quantisation in blocks has already cost more precision than bf16 does.
     const bool rounds = b->own_memory || weights == DTYPE_BF16 || dtype_in_blocks(weights);
     return backend_favours_bf16(b) && rounds ? MATMUL_BF16 : MATMUL_F32;
 }

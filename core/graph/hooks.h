@@ -92,8 +92,8 @@ struct site_args {
     int64_t only_count;              // their number; the method keeps them until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
-    const int32_t *rows;             // [N] rows of `sequence` alive here; NULL: row i is past+i
-    const int32_t *keys;             // [P] rows of `sequence` that the keys are; NULL: key i is i;
+    const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
+    const int32_t *keys;             // [P] sequence row of each key; NULL: key i is i;
                                      // like `rows`, valid until the pass ends
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see

@@ -46,7 +46,7 @@ static void take_oldest(struct graph *g)
         graph_fail(g, "%s", g->backend->failure());
 }
 
-// Queues a look. False: its copy does not fit even into an empty queue.
+// Queues a readback. False: its copy does not fit even into an empty queue.
 static bool queue_readback(struct graph *g, const struct pending_readback *a)
 {
     struct readbacks *l = g->readbacks;

@@ -65,9 +65,8 @@ struct spare_grad; // a buffer of the pool
 
 struct tape {
     const struct backend *backend;
-    bool recompute;           // save only the inputs of blocks,
-    size_t keep;              // of those that begin when the step arena already holds that many
-                              // bytes
+    bool recompute; // saves only a block's input; the backward pass recomputes the block
+    size_t keep;    // ... only blocks that begin with this many bytes in the step arena; 0: all
     struct offloads offloads; // `on`: offloads those inputs; only with separate device memory
     int lane; // from 1: adds weight gradients to this lane's sums; 0: to the gradients
 
@@ -75,7 +74,7 @@ struct tape {
     struct tape_step *steps;
     size_t count, capacity;
     int paused;               // inside a block that will be recomputed: nothing is recorded
-    bool touched;             // ... except that some op in it has a gradient
+    bool touched;             // ... but an op in the block has an input with a gradient
     bool recomputing;         // tells hooks that a block runs a second time
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;

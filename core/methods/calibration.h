@@ -102,8 +102,8 @@ struct calibration_kind {
     // Adds the sums of other samples; NULL: number by number.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
     bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always
-    // A table with a row for each layer (`states`: and the last layer's output) of the results,
-    // which are NULL where the file lacks them.
+    // A table of the results, one row per layer and, with `states`, one for the last layer's
+    // output. Results that the file lacks are NULL.
     const char *columns; // of its table, for table_begin
     bool states;
     void (*show)(const struct calibration_sums *s, float *const *results, int64_t layer,

@@ -9,16 +9,18 @@ extern const struct site SITE_NOISE[1];
 // [S,Hkv] divergence of the pass's visual tokens; v: their gate [S,Hkv].
 extern const struct site SITE_KL[1];
 
-// Averages `kl`, the numbers of x [S,Hkv] at SITE_KL, over the heads; writes of_row[] of each
-// visual row of the pass, by its row in the sequence.
+// Averages `kl`, the numbers of x [S,Hkv] at SITE_KL, over the heads. Writes each visual row's mean
+// to of_row, indexed by row of the sequence.
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row);
 
-// Values of visual tokens under IRA, and their divergence from the prior (methods page, section 4).
+// Computes the values of visual tokens under IRA (methods page, section 4).
 // v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
 // = v + delta + gate * sigma_q * noise. gate and noise are constants.
 struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
                              struct tensor *gate, struct tensor *noise);
-// prior[Hkv,d] (log sigma_p^2) -> [S,Hkv]; v and mean[Hkv,d] of a global prior, or both NULL.
+// Computes the KL divergence [S,Hkv] of these values from the prior[Hkv,d] (log sigma_p^2).
+// ira.prior decides the last two arguments: local v, NULL; local-printed NULL, NULL; global v,
+// mean[Hkv,d].
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
                          struct tensor *v, struct tensor *mean);
 

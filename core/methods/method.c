@@ -30,9 +30,10 @@ static void check_settings(const struct method *m)
         if (m->layers && !strcmp(row->key, m->layers)) layers = row;
     }
     if (!m->badge) BUG("method %s has no badge (core/methods/method.h)", m->name);
-    if (!toggle) BUG("method %s: toggle.key '%s' is none of its settings", m->name, m->toggle.key);
+    if (!toggle)
+        BUG("method %s: toggle.key '%s' is not one of its settings", m->name, m->toggle.key);
     if (m->layers && (!layers || layers->type != SETTING_LIST || layers->choices))
-        BUG("method %s: layers '%s' is no SETTING_LIST of its settings, or takes words", m->name,
+        BUG("method %s: layers '%s' is not a SETTING_LIST of its settings, or takes words", m->name,
             m->layers);
     char *off = setting_spell(toggle, m->toggle.off, &err);
     if (!off || strcmp(off, m->toggle.off) != 0 || strcmp(off, toggle->def) != 0)

@@ -124,8 +124,8 @@ struct method {
         const struct site *site;
         int (*run)(void *state, struct graph *g, struct site_args *args);
     } at[METHOD_SITES];
-    // FLOPs of its action on one row of a site, a visual token or text, while it is on: at SITE_FFN
-    // of a row whose FFN is not computed. 0 where it does nothing; NULL: none that count.
+    // FLOPs of its action on one row of a site (a visual token, or text) while it is on; at
+    // SITE_FFN, a row whose FFN is not computed. 0 where it does nothing; NULL: none that count.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
     // The tensors it learns, by index; false past the last one or if this model does not use it.
@@ -134,7 +134,7 @@ struct method {
     struct {
         enum model_part_kind part; // they are trained with this part of the model
         const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says;
-                        // only then the method acts in training
+                        // only then does the method act in training
         const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
                                   // of the part
         double times;             // `rate` auto is train.lr times this

@@ -41,8 +41,8 @@ static void prune_release(void *state)
     struct prune *p = state;
     prune_grams_forget(p);
     p->backend->release(p->residual.data);
-    lists_clear(&p->seen);
-    lists_clear(&p->next);
+    seen_lists_clear(&p->seen);
+    seen_lists_clear(&p->next);
     free(p->layer);
     free(p->keep);
     free(p->number);
@@ -265,18 +265,18 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     }
     if (stage == 0) {
         sequence_begin(p, site_sequence(args));
-        lists_clear(&p->seen);
-        lists_clear(&p->next);
+        seen_lists_clear(&p->seen);
+        seen_lists_clear(&p->next);
     }
     if (p->next.keys) {
-        lists_clear(&p->seen);
+        seen_lists_clear(&p->seen);
         p->seen = p->next;
         p->next = (struct seen_lists){ 0 };
     }
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
     if (stage < 0) return 0;
-    // Also if nothing is dropped: the rows may have changed.
+    // Needed even if nothing is dropped, because the rows may have changed.
     prune_grams_begin(p, stage, args->past);
     if (prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
@@ -284,7 +284,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
 
 // --- layers in several processes -----------------------------------------------------------------
 
-void lists_clear(struct seen_lists *l)
+void seen_lists_clear(struct seen_lists *l)
 {
     for (int64_t i = 0; i < l->rows; i++) free(l->keys[i]);
     free(l->keys);
@@ -307,7 +307,7 @@ static bool prune_get(struct stage_note *note, void *data, size_t size)
     return true;
 }
 
-void lists_put(struct stage_note *note, const struct seen_lists *l)
+void seen_lists_put(struct stage_note *note, const struct seen_lists *l)
 {
     const int64_t rows = l->keys ? l->rows : 0;
     prune_put(note, &l->from, sizeof l->from);
@@ -318,7 +318,7 @@ void lists_put(struct stage_note *note, const struct seen_lists *l)
     }
 }
 
-bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
+bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
 {
     int64_t rows;
     if (!prune_get(note, &l->from, sizeof l->from) || !prune_get(note, &rows, sizeof rows))
@@ -353,7 +353,7 @@ static int prune_send(void *state, struct graph *g, struct site_args *args)
     const bool dropped = p->layer[0] < to;
     sequence_reserve(p, s); // in case no layer of this process prunes
     if (p->dynamic) {
-        if (dropped) lists_put(args->own, p->next.keys ? &p->next : &p->seen);
+        if (dropped) seen_lists_put(args->own, p->next.keys ? &p->next : &p->seen);
     } else if (args->prefill) {
         if (dropped) prune_put(args->own, &p->replacing, sizeof p->replacing);
         if (dropped) prune_put(args->own, p->dropped, (size_t)s->n * sizeof *p->dropped);
@@ -371,10 +371,10 @@ static int prune_receive(void *state, struct graph *g, struct site_args *args)
     const bool dropped = p->layer[0] < from;
     bool good = true;
     if (p->dynamic) {
-        lists_clear(&p->seen);
-        lists_clear(&p->next);
+        seen_lists_clear(&p->seen);
+        seen_lists_clear(&p->next);
         if (dropped) sequence_begin(p, s);
-        if (dropped) good = lists_get(args->own, s->n, &p->next);
+        if (dropped) good = seen_lists_get(args->own, s->n, &p->next);
     } else if (args->prefill) {
         sequence_begin(p, s);
         if (dropped)

@@ -41,12 +41,12 @@ struct seen_lists {
     int64_t *count; // [rows]
 };
 
-void lists_clear(struct seen_lists *l);
+void seen_lists_clear(struct seen_lists *l);
 
 // Writes lists for the rank of the next layers (job.split layers).
-void lists_put(struct stage_note *note, const struct seen_lists *l);
-// Reads into empty lists of at most `most` rows; lists_clear them even after a failure.
-bool lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
+void seen_lists_put(struct stage_note *note, const struct seen_lists *l);
+// Reads into empty lists of at most `most` rows; seen_lists_clear them even after a failure.
+bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
 
 // --- the state -----------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ struct prune {
     const struct backend *backend;
     enum prune_kind kind;
     uint64_t seed;
-    bool dynamic, blind; // blind: by divergence, but IRA is not active in the layers
+    bool dynamic, blind; // blind: prunes by divergence, but IRA is off in its layers
     int stages, *layer;  // [stages], ascending
     double *keep;        // [stages]
 
@@ -93,14 +93,14 @@ void prune_grams_forget(struct prune *p);
 // Prepares a stage's Gram matrices: discards the matrices of tokens that this pass computes again.
 void prune_grams_begin(struct prune *p, int stage, int64_t past);
 
-// The following mark dropped tokens in p->dropped, or list the seen keys in p->next; -1 after
-// graph_fail.
+// These functions choose the tokens to keep. They mark dropped ones in p->dropped, or list the seen
+// keys in p->next; -1 after graph_fail.
 
-// Choose at a stage of a prefill, by the prompt's last row;
+// At a stage of a prefill, by the prompt's last row.
 int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage);
-// without a query, by scores of the tokens themselves;
+// At a stage of a prefill, without a query: by scores of the tokens themselves.
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage);
-// in dynamic mode, for each row of the pass from the prompt's last row on.
+// In dynamic mode, for each row of the pass from the prompt's last row on.
 int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage);
 
 #endif

@@ -9,8 +9,9 @@
 // Returns the scale of the scores: 1 / sqrt(d).
 float attend_scale(const struct tensor *q);
 
-// q[n,H,d] over k[P,Hkv,d], v[P,Hkv,dv], dv at most d; row i sees keys first[i]..end[i]-1 (first
-// NULL: from 0), or the keys that `seen` lists for it. probs [H,n,P] or NULL. [n,H,dv].
+// Computes attention of q[n,H,d] over k[P,Hkv,d] and v[P,Hkv,dv], dv at most d: [n,H,dv]. Row i
+// sees keys first[i]..end[i]-1 (first NULL: from 0), or the keys that `seen` lists for it. probs
+// [H,n,P], or NULL, receives the probabilities.
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);
@@ -20,7 +21,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
 struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v);
 
-// Probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
+// Returns the probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
 // Computes the attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to
@@ -28,7 +29,7 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 // stream at that row. `o` is the layer's output projection; v[P,Hkv,d]. [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
-// Columns first.. of x[n,K] as a matrix [n,count]: the input of one head.
+// Returns `count` columns of x[n,K], from column `first` on: the input of one head.
 struct tensor *attend_columns(struct graph *g, struct tensor *x, int64_t first, int64_t count);
 
 #endif

@@ -23,7 +23,7 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
 {
     bool use;
     int64_t window, from;
-    const cJSON *types = json_get(json, "layer_types"); // in newer configs: of each layer
+    const cJSON *types = json_get(json, "layer_types"); // newer configs: one per layer
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
     if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;
@@ -78,7 +78,7 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
-    const bool default_on = c->kind->qkv_bias_unless; // the output then has no bias
+    const bool default_on = c->kind->qkv_bias_default; // the output then has no bias
     if (json_bool(json, "attention_bias", default_on, &c->qkv_bias, err) < 0) return -1;
     c->out_bias = c->qkv_bias && !default_on;
     return 0;

@@ -17,8 +17,8 @@
 // computed alone (backend->few_rows). A method that changes values (IRA) needs v of each head: such
 // a layer caches k and v.
 //
-// Files pair rotated elements 2i and 2i + 1. op_rope needs all first ones before all second ones;
-// reordering q and k alike changes no product.
+// Files pair rotated elements 2i and 2i + 1. op_rope needs the first elements of all pairs before
+// the second ones; reordering q and k alike changes no product.
 #include <math.h>
 #include <stdlib.h>
 
@@ -114,7 +114,8 @@ static struct tensor *flat(struct graph *g, struct tensor *x, int64_t rows, int6
     return graph_view(g, x, 2, (int64_t[]){ rows, columns });
 }
 
-// Columns first.. of x [rows, ..], `heads` rows per token, rotated: [rows, rope].
+// Returns the columns of x [rows, ..] from `first` on, rotated: [rows, rope]. A token has `heads`
+// rows.
 static struct tensor *rotated(struct graph *g, const struct layer *layer, struct tensor *x,
                               int64_t rows, int64_t first, int64_t heads, struct tensor *cos,
                               struct tensor *sin)

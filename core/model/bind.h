@@ -24,7 +24,7 @@ struct binder {
     struct weights *weights; // receives every bound weight; its part is set later
     struct err *err;
     bool failed;
-    // Another process holds the matrices: checks their shapes, but loads no data.
+    // Checks the matrices' shapes but loads no data, because another process holds them.
     bool shapes_only;
 };
 

@@ -126,7 +126,7 @@ char *companions_ends(const struct model *m)
         if (text)
             buf_puts(&b, text);
         else
-            buf_printf(&b, "%d, which is no token", m->eos.data[i]);
+            buf_printf(&b, "%d, which is not a token", m->eos.data[i]);
     }
     const bool by_text = m->checkpoint->gguf_count && m->checkpoint->ends_named < m->eos.count;
     buf_printf(&b, " (%s)", by_text ? "by text" : m->ends_from);

@@ -16,8 +16,9 @@ char *companions_template(const struct model *m);
 char *companions_preprocessor(const struct model *m); // of a model with a vision encoder
 char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
-// Notices of requests that vlmsh ignores: penalties of generation_config.json, steps of
-// preprocessor_config.json, a tied head (core/model/unused.c). free() each.
+// Lists notices of settings in the model's files that vlmsh ignores: penalties in
+// generation_config.json, steps in preprocessor_config.json, a tied head (core/model/unused.c).
+// Returns their number; free() each.
 enum { UNUSED_MOST = 3 };
 int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
 // Returns the sampling settings that the files recommend, for /info: "temperature 0.6, top_p 0.9";

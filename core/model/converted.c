@@ -154,7 +154,7 @@ static char *identity(const struct model *m, const struct gguf_kind *kind)
     return text;
 }
 
-// Does the file hold all changed weights of this folder?
+// True if the file holds all weights of this folder that the kind converts.
 static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -229,8 +229,8 @@ static int write_tensors(const struct model *m, const struct gguf_kind *kind, st
 static int not_kept(const struct gguf_kind *kind, struct err *err)
 {
     return err_in(err,
-                  "keeping the %s weights (free some space, set XDG_CACHE_HOME to a folder that "
-                  "has it, or /set weights.dtype auto)",
+                  "keeping the %s weights (free some space, set XDG_CACHE_HOME to a folder with "
+                  "more, or /set weights.dtype auto)",
                   kind->name);
 }
 
@@ -327,7 +327,7 @@ int converted_use(struct model *m, const struct gguf_kind *kind,
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *form = form_of(kind);
-    checkpoint_form(c, form);
+    checkpoint_set_form(c, form);
     free(form);
     free(c->name);
     c->name = checkpoint_with_encoder(c->folder, kind->name);

@@ -14,7 +14,7 @@
 #include "core/settings/settings.h"
 
 // Returns a matrix's dtype: the kind's, or, if its rows do not fit, one with smaller blocks or
-// none. With a block dtype, an expert router stays f32.
+// without blocks. With a block dtype, an expert router stays f32.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 

@@ -43,7 +43,7 @@ struct decoder_kind {
     double eps, theta; // 0: 1e-6 and 10000
     bool windowed;     // "sliding_window" applies unless it is null, without a key that enables it
     bool qkv_bias;     // only q, k and v have biases, whatever the config says
-    bool qkv_bias_unless;                   // the same, unless "attention_bias" is false
+    bool qkv_bias_default; // the same by default; "attention_bias" false turns them off
     const struct attention_kind *attention; // reads the config
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
@@ -125,12 +125,12 @@ struct decoder {
 
 struct pass;
 
-// The layers that this process computes of a model split over several processes
-// (core/stages/stages.h), and the calls that pass hidden states on. Every process makes every call
-// in every pass, even after a failure, so that all of them fail.
+// The layers that this process computes, if a model is split over several processes
+// (core/stages/stages.h), and the calls that pass hidden states between the processes. Every
+// process makes every call in every pass, even after a failure, so that all of them fail.
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
-    bool first, last;           // it has the embedding and the encoder; the final norm and the head
+    bool first, last; // first: has the embedding and the encoder; last: the final norm and the head
     // Receives the hidden state that enters first_layer, and sets *p to its rows: a method may have
     // dropped some. h is memory for the rows of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
@@ -138,8 +138,8 @@ struct decoder_part {
     // Sends h, the output of its last layer, to the next process. After a failure p and h are NULL.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
-    // Broadcasts x [rows, columns] f32 from the last process to all; columns 0: only whether it
-    // failed.
+    // Broadcasts x [rows, columns] f32 from the last process to all; columns 0: only success or
+    // failure.
     struct tensor *(*broadcast)(const struct decoder_part *part, struct graph *g, struct tensor *x,
                                 int64_t columns);
     void (*release)(struct decoder_part *part);

@@ -4,8 +4,8 @@
 // Every such step runs the same ops on the same memory. Only five inputs differ, which the host
 // uploads first: the token's embedding, cos and sin of its position, its row of the cache, and the
 // number of keys that it sees. To keep the shapes fixed, attention gets keys up to the next
-// multiple of KEYS_STEP and masks those from `end` on. The first step of a kind runs op by op,
-// which also grows the device's scratch; the second is recorded.
+// multiple of KEYS_STEP and masks those from `end` on. The first step with a key (step_key) runs op
+// by op, which also grows the device's scratch; the second is recorded.
 //
 // Listeners need the host between the ops, so passes with listeners are not recorded.
 #include <stdlib.h>

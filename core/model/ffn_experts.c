@@ -4,8 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
-// Computes rows expert by expert: reads the weights of each chosen expert once, of the others
-// never. The first layers have an ordinary gated FFN.
+// Computes rows expert by expert, so that the weights of each chosen expert are read once and those
+// of the others never. The first layers have an ordinary gated FFN.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -384,8 +384,8 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     return done ? h : NULL;
 }
 
-// A block reads the weights of all experts that its rows choose. 100 rows per expert do not hide
-// that, so blocks are larger than for a single FFN, at the cost of 50 MB.
+// A block reads the weights of all experts that its rows choose. 100 rows per expert are too few to
+// hide these reads, so blocks are larger than for a single FFN, at the cost of 50 MB.
 enum { BLOCK_ROWS = 2048 };
 
 const struct ffn_kind ffn_experts = {

@@ -27,8 +27,8 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
     return 0;
 }
 
-// Finds the ids that end an answer: in generation_config.json, else in config.json, else from the
-// tokenizer's word.
+// Finds the ids that end an answer: in generation_config.json, else in config.json, else the
+// tokenizer's eos_token.
 static int find_ends(struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;

@@ -19,7 +19,7 @@ struct family;
 // Called before a pass reads weights, so that an adapter can switch itself on or off
 // (core/adapter/).
 struct model_listener {
-    void (*pass)(void *self, bool pictures); // NULL: nobody
+    void (*pass)(void *self, bool pictures); // NULL: no listener
     void *self;
 };
 

@@ -13,10 +13,11 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
     const struct layout *layout = own ? m->layout : layout_find(name);
     if (!layout) return err_set(err, "no chat template '%s' (see /help templates)", name);
     if (own && m->template_problem && layout == layout_find("plain"))
-        return err_set(err,
-                       "the chat template of '%s' cannot be rendered (%s), and no built-in one is "
-                       "like it: choose one with /set chat.template (see /help templates)",
-                       m->name, m->template_problem);
+        return err_set(
+            err,
+            "the chat template of '%s' cannot be rendered (%s), and no built-in "
+            "template matches it: choose one with /set chat.template (see /help templates)",
+            m->name, m->template_problem);
     // A text model's tokenizer.apply_chat_template tokenizes a rendered prompt unchanged. A
     // processor (of a model with pictures) adds BOS if the template has not written it, as does
     // llama.cpp if the file says so.

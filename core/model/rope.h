@@ -30,7 +30,7 @@ struct rotary_kind {
 };
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
-extern const struct rotary_kind rotary_interleaved; // GLM-4's: of the first half of each head
+extern const struct rotary_kind rotary_interleaved; // GLM-4's: adjacent pairs, first half of heads
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 
@@ -45,7 +45,7 @@ struct rope_config {
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn
-    double low_freq_factor, high_freq_factor, original_positions; // llama3; the last, yarn
+    double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn has only the last
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
     double amplitude;               // of cos and sin of rotated elements; 0: 1
@@ -80,7 +80,7 @@ void rope_angles_host(const struct rope_config *r, const struct sequence *s, con
 // Rotates elements first .. first+dim-1 of each head of x[N,H,d]. May return x itself.
 struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
                          struct tensor *cos, struct tensor *sin);
-// Does the same and uploads both to the step arena. 0 or -1.
+// Computes cos and sin as rope_angles_host does and uploads them to the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

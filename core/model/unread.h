@@ -5,10 +5,10 @@
 //   unread_metadata(m);                            // after all files are read
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
-// A tensor that no part of the model binds is harmless (rotary tables, pooling heads, layers for
-// speculative decoding), or outside the computed parts (m->unread names it), or inside one: answers
-// would be wrong without it, so the model is refused. A config.json key that changes the result and
-// that no family reads is refused too.
+// A tensor that no part of the model binds is either harmless (rotary tables, pooling heads, layers
+// for speculative decoding), or outside the computed parts (m->unread names it), or inside one of
+// them. Answers would be wrong without the last kind, so such a model is refused. A config.json key
+// that changes the result and that no family reads is refused too.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -23,8 +23,8 @@ struct model;
 char *unread_split(const char *name, bool *ignore);
 char *unread_join(const char *name); // the inverse
 
-// Both add to m->unread. -1: a tensor inside a computed part is not read, or a key changes the
-// result, and m->ignore is false.
+// unread_check and unread_keys add to m->unread. -1: a tensor inside a computed part is not read,
+// or a key changes the result, and m->ignore is false.
 int unread_check(struct model *m, struct err *err);
 
 // Metadata of a GGUF file that names weights or keys of its model that were ignored.

@@ -195,9 +195,10 @@ static char *picture_notice(const struct model *m)
             put(&b, item);
     }
     if (!b.length) return NULL;
-    char *text =
-        xasprintf("not used of %s: %s; pictures may be preprocessed differently than in training",
-                  checkpoint_preprocessor_file(m->checkpoint), b.data);
+    char *text = xasprintf(
+        "%s has keys that vlmsh ignores: %s; pictures may be preprocessed differently than in "
+        "training",
+        checkpoint_preprocessor_file(m->checkpoint), b.data);
     buf_release(&b);
     return text;
 }

@@ -31,9 +31,9 @@ struct vision_config {
     double qk_eps;              // of the query and key norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    bool norm_bias, qkv_bias, qk_norm;      // likewise, some kinds set them
+    bool norm_bias, qkv_bias, qk_norm;      // the same; set only by kinds whose config says so
     int64_t merge; // merge x merge patches become one feature or visual token; set by the family
-    // Of native resolution:
+    // Only with native resolution:
     int64_t out;                    // width of the output, if the config has it
     int64_t times;                  // frames that a video patch spans; a picture repeats in all
     int64_t window;                 // side of a window in visual tokens
@@ -109,7 +109,7 @@ struct vision_kind {
                          // merge x merge
     // Does this block attend to windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
-    // Then row i attends to rows first[i] .. end[i]-1.
+    // In such a block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
@@ -118,7 +118,7 @@ struct vision_kind {
     // (SigLIP).
     bool post_norm;
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
-    // rows as they are.
+    // rows unchanged.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // S of a picture and Dv'. NULL: a row for each patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
@@ -140,7 +140,7 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
 // and drop_class.
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err);
-// Reads the hidden state that the projector reads: "vision_feature_layer" or another key.
+// Reads which hidden state the projector uses; `key` is "vision_feature_layer" or another name.
 int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const char *key,
                               int64_t otherwise, struct err *err);
 // Reads the GELU variant by its activation name ("gelu", "gelu_pytorch_tanh", "quick_gelu" ...).
@@ -152,7 +152,8 @@ struct vision_sizes {
     int64_t layers, hidden, ffn, heads; // ffn 0: not read
     int64_t patch;                      // 0: not read
 };
-// Reads them, and checks that heads divide the width and can be rotated, if the kind does.
+// Reads these sizes. Checks that the heads divide the width and, if the kind rotates them, that
+// they can be rotated.
 int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual, const cJSON *json,
                       struct err *err);
 // Checks that a picture processor's key, if present, equals the encoder's value.

@@ -1,7 +1,7 @@
 // core/model/vision_clip.c -- CLIP and SigLIP encoders: square pictures of one size.
 //
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
-//   features: the rows without the class token; where the family merges, cells of them
+//   features: the rows without the class token, or cells of them if the family merges patches
 //
 // The features skip the encoder's last norm. SigLIP's is bound for measurements; CLIP's serves only
 // the pooled class token.

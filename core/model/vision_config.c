@@ -48,7 +48,7 @@ const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err)
     err_set(err, "vision encoder \"%s\" is not supported (known: %s)%s", type, known.data,
             strcmp(type, "siglip2_vision_model")
                 ? ""
-                : ": this is SigLIP2 NaFlex; take a SigLIP2 of a fixed size, which says "
+                : ": this is SigLIP2 NaFlex; use a SigLIP2 of a fixed size, whose model_type is "
                   "siglip_vision_model");
     buf_release(&known);
     return NULL;
@@ -182,7 +182,7 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
     int64_t layer;
     const cJSON *list = json_get(json, key);
     if (cJSON_IsArray(list) && cJSON_GetArraySize(list) != 1)
-        return err_set(err, "\"%s\": features from several layers are not supported, or from none",
+        return err_set(err, "\"%s\": features from several layers, or from none, are not supported",
                        key);
     // A list of one layer, [-2], means -2.
     cJSON *one = cJSON_IsArray(list) ? cJSON_CreateObject() : NULL;

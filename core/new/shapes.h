@@ -51,8 +51,8 @@ struct safetensor;
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
-    bool ones;     // gain of a norm, 1; other tensors are random
-    double spread; // with this standard deviation
+    bool ones;     // all ones (the gain of a norm); else random
+    double spread; // standard deviation of the random values
     int rank;
     int64_t size[WEIGHT_MAX_RANK];
     const struct safetensor *source; // of a joined model: the numbers to copy; NULL: random
@@ -60,7 +60,7 @@ struct shape_tensor {
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
 // Lists tensors in writing order. A fresh shape is initialised as in GPT-2: biases are 0, and the
-// last matrix of each block half is scaled by 1 / sqrt(2 L), the number of block halves.
+// last matrix of each block half is scaled by 1 / sqrt(2 L); 2 L is the number of block halves.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 

@@ -24,7 +24,7 @@ static bool want_part(struct graph *g, const struct column_part *p, int64_t rows
     if (p->x->rank == 2 && p->x->shape[0] > 0 && rows % p->x->shape[0] == 0 && c.first >= 0 &&
         c.step > 0 && c.count > 0 && c.first + (c.count - 1) * c.step < p->x->shape[1])
         return true;
-    graph_fail(g, "columns: %lld from %lld on of %s are not there for %lld rows",
+    graph_fail(g, "columns: %lld columns from %lld on do not fit %s and %lld rows",
                (long long)c.count, (long long)c.first, op_shape(p->x, text), (long long)rows);
     return false;
 }

@@ -42,7 +42,7 @@ struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
                       const char *name, struct err *err);
 void image_decoder_free(struct image_decoder *d); // NULL: nothing
-// What the child runs: decoding in this process (tests, fuzzing).
+// Decodes in this process. The child runs it; so do tests and fuzzing.
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
 // Width and height after decoding, from the header only.

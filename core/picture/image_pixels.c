@@ -1,5 +1,6 @@
-// core/picture/image_pixels.c -- PNG and BMP through stb_image, which is compiled here; BMP with a
-// palette, where stb_image shows colours that the file does not have; and PNM.
+// core/picture/image_pixels.c -- PNG and BMP through stb_image, which is compiled here. This file
+// itself decodes PNM, and BMP with a palette, where stb_image shows colours that the file does not
+// have.
 //
 // Keeps the high byte of 16 bits, as Pillow does for RGB. (For 16-bit grey, Pillow's convert("RGB")
 // clips at 255 instead, which turns nearly every such picture white; not done here.)

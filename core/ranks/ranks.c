@@ -167,7 +167,7 @@ int ranks_count(const struct ranks *r)
     return r ? r->count : 1;
 }
 
-void ranks_did(struct ranks *r, int64_t samples)
+void ranks_add_done(struct ranks *r, int64_t samples)
 {
     if (r) atomic_fetch_add(&r->whole->done, samples);
 }

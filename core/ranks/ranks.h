@@ -57,9 +57,9 @@ void ranks_part_close(struct ranks *r);
 // Ends all ranks, this one first.
 _Noreturn void ranks_abort(const struct ranks *r, int status);
 
-int ranks_number(const struct ranks *r); // 0 for NULL
-int ranks_count(const struct ranks *r);  // 1 for NULL
-void ranks_did(struct ranks *r, int64_t samples);
+int ranks_number(const struct ranks *r);               // 0 for NULL
+int ranks_count(const struct ranks *r);                // 1 for NULL
+void ranks_add_done(struct ranks *r, int64_t samples); // adds to r->done
 // Assigns items to `ranks` ranks, the most expensive first, each to the rank with the least total
 // cost so far: owner[count]. Equal inputs give equal assignments, in every rank. Returns the rank
 // with the highest total.
@@ -76,7 +76,7 @@ bool ranks_same(struct ranks *r, const void *data, size_t size);
 // Waits for all ranks.
 void ranks_meet(struct ranks *r);
 
-// --- from one to another -------------------------------------------------------------------------
+// --- messages between two ranks ------------------------------------------------------------------
 
 // Messages with the same tag arrive in the order in which they were sent. Both functions return
 // once the message has been exchanged; the sizes must be the same.

@@ -55,7 +55,7 @@ void stages_broadcast(struct graph *g, const struct stages *s, void *data, size_
 void stages_agree(struct graph *g, const struct stages *s, uint64_t what);
 int stages_agree_status(const struct stages *s, int conversation, uint64_t what, int status,
                         struct err *err);
-// Returns the minimum of the stages' numbers, in all of them.
+// Returns the minimum of the stages' numbers, the same in every stage.
 int64_t stages_least(const struct stages *s, int conversation, int64_t number);
 
 #endif

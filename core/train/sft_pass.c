@@ -70,7 +70,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             if (status == 0) *losses++ = (struct sft_losses){ p->losses[k], p->kl[k] };
         }
         if (rows) *rows += p->rows;
-        ranks_did(t->job->ranks, (int64_t)p->count);
+        ranks_add_done(t->job->ranks, (int64_t)p->count);
         if (status == 0 && job_stopped(t->job) == JOB_CANCEL) g->cancelled = true;
         if (status == 0 && graph_stop(g)) status = err_set(err, "cancelled");
     }

@@ -119,5 +119,5 @@ cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
 lines "/load $work/ends" /info
 check "ends" 'select(.name == "model").rows[] | select(.[0] == "end of answers")[1]' \
-    "9999, which is no token, <|endoftext|> (generation_config.json), not tokenizer_config.json's <|im_end|>"
+    "9999, which is not a token, <|endoftext|> (generation_config.json), not tokenizer_config.json's <|im_end|>"
 finish

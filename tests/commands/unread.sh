@@ -172,7 +172,7 @@ change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [
 unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
 copy llava-1.5
 change preprocessor_config.json '.do_flip_channel_order = true | .do_grayscale = false | .image_processor_type = "ViTImageProcessor"'
-unused "steps" 'not used of preprocessor_config.json: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be preprocessed differently than in training'
+unused "steps" 'preprocessor_config.json has keys that vlmsh ignores: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be preprocessed differently than in training'
 copy kimi-vl
 change preprocessor_config.json '.merge_kernel_size = [4, 4]'
 says "another kernel" "$work/u" "\"merge_kernel_size\" differs from the encoder's 2 x 2"
@@ -182,7 +182,7 @@ says "another size" "$work/u" '"size" must have shortest_edge and longest_edge'
 copy qwen2.5-vl
 change preprocessor_config.json '.do_center_crop = true'
 change generation_config.json 'del(.repetition_penalty)'
-unused "a crop that the processor does not have" "not used of preprocessor_config.json: do_center_crop true; pictures may be preprocessed differently than in training"
+unused "a crop that the processor does not have" "preprocessor_config.json has keys that vlmsh ignores: do_center_crop true; pictures may be preprocessed differently than in training"
 lines "/load $work/u" '/image tests/goldens/pictures/big.png'
 check "read as ever" 'select(.event == "attached").visual_tokens' 12
 
@@ -191,7 +191,7 @@ steps() { # FOLDER EDIT KEYS: the notice names these keys
     copy "$1"
     change generation_config.json 'del(.repetition_penalty)'
     change preprocessor_config.json "$2"
-    unused "$1 $2" "${3:+not used of preprocessor_config.json: $3; pictures may be preprocessed differently than in training}"
+    unused "$1 $2" "${3:+preprocessor_config.json has keys that vlmsh ignores: $3; pictures may be preprocessed differently than in training}"
 }
 chat=internvl2.5-qwen2
 steps $chat '.image_mean = [0.5, 0.5, 0.5]' image_mean

@@ -64,7 +64,7 @@ const struct family *family_find(const cJSON *config, struct err *err)
             return families[i];
     for (int i = 0; families[i]; i++)
         if (text_listed(families[i]->relatives, architecture)) {
-            err_set(err, "config.json: architecture %s is not supported; of its relatives, %s is",
+            err_set(err, "config.json: architecture %s is not supported; its relative %s is",
                     architecture, families[i]->architectures[0]);
             return NULL;
         }

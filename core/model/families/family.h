@@ -28,7 +28,8 @@ struct picture_tile {
 
 // How the encoder reads pictures, and the visual tokens that result; families share kinds.
 struct picture_kind {
-    // Returns the number of visual tokens of a picture of that shape: its only source.
+    // Returns the number of visual tokens of a picture of that shape; all other code gets it from
+    // here.
     int64_t (*tokens)(const struct model *m, struct picture_shape shape);
     // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
     // none.

@@ -1,6 +1,6 @@
 // core/model/families/glm4.c -- GLM-4-0414 and its relatives without pictures: four norms per
-// layer, gate and up in one matrix, rotary positions on the first half of each head, paired as
-// neighbours. glm4v.c has the same decoder with three positions per token.
+// layer, gate and up in one matrix, rotary positions that pair adjacent elements in the first half
+// of each head. glm4v.c has the same decoder with three positions per token.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 
@@ -10,7 +10,7 @@ static const struct decoder_kind decoder = {
     .max_positions = 131072,
     .head_size = 128,
     .eps = 1.5625e-7,
-    .qkv_bias_unless = true,
+    .qkv_bias_default = true,
     .attention = &attention_grouped,
     .ffn = &ffn_packed,
     .norms = &norms_sandwich,

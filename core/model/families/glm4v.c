@@ -2,7 +2,7 @@
 // gated merger, a GLM-4 decoder.
 //
 // The decoder has four norms per layer, gate and up in one matrix, and multimodal rotary positions
-// on the first half of each head, paired as neighbours.
+// that pair adjacent elements in the first half of each head.
 #include <stdio.h>
 #include <string.h>
 

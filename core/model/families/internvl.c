@@ -76,7 +76,7 @@ static int read_pictures(struct model *m, const struct checkpoint *c, struct err
         return -1;
     if (p->fit != FIT_EXACT || p->crop || !p->resize || p->width != v->image_size ||
         p->height != v->image_size)
-        return err_set(err, "tiles are not of the encoder's %lld x %lld pixels",
+        return err_set(err, "tiles do not have the encoder's %lld x %lld pixels",
                        (long long)v->image_size, (long long)v->image_size);
     return 0;
 }

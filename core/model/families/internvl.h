@@ -9,8 +9,8 @@
 // "downsample_ratio" into m->vision.
 int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
                          const cJSON *vision, const char *layer_key, struct err *err);
-// Reads the decoder that the config's object `key` selects; `tied` is the default if neither level
-// says.
+// Reads the decoder that the config's object `key` selects; `tied` is the default of
+// "tie_word_embeddings" if neither level has it.
 int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
                           struct err *err);
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.

@@ -101,8 +101,8 @@ static int internvl_chat_configure(struct model *m, const struct checkpoint *c, 
     m->projector.kind = &projector;
     m->projector.bias = true;
     m->projector.act = GELU_ERF;
-    // The hub's configs omit the id. Those of `vlmsh new` give it, because their tokenizers have
-    // other words.
+    // The hub's configs omit the id. The configs of `vlmsh new` give it, because their tokenizers
+    // call the placeholder <image>.
     static const char id[] = "img_context_token_id";
     if (!json_get(c->config, id)) m->placeholder_word = "<IMG_CONTEXT>";
     if (family_placeholder_read(m, c->config, id, id, 0, err) < 0 ||

@@ -1,7 +1,7 @@
 // core/model/families/llava_onevision.c -- LLaVA-OneVision: SigLIP, a projector, a Qwen2 decoder.
 //
 // A single picture in a prompt is cut into tiles (anyres.c), and its feature map shrinks if it
-// exceeds the limit of "vision_aspect_ratio". Of several pictures, each becomes a padded square.
+// exceeds the limit of "vision_aspect_ratio". With several pictures, each becomes a padded square.
 #include <stdlib.h>
 #include <string.h>
 

@@ -25,7 +25,7 @@ static int read_limits(struct picture_config *c, const cJSON *json, struct err *
         json_int(json, "max_pixels", 1, INT32_MAX, c->max_pixels, &c->max_pixels, err) < 0)
         return -1;
     if (c->min_pixels > c->max_pixels)
-        return err_set(err, "the least number of pixels is %lld, the largest %lld",
+        return err_set(err, "the least number of pixels, %lld, exceeds the largest, %lld",
                        (long long)c->min_pixels, (long long)c->max_pixels);
     return 0;
 }

@@ -7,9 +7,11 @@
 
 // Reads preprocessor_config.json: area limits, mean and std. Call after reading m->vision.config.
 // `defaults` has the class's min_pixels, max_pixels, frames and enlarge.
-extern const char *const native_picture_keys[];
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
+// The keys that native_read_pictures reads, NULL-terminated.
+extern const char *const native_picture_keys[];
+
 // Checks that the encoder's output is as wide as the decoder.
 int native_check_width(const struct model *m, int64_t out, struct err *err);
 extern const struct picture_kind native_pictures;

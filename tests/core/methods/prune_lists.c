@@ -18,7 +18,7 @@ static struct stage_note written(void)
     int32_t *keys[] = { first, NULL, third };
     int64_t count[] = { 3, 0, 1 };
     struct stage_note note = { 0 };
-    lists_put(&note, &(struct seen_lists){ 5, 3, keys, count });
+    seen_lists_put(&note, &(struct seen_lists){ 5, 3, keys, count });
     return note;
 }
 
@@ -27,7 +27,7 @@ static void round_trip(void **state)
     struct stage_note note = written();
     struct seen_lists l = { 0 };
     (void)state;
-    assert_true(lists_get(&note, 3, &l));
+    assert_true(seen_lists_get(&note, 3, &l));
     assert_int_equal(note.at, note.bytes.length);
     assert_int_equal(l.from, 5);
     assert_int_equal(l.rows, 3);
@@ -35,8 +35,8 @@ static void round_trip(void **state)
     assert_int_equal(l.keys[0][2], 7);
     assert_int_equal(l.count[1], 0);
     assert_int_equal(l.keys[2][0], 2);
-    lists_clear(&l);
-    assert_false(lists_get(&note, 3, &l)); // nothing is left
+    seen_lists_clear(&l);
+    assert_false(seen_lists_get(&note, 3, &l)); // nothing is left
     buf_release(&note.bytes);
 }
 
@@ -45,9 +45,9 @@ static void no_lists(void **state)
     struct stage_note note = { 0 };
     struct seen_lists l = { .from = 9 };
     (void)state;
-    lists_put(&note, &l);
+    seen_lists_put(&note, &l);
     l = (struct seen_lists){ 0 };
-    assert_true(lists_get(&note, 0, &l));
+    assert_true(seen_lists_get(&note, 0, &l));
     assert_null(l.keys);
     buf_release(&note.bytes);
 }
@@ -61,8 +61,8 @@ static void cut(void **state)
         struct seen_lists l = { 0 };
         const bool whole = length == note.bytes.length;
         note.bytes.length = length;
-        assert_int_equal(lists_get(&note, 3, &l), whole);
-        lists_clear(&l);
+        assert_int_equal(seen_lists_get(&note, 3, &l), whole);
+        seen_lists_clear(&l);
         buf_release(&note.bytes);
         if (whole) break;
     }
@@ -79,8 +79,8 @@ static void changed(void **state)
             struct seen_lists l = { 0 };
             memcpy(note.bytes.data + at * sizeof bad[i], &bad[i], sizeof bad[i]);
             // Four keys in the first list move the rest, which then ends too early.
-            assert_false(lists_get(&note, 3, &l));
-            lists_clear(&l);
+            assert_false(seen_lists_get(&note, 3, &l));
+            seen_lists_clear(&l);
             buf_release(&note.bytes);
         }
 }

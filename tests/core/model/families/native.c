@@ -276,11 +276,11 @@ static void check_refused(const char *from, const char *key, const char *value, 
 static void what_computes_otherwise_is_refused(void **state)
 {
     check_refused(QWEN, "architectures", "[\"Qwen3VLForConditionalGeneration\"]",
-                  "of its relatives, Qwen2_5_VLForConditionalGeneration is");
+                  "its relative Qwen2_5_VLForConditionalGeneration is");
     check_refused(QWEN, "architectures", "[\"Qwen2VLForConditionalGeneration\"]",
                   "Qwen2VLForConditionalGeneration is not supported");
     check_refused(GLM, "architectures", "[\"Glm4vMoeForConditionalGeneration\"]",
-                  "of its relatives, Glm4vForConditionalGeneration is");
+                  "its relative Glm4vForConditionalGeneration is");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\"}", "mrope_section");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\", \"mrope_section\": [2, 3, 4]}",
                   "9 pairs, but 8 are rotated");
