@@ -67,7 +67,7 @@ struct store {
 
 // --- store.c -------------------------------------------------------------------------------------
 
-// Migrations: steps[v] leads from version v to v + 1.
+// Migrates the database forward: steps[v] leads from version v to v + 1.
 int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *path,
                   struct err *err);
 int store_version(void); // of the schema this program writes
@@ -123,10 +123,10 @@ void answer_lock_mark(struct store *s, bool begins);
 // --- names.c -------------------------------------------------------------------------------------
 
 int name_check(const char *name, struct err *err);
-// "2026-11-21-what-is-this" from a time and the first words of the conversation; the caller frees
-// it.
+// Makes "2026-11-21-what-is-this" from a time and the first words of the conversation; the caller
+// frees it.
 char *name_make(int64_t time, const char *words);
-// `name`, or with "-2", "-3"... appended until no session has it.
+// Returns `name`, with "-2", "-3"... appended if a session already has it.
 char *name_unique(struct store *s, const char *name, struct err *err);
 char *first_words(const char *text, size_t limit); // one line, at most `limit` bytes of UTF-8
 
@@ -173,7 +173,7 @@ struct saved {
 // damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
-// The file's bytes: from the database, else from the file if it is unchanged.
+// Returns the file's bytes: from the database, else from the file if it is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
 

@@ -26,7 +26,7 @@ struct job_channel {
 };
 
 void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id);
-// -1: the folder has no specification.
+// Returns -1 if the folder has no specification.
 int job_channel_of_folder(struct job_channel *d, const char *folder, int64_t id, struct err *err);
 void job_channel_release(struct job_channel *d);
 // Reads the specification as written, whether or not a process runs the job; row->runs: number of

@@ -15,7 +15,7 @@ void job_folder_remove(const struct store *s, int64_t id);
 // For a new job: moves away the folder that a job of a removed database left under the same number.
 // -1: that job still runs.
 int job_folder_clear(const struct store *s, int64_t id, struct err *err);
-// The job's folder with links resolved, as other machines know it; NULL: it is gone.
+// Returns the job's folder with links resolved, as other machines know it; NULL: it is gone.
 char *job_folder_real(const struct store *s, int64_t id, struct err *err);
 // Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
 // holds it. "lock" is held by the job's process, "group" by the process that watches its ranks.
@@ -33,7 +33,7 @@ int job_fatal_file_open(const char *folder, int rank);
 // Reads why its last process could not start; "": unknown.
 char *job_start_error(const char *folder);
 void job_start_error_write(const char *folder, const struct err *err);
-// Path of the file that shells lock while they answer.
+// Returns the path of the file that shells lock while they answer.
 char *answer_lock_path(const struct store *s);
 // Opens a file beside the database, in FILE.jobs/; -1: unavailable.
 int open_beside(const struct store *s, const char *name);

@@ -76,7 +76,7 @@ void job_import(struct store *s, int64_t id);
 // Before the job restarts: imports the rest and removes the files.
 int job_import_all(struct store *s, int64_t id, struct err *err);
 
-// The last state in the file. false: none; then the job has not begun.
+// Reads the last state in the file. False: none; the job has not begun.
 bool job_reports_state(const char *folder, enum job_state *state, char **message);
 
 #endif

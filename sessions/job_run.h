@@ -39,14 +39,15 @@ struct job_setup {
 
 // Call it if the database cannot be opened: stores the reason where shells find it.
 void job_start_error_report(const char *db, int64_t id, const struct err *err);
-// *state: the final state (done, paused, cancelled). -1: it failed, or was refused and not started.
+// Runs the job. *state: the final state (done, paused, cancelled). -1: it failed, or was refused
+// and not started.
 int job_run(struct job_channel *channel, const struct job_setup *setup, enum job_state *state,
             struct err *err);
 
 // job_group.c. Runs the job in this process, or in job.ranks processes.
 int job_run_any(struct store *s, int64_t id, const struct job_setup *setup, enum job_state *state,
                 struct err *err);
-// The same for a job that a queue has started.
+// Does the same for a job that a queue has started.
 int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup,
                    enum job_state *state, struct err *err);
 // Runs the job as one of its ranks.

@@ -74,16 +74,18 @@ struct job_row {
 
 int store_job_add(struct store *s, const struct job_spec *spec, int64_t *id, struct err *err);
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err);
-// The latest first.
+// Reads all jobs, the latest first.
 int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err);
 // Changes when another connection has written to the database.
 int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
-// FILE.jobs/ID/name beside the database (name NULL: the folder), absolute; free() it.
+// Returns the absolute path FILE.jobs/ID/name beside the database (name NULL: the folder); free()
+// it.
 char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: no jobs
-// The job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1: none.
+// Finds the job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1:
+// none.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 
 // Stores work that a shell did itself like a job's, under JOB_HERE, replacing the previous one. It

@@ -39,7 +39,7 @@ struct sink store_sink(struct store *s, struct sinks *sinks);
 int store_check_file(struct store *s, struct err *err);
 // Writes pending events; on error they stay pending.
 int store_flush(struct store *s, struct err *err);
-// Name of the current session; NULL before its first message.
+// Returns the name of the current session; NULL before its first message.
 const char *store_session(const struct store *s);
 // --session NAME: resumes it if it exists, else the next session gets this name.
 int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
@@ -56,7 +56,7 @@ struct session_row {
     int64_t turns, pictures; // questions and pictures that were not removed
     char *title;             // first words of the conversation
 };
-// The latest first.
+// Lists the sessions, the latest first.
 int store_list(struct store *s, struct session_row **rows, size_t *count, struct err *err);
 // Formats a time with strftime, in local time; free() it.
 char *time_text(int64_t time, const char *format);
@@ -66,13 +66,13 @@ void store_list_free(struct session_row *rows, size_t count);
 // file is gone or changed); it becomes the current session. On error the engine's conversation is
 // unchanged.
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
-// A copy of the current session under a new name (NULL: generated), which becomes the current one.
+// Copies the current session under a new name (NULL: generated); the copy becomes the current one.
 int store_fork(struct store *s, const char *name, struct err *err);
 int store_rename(struct store *s, const char *from, const char *to, struct err *err);
 int store_delete(struct store *s, const char *name, struct err *err);
-// name NULL: the current session. FILE.md: a transcript; else a command script that replays the
-// session with the same answers. Stored pictures are written beside it, into the folder PATH.files.
-// Nothing is overwritten: an existing file at `path` is an error.
+// Exports a session (name NULL: the current one). FILE.md: a transcript; else a command script that
+// replays the session with the same answers. Stored pictures are written beside it, into the folder
+// PATH.files. Nothing is overwritten: an existing file at `path` is an error.
 int store_export(struct store *s, const char *name, const char *path, struct err *err);
 
 #endif

@@ -64,9 +64,9 @@ struct ask_work {
 // lines stay.
 extern const struct grid_plan ask_plan;
 void ask_report_release(struct ask_report *report);
-// The name of the file that --again writes first; the caller frees it.
+// Returns the name of the file that --again writes first; the caller frees it.
 char *ask_temporary(const char *out);
-// "3 answered, 0 with errors, 2 already there: 'out'"; the caller frees it.
+// Returns "3 answered, 0 with errors, 2 already there: 'out'"; the caller frees it.
 char *ask_report_text(const struct ask_report *report, const char *out);
 
 #endif

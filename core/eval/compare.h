@@ -82,13 +82,13 @@ struct compare_request {
     const struct sinks *watch;
 };
 
-// -1 also if it was cancelled ("stopped").
+// Returns -1 also if it was cancelled ("stopped").
 int compare_run(const struct compare_request *r, struct comparison *c, struct err *err);
 void comparison_release(struct comparison *c);
 
 // --- parts, for comparisons over a data set ------------------------------------------------------
 
-// Index of the first token that differs; -1: the same tokens.
+// Returns the index of the first token that differs; -1: the same tokens.
 int64_t compare_first(const struct ids *a, const struct ids *b);
 
 // A hook that counts the cost of an answer.

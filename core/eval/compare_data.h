@@ -82,7 +82,7 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
 
 // --- statistics ----------------------------------------------------------------------------------
 
-// Bootstrap percentile interval of the mean of n numbers.
+// Computes the bootstrap percentile interval of the mean of n numbers.
 struct compare_mean bootstrap_mean(const double *x, size_t n);
 // Returns p: the probability of counts at least as unequal as a and b if both are equally likely.
 double mcnemar_exact(int64_t a, int64_t b);

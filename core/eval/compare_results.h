@@ -14,23 +14,24 @@ struct preset_values;
 struct results;
 struct settings;
 
-// Title of a side: the typed words (`said` has the settings that they name), then the other active
-// methods in brackets. The caller frees it.
+// Makes the title of a side: the typed words (`said` has the settings that they name), then the
+// other active methods in brackets. The caller frees it.
 char *compare_title(const char *words, const struct preset_values *said, const struct settings *s);
 
-// Both answers side by side; tables "compare" (what | A | B | B/A) and "compare.distance".
+// Adds both answers side by side, and the tables "compare" (what | A | B | B/A) and
+// "compare.distance".
 void compare_results(struct results *r, const char *const title[2], const struct comparison *c);
-// Table "compare.steps": distance and ids of the most likely tokens.
+// Adds the table "compare.steps": distance and ids of the most likely tokens.
 void compare_results_steps(struct results *r, const struct comparison *c);
 
-// The same tables for a data set, with notes that name the sides and the data; "compare.steps":
-// mean distance by step.
+// Adds the same tables for a data set, with notes that name the sides and the data;
+// "compare.steps": mean distance by step.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
-// Notices about the data (core/data/notices.h), once if both sides have the same. NULL: none; the
-// caller frees it.
+// Returns the notices about the data (core/data/notices.h), once if both sides have the same. NULL:
+// none; the caller frees it.
 char *compare_data_notices(const struct compared_data *d);
-// Table "compare.questions": scores and distances.
+// Adds the table "compare.questions": scores and distances.
 void compare_data_results_questions(struct results *r, const struct compared_data *d);
 
 #endif

@@ -42,7 +42,7 @@ struct picture;
 // Limits that end answers, whose scores may then be too low: ctx.max, sample.max_tokens.
 enum cut { CUT_NONE, CUT_CONTEXT, CUT_LENGTH, CUTS };
 enum cut cut_of(const struct event_answer *a);
-// "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
+// Returns "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
 char *cut_text(const int64_t counts[CUTS]);
 
 // One scored question, or a sample that could not be scored. All pointers are borrowed for the
@@ -150,10 +150,10 @@ struct evaluation {
     int batch;              // questions per pass, if batching may change a score; else 0 or 1
 };
 
-// -1 if no question could be scored, unless the run was cancelled. With r->first > 0, *e holds what
-// evaluation_note recorded for the earlier samples; otherwise it is initialised.
+// Returns -1 if no question could be scored, unless the run was cancelled. With r->first > 0, *e
+// holds what evaluation_note recorded for the earlier samples; otherwise it is initialised.
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
-// The same sample by sample, so that two runs can alternate. The request must outlive it.
+// Run an evaluation sample by sample, so that two can alternate. The request must outlive it.
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
@@ -167,14 +167,14 @@ int evaluate_match_answers(const struct evaluate_request *r, struct answer_file 
 // Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
-// The text to submit: the answer, or the choice that was ranked first; NULL when skipped.
+// Returns the text to submit: the answer, or the choice that was ranked first; NULL when skipped.
 const char *evaluated_answer(const struct evaluated *outcome);
 // Adds a scored question: metric, kind, group, score and class of *outcome.
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome);
 void evaluation_release(struct evaluation *e);
-// The total of the metric with most questions; NULL: cancelled before the first.
+// Returns the total of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
-// The total of a metric over all kinds; NULL: nothing scored with it.
+// Returns the total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
 // Adds the totals to job results: "metric", "rule", "score", "low", "high", "n", further numbers of
 // the metric; then the numbers of the set's total, "score METRIC" for each other metric, and "score

@@ -78,27 +78,29 @@ struct question {
     char *reference;
 };
 
-// evaluate_questions.c. The samples of a request, and whether their kind is chosen.
+// evaluate_questions.c. Return the index of sample i of a request, the number of its samples, and
+// whether a sample's kind is chosen.
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 char *evaluate_name(const struct sample *s); // its id, or "#" and its number. free() it
-// The metric of the request, or the sample's own.
+// Returns the metric of the request, or the sample's own.
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);
-// The question of message i with its references: the sample's for its last question, otherwise the
-// answer that follows. False: not a question, or without references.
+// Sets *q to the question of message i with its references: the sample's for its last question,
+// otherwise the answer that follows. Returns false if it is not a question, or has no references.
 bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q);
 void question_release(struct question *q);
 bool question_is_last(const struct dialogue *d, size_t message);
-// The question of s if it has only one, which metric m scores; *message of its dialogue.
+// Returns true if metric m scores s, and s has one question only; *message: its index in the
+// dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
 // Checks the parts of s that the model reads for notices, if v->r->notices is set; `read`: s could
 // be read.
 void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read);
-// A metric's corpus: the references of all samples, gathered before its first score. NULL: it needs
-// none, or v->stopped.
+// Returns a metric's corpus: the references of all samples, gathered before its first score. NULL:
+// it needs none, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
 
 // evaluate.c. Returns true if the dialogue shows these pictures, in this order.
@@ -112,7 +114,7 @@ void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
 struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
                                       size_t message);
 
-// evaluate_batch.c. The most questions or choices of a pass (eval.batch).
+// evaluate_batch.c. Returns the maximum number of questions or choices in a pass (eval.batch).
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,
                         const struct hooks *hooks);
 // Reads sample i of the request, from the file or the thread that reads ahead.
@@ -130,8 +132,8 @@ bool evaluate_has_first(const struct settings *s);
 // Asks it about the pictures of d, which are shown, unless its answer is known. Sets v->stopped
 // when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
-// The index of the message that it precedes: d's first question, if that shows pictures; else
-// d->count.
+// Returns the index of the message that eval.first precedes: d's first question, if that shows
+// pictures; else d->count.
 size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d);
 // Appends it, with the pictures of `asked`, and its answer to the conversation; then the text of
 // `asked`.
@@ -145,15 +147,15 @@ void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s);
 void evaluate_ahead_release(struct ahead_sample *s);
 void evaluate_ahead_free(struct ahead *a); // NULL is fine
 
-// Log-likelihood of each choice as the answer to the conversation (its last message is the user's).
-// Computes the prompt once.
+// Computes the log-likelihood of each choice as the answer to the conversation (its last message is
+// the user's). Computes the prompt once.
 int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
                   double *loglik, struct err *err);
-// Loss of the messages' answers, with the conversation's pictures.
+// Computes the loss of the messages' answers, with the conversation's pictures.
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err);
 
-// evaluate_totals.c. The sum for a metric and kind, created on first use.
+// evaluate_totals.c. Returns the sum for a metric and kind, created on first use.
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
 int evaluate_metric_number(const struct metric *m); // in metrics[]
 // Computes the totals of struct evaluation from the sums by kind.
@@ -166,14 +168,15 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports a scored question.
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
-// The name and address of the i-th text of a question, which may be NULL. NULL past the last.
+// Returns the name of the i-th text of a question, and its address in *text (the text may be NULL).
+// NULL past the last.
 const char *evaluated_text(struct evaluated *e, int i, const char ***text);
 // Appends a copy of a scored question, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);
 // Shares the scores among all ranks, once each has done its share of a round, or at the end
 // (`rest`).
 void evaluate_share(struct evaluating *v, bool rest);
-// evaluate_run of a model in stages.
+// Does the work of evaluate_run for a model in stages.
 int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 
 #endif

@@ -131,7 +131,7 @@ int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
 void grid_progress(struct grid *g, const char *doing, double done, double all);
 void grid_report(struct grid *g, struct event_progress p);
 bool grid_stopped(const struct grid *g);
-// For passes in the grid's cells.
+// Returns the cancel flag for passes in the grid's cells.
 const atomic_bool *grid_cancel(const struct grid *g);
 
 // Consecutive samples of one rank: they may show the same picture.

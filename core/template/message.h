@@ -32,7 +32,7 @@ struct message {
 
 void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
-// All texts of the message, joined; the caller frees the result.
+// Returns all texts of the message, joined; the caller frees the result.
 char *message_text(const struct message *m);
 // Drops ids: an answer keeps its text, a raw message becomes empty.
 void message_drop_ids(struct message *m);

@@ -40,19 +40,19 @@ struct forecast {
     enum method_role role[METHODS_MAX]; // of the methods in the run, by method_at
 };
 
-// For a loaded model, which is not changed, with micro-batches of samples of `rows` rows each, with
-// one picture if the model has a vision encoder. rows 0: the picture's rows and FORECAST_TEXT_ROWS
-// more, half of them trained.
+// Forecasts for a loaded model, which is not changed, with micro-batches of samples of `rows` rows
+// each, with one picture if the model has a vision encoder. rows 0: the picture's rows and
+// FORECAST_TEXT_ROWS more, half of them trained.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);
-// The same for a shape (core/new/shapes.h), trained on `where`.
+// Forecasts the same for a shape (core/new/shapes.h), trained on `where`.
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
                    const struct backend *where, struct err *err);
-// With the samples of a data file; reads the pictures' headers and decodes some of them.
+// Forecasts with the samples of a data file; reads the pictures' headers and decodes some of them.
 int forecast_data(struct forecast *f, const struct model *m, const struct settings *s,
                   const char *data, const char *images, struct err *err);
-// For a run whose data is open and whose steps are planned.
+// Forecasts a run whose data is open and whose steps are planned.
 int sft_forecast(const struct sft *t, struct forecast *f, struct err *err);
 
 #endif

@@ -35,8 +35,8 @@ bool lanes_wanted(const struct params *p);
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);
 void lanes_release(struct lanes *l);
-// loss_batch on all lanes, with the listeners, settings and tape (recorded or not) of `g`; its
-// listeners must be thread-safe. 0 or -1 (g->err, or cancelled).
+// Computes loss_batch on all lanes, with the listeners, settings and tape (recorded or not) of `g`;
+// its listeners must be thread-safe. 0 or -1 (g->err, or cancelled).
 int lanes_run(struct lanes *l, struct graph *g, const struct model *m,
               const struct loss_item *items, size_t count, double share, double *losses);
 

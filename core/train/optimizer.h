@@ -29,14 +29,14 @@ struct optimizer_taken {
     double norm; // global gradient norm, before clipping
 };
 
-// Fraction of the peak learning rate at a step (from 0) of `steps`: linear from 0 in the first
-// `warmup` steps, then half a cosine down to 0 (or 1). As transformers'
+// Returns the fraction of the peak learning rate at a step (from 0) of `steps`: linear from 0 in
+// the first `warmup` steps, then half a cosine down to 0 (or 1). As transformers'
 // get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup.
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup);
 
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps);
-// -1: the gradient is not finite, and nothing was changed.
+// Returns -1 if the gradient is not finite; then nothing was changed.
 int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
                    struct err *err);
 

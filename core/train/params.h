@@ -42,7 +42,7 @@ enum param_kind {
     PARAM_EXTRA,  // of a method
 };
 
-// The group of a part's weights.
+// Returns the group of a part's weights.
 enum param_group params_group(enum model_part_kind part);
 
 struct param {
@@ -93,9 +93,9 @@ struct params {
 
 // Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
-// LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is zero; if an applied
-// adapter has a LoRA of that rank, both start from its values. On failure the model is restored and
-// `p` is released.
+// Makes the parameters. LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is
+// zero; if an applied adapter has a LoRA of that rank, both start from its values. On failure the
+// model is restored and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
 // Checks that these settings select something in this model. Fast, without device memory. Counts a
 // method's parameters in every layer, even if it learns in chosen layers.
@@ -104,10 +104,10 @@ void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // Returns true if this rank updates the parameter.
 bool params_own(const struct params *p, const struct param *one);
-// The rank that needs the sum of its gradient; -1: all (vectors' gradients are reported).
+// Returns the rank that needs the sum of its gradient; -1: all (vectors' gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);
-// Number of pieces of a parameter: 1, or the rows of a table on the host, where a pass needs few
-// rows and memory is slow.
+// Returns the number of pieces of a parameter: 1, or the rows of a table on the host, where a pass
+// needs few rows and memory is slow.
 int64_t params_pieces(const struct param *one);
 // Calls `work` with every piece that gradients have reached; several threads share the rows of a
 // table. -1 if a call returned -1.
@@ -117,13 +117,13 @@ int params_each_piece(const struct param *one,
 // Call after loading moments: rows with a non-zero moment have been reached.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
-// A checksum of the masters, not a cryptographic one.
+// Returns a checksum of the masters, not a cryptographic one.
 uint64_t params_digest(const struct params *p);
 
 // Selects among the weights of a model, then the extras. selection_release frees it.
 int params_choose(struct selection *chosen, const struct model *m, const struct settings *s,
                   const struct param_extra *extra, size_t extra_count, struct err *err);
-// Selectable items of a model: its weights, then the extras. The caller frees them.
+// Returns the selectable items of a model: its weights, then the extras. The caller frees them.
 struct select_item *params_items(const struct model *m, const struct param_extra *extra,
                                  size_t extra_count, size_t *count);
 

@@ -7,14 +7,13 @@
 struct adapter;
 struct params;
 
-// If the whole language model was trained (params.whole): a model folder in Hugging Face format
-// (core/adapter/model_write.h), with parameters of methods beside it. Otherwise an adapter folder
-// (core/adapter/adapter.h), with the entries of the adapter that training continued from (NULL:
-// none).
-// The files are added to `out`. *what: "model" or "adapter".
+// Writes the result. If the whole language model was trained (params.whole), it is a model folder
+// in Hugging Face format (core/adapter/model_write.h), with parameters of methods beside it.
+// Otherwise an adapter folder (core/adapter/adapter.h), with the entries of the adapter that
+// training continued from (NULL: none). The files are added to `out`. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err);
-// The same into a checkpoint folder that is not renamed yet.
+// Writes the same into a checkpoint folder that is not renamed yet.
 int result_write_into(const char *folder, const struct params *p, const struct adapter *base,
                       const char **what, struct err *err);
 

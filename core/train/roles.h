@@ -26,12 +26,12 @@ enum method_role {
 
 int roles_of(enum method_role role[METHODS_MAX], const struct model *m, const struct settings *s,
              struct err *err);
-// "norm alignment (trained), IRA (trained)"; the caller frees it. NULL: no method acts.
+// Returns "norm alignment (trained), IRA (trained)"; the caller frees it. NULL: no method acts.
 char *roles_text(const enum method_role role[METHODS_MAX]);
-// A notice for each method that is on and will not act, or will not be trained.
+// Emits a notice for each method that is on and will not act, or will not be trained.
 void roles_say(const enum method_role role[METHODS_MAX], const struct model *m,
                struct sinks *sinks);
-// Write and read them in the record of a run: "methods": {"norm_align": "trained"}.
+// Write and read the roles in the record of a run: "methods": {"norm_align": "trained"}.
 void roles_put(const enum method_role role[METHODS_MAX], cJSON *record);
 void roles_get(enum method_role role[METHODS_MAX], const cJSON *record);
 
@@ -41,7 +41,7 @@ int roles_switch(struct settings *s, struct err *err);
 // Describes a parameter that a method learns, as trained with these settings.
 struct param_extra roles_extra(const struct method *method, const struct settings *s,
                                const char *name, struct tensor *tensor);
-// All parameters that methods in training may learn, without data, in every layer.
+// Returns all parameters that methods in training may learn, without data, in every layer.
 // roles_extras_free frees them.
 struct param_extra *roles_extras(const struct model *m, const struct settings *s, size_t *count);
 void roles_extras_free(struct param_extra *list, size_t count);

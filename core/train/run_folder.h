@@ -25,7 +25,7 @@ struct run_folder {
 int run_folder_check(const char *path, bool resume, struct err *err);
 int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err);
 int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err);
-// The record of a folder; NULL: none, or unreadable. The caller frees it.
+// Reads the record of a folder; NULL: none, or unreadable. The caller frees it.
 cJSON *run_folder_read(const char *folder, struct err *err);
 void run_folder_close(struct run_folder *o);
 

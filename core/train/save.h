@@ -32,13 +32,13 @@ struct save_point {
     int64_t best_step; // -1: none yet
 };
 
-// All ranks call it, rank 0 writes. Does nothing if the checkpoint of this step exists. Keeps the
-// newest `keep` with loadable weights; 0: the newest only, for resuming. `base`: the adapter that
-// training continues from; NULL: none.
+// Writes a checkpoint; all ranks call it, rank 0 writes. Does nothing if the checkpoint of this
+// step exists. Keeps the newest `keep` with loadable weights; 0: the newest only, for resuming.
+// `base`: the adapter that training continues from; NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_point *at, const struct identity *id, int64_t keep,
                struct err *err);
-// Step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
+// Returns the step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
 int64_t save_newest(const char *out);
 // Checks that the same run wrote the newest checkpoint.
 int save_check(const char *out, const struct identity *id, struct err *err);

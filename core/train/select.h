@@ -65,14 +65,15 @@ struct select_lora {
     double alpha; // for that rank; another rank keeps the ratio
 };
 
-// The methods of train.method: name and rules. NULL past the end.
+// Return name and rules of the methods of train.method. NULL past the end.
 const char *select_method_name(int index);
 const char *select_method_rules(const char *name); // NULL: no such method
-// The default learning rate.
+// Returns the method's default learning rate.
 double select_method_rate(const char *name);
 
-// A method's parts may be missing in a model (no projector, a tied head); a typed rule without a
-// match is an error that suggests similar names, and so is an empty set.
+// Select the weights of a method, or of typed rules. A method's parts may be missing in a model (no
+// projector, a tied head); a typed rule without a match is an error that suggests similar names,
+// and so is an empty set.
 int select_method(struct selection *s, const char *method, const struct select_lora *lora,
                   const struct select_item *items, size_t count, struct err *err);
 int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,

@@ -139,11 +139,11 @@ int sft_validation_check(const struct settings *s, struct err *err);
 // Sets the part of the identity that needs no scan of the samples, from t->job and t->options.
 // `but`: a setting to leave out, or NULL. sft_data_close frees it.
 int sft_identify(struct sft *t, const char *but, struct err *err);
-// NULL fields are not known yet.
+// Returns the run's identity; NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
 // Marks a failure that would also fail the next run of the series. Returns -1.
 int sft_fail_series(const struct sft *t);
-// The whole job. series may be NULL. 0, JOB_STOPPED or -1.
+// Runs the whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);
 
 // sft_pass.c. Accumulates the gradients of step t->state.point.step; *rows: rows of all its
@@ -164,29 +164,29 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // Finds the largest pass of the first epochs, and returns the samples of the part of a step that
 // contains it: *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
-// Mean and variance of the gradient of each norm's gain.
+// Reports mean and variance of the gradient of each norm's gain.
 void sft_report_norms(struct sft *t, int64_t step);
-// Mean loss over the validation samples.
+// Computes the mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
 
 // sft_ranks.c. Samples from..to of a step that a rank computes together.
 struct sft_work {
     int64_t from, to;
 };
-// The work of a rank in a step of `count` samples with these rows; rank -1: of all ranks, in the
-// order of the samples. Returns its number of parts, at most `count`. If the number of ranks
+// Sets the work of a rank in a step of `count` samples with these rows; rank -1: of all ranks, in
+// the order of the samples. Returns its number of parts, at most `count`. If the number of ranks
 // divides the number of micro-batches, each rank gets whole micro-batches of about equal total cost
 // (rows); otherwise the samples are cut into runs of about equal cost.
 int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                    struct sft_work *work);
 // Returns true if each rank gets whole micro-batches.
 bool sft_assigns_batches(const struct sft *t, int64_t count);
-// Number of ranks that share a step: the job's, or job.ranks before the job runs.
+// Returns the number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
-// Bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4 for each
-// trained number (twice where masters are shared out; train.exact_sum: once for each micro-batch),
-// 4 for each row of a table whose reached rows are known, 16 for the losses of a sample, and 8 for
-// each parameter's part of the norm where masters are shared out.
+// Returns the bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4
+// for each trained number (twice where masters are shared out; train.exact_sum: once for each
+// micro-batch), 4 for each row of a table whose reached rows are known, 16 for the losses of a
+// sample, and 8 for each parameter's part of the norm where masters are shared out.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
@@ -195,7 +195,7 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 // train.exact_sum: adds the gradients of micro-batches one by one in their order, in float32: the
 // same bits in all ranks, and with any number of ranks.
 void sft_exact_begin(struct sft *t); // the sums of a step are 0
-// The gradients of `count` ranks, one micro-batch each.
+// Adds the gradients of `count` ranks, one micro-batch each.
 void sft_exact_add(struct sft *t, int64_t count);
 void sft_exact_end(struct sft *t); // the sums become the gradients
 // Frees the buffers of the sums.
@@ -203,7 +203,7 @@ void sft_sums_release(struct sft *t);
 
 // sft_score.c. Sets t->plan.metric from train.score and the data.
 void sft_score_choose(struct sft *t);
-// The metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
+// Computes the metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
 int sft_score(struct sft *t, double *score, struct err *err);
 
 #endif
