@@ -183,7 +183,7 @@ static int cell_index(double value, double min, double max, int n)
 // Reduces a line with more points than columns to each column's mean, minimum and maximum. Drawn
 // point by point, it would be an unreadable band.
 
-enum { POINTS = 2 }; // per column; with at most as many, each point is drawn
+enum { POINTS = 2 }; // per column; up to this many, each point is drawn
 
 // True if the points are in order and too many.
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)

@@ -21,8 +21,8 @@ static const char *const orders[2][6] = {
       "tokenizer_config.json" },
 };
 
-// "chat_template" is a text, a list of {name, template} or {"name": text}. Of several, takes
-// "default", else the first ("tool_use" is for tools), whose name goes to *other. NULL: none.
+// "chat_template" is a text, a list of {name, template} or {"name": text}. If there are several,
+// takes "default", else the first ("tool_use" is for tools), whose name goes to *other. NULL: none.
 static const char *template_of(const cJSON *json, const char **other)
 {
     const cJSON *value = json_get(json, "chat_template"), *item, *best = NULL;

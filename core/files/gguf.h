@@ -68,7 +68,7 @@ int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 // Marks the pair as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
-// Marks a pair as read if its value is the one that is always used.
+// Marks a pair as read if it has the value that vlmsh always uses.
 void gguf_expect(const struct gguf *f, const char *key, double value);
 // A text; NULL if it is absent or of another type.
 const char *gguf_text(const struct gguf *f, const char *key);

@@ -170,7 +170,7 @@ void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dty
             numbers > INT64_MAX / 8)
             BUG("gguf writer: shape of '%s'", name);
     if (!rank || shape[rank - 1] % dtype_form(dtype).numbers)
-        BUG("gguf writer: rows of '%s' are no whole blocks", name);
+        BUG("gguf writer: rows of '%s' are not whole blocks", name);
     for (size_t i = 0; i < w->count; i++) offset += aligned(w->bytes[i]);
     put_text(&w->records, name, strlen(name));
     put_u32(&w->records, (uint32_t)rank);

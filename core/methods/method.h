@@ -178,7 +178,8 @@ const struct method *method_shown(int index);
 int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
                    struct err *err);
 void methods_trim(struct methods *m, int64_t rows);
-// Returns how many of the first `rows` cached rows, those of `cached`, all methods can reuse.
+// Returns how many of the first `rows` cached rows all methods can reuse; `cached` is the sequence
+// in the cache.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
 bool methods_on(const struct methods *m);        // any of them?

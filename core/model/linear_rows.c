@@ -46,8 +46,8 @@ static bool fits(struct graph *g, const struct packed_product *p, const struct t
     if (!has_weight(g, w)) return false;
     if (w->rank >= 2 && op_columns(w) == p->x.k && w->shape[0] == out)
         return !bias || op_want_vector(g, "product", "bias", bias, out);
-    graph_fail(g, "product: rows of %lld numbers, of which %lld are wanted, do not fit w %s",
-               (long long)p->x.k, (long long)out, op_shape(w, shape));
+    graph_fail(g, "product: x with %lld columns and y with %lld do not fit w %s", (long long)p->x.k,
+               (long long)out, op_shape(w, shape));
     return false;
 }
 

@@ -24,7 +24,7 @@ struct linear_rows {
 // gain.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
-// Computes W x + bias, [N,M]; of packed rows in f32, or rounded to bf16.
+// Computes W x + bias, [N,M]. Packed rows give a result of `dtype`: f32, or rounded to bf16.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
 // Does the same, split into `parts` equal matrices, each with its own dtype.

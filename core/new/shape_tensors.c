@@ -1,5 +1,5 @@
-// core/new/shape_tensors.c -- lists a shape's tensors: computed from its sizes, or those that the
-// family binds for its config.
+// core/new/shape_tensors.c -- lists a shape's tensors: computes them from its sizes, or lets the
+// family bind its config and records them.
 //
 // tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
 // at the same sizes.

@@ -30,7 +30,7 @@ enum {
     IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
-// Returns whether the first bytes are those of a picture, of a supported format or not.
+// Returns whether the first bytes are a picture's, even of an unsupported format.
 bool image_begins(const void *bytes, size_t size);
 // `name` is used in messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,

@@ -7,7 +7,7 @@
 // far (1 x 1 and 2 x 2) replaces it only if the picture's area is more than half of the grid's.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
-// get_patch_output_size): the grid that keeps most of the picture's pixels; of equals, the one with
+// get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with
 // the least unused area. Then the picture is resized to touch two opposite sides of the grid and
 // black is added at the other two.
 #include "core/picture/tile_grid.h"

@@ -39,7 +39,7 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
 struct tile_grids {
     int64_t tile; // side of a tile in pixels
     int count;
-    struct tile_grid grid[TILE_GRIDS_MAX]; // in the config's order: of equals the first is taken
+    struct tile_grid grid[TILE_GRIDS_MAX]; // in the config's order: the first wins ties
 };
 
 // A picture on its grid: a canvas of rows x cols tiles with the picture, resized with its aspect

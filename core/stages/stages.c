@@ -366,7 +366,7 @@ static int choose_layers(const struct model_partition *partition, struct model *
     const int layers = m->decoder.config.layers, count = ranks_count(ranks),
               number = ranks_number(ranks);
     if (count > layers)
-        return err_set(err, "the model has %d layers, so at most as many ranks can share it",
+        return err_set(err, "the model has %d layers: at most that many ranks can share it",
                        layers);
     double *bytes = xcalloc((size_t)layers, sizeof *bytes), first = 0, last = 0;
     int *from = xcalloc((size_t)count + 1, sizeof *from);
