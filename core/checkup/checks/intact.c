@@ -77,6 +77,11 @@ static bool same_sublayer(const struct sublayer *a, const struct sublayer *b)
     return same;
 }
 
+static bool same_means(const float *a, const float *b)
+{
+    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
+}
+
 static bool possible(const struct model *m, const struct variant *v)
 {
     const struct decoder *d = &m->decoder;
@@ -84,7 +89,7 @@ static bool possible(const struct model *m, const struct variant *v)
     const struct vision_layer *e = m->vision.layer;
     switch (v->kind) {
     case ROTARY: return d->config.rope.theta != thetas[v->a];
-    case PIXELS: return memcmp(m->picture.mean, pixels[v->a].mean, sizeof m->picture.mean) != 0;
+    case PIXELS: return !same_means(m->picture.mean, pixels[v->a].mean);
     case HEADS:
         return !decoder_attention(&d->config, v->a)->packed &&
                decoder_attention(&d->config, v->a) != &attention_latent &&
