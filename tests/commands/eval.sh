@@ -88,7 +88,7 @@ error: --limit needs N
 > /eval a b
 error: unexpected 'b' after DATA
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': did you mean --force? Others are --set, --rule, --columns, --submit, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch, --submit
+error: unknown option '--dance': options are --set, --rule, --columns, --submit, --force, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99
