@@ -11,6 +11,7 @@
 
 #include "core/base/err.h"
 #include "core/base/mem.h"
+#include "core/picture/boxes.h"
 #include "core/template/message.h"
 #include "tui/event_text.h"
 #include "tui/text.h"
@@ -98,6 +99,24 @@ static void fill_token(cJSON *o, const struct event *e)
     add_integer(o, "id", e->id);
 }
 
+// Boxes with corner, width and height, points without; in pixels of the original picture.
+static void add_boxes(cJSON *o, const char *key, const struct boxes *b, bool points)
+{
+    cJSON *list = NULL;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct picture_box *box = &b->list[i];
+        if (box->point != points) continue;
+        if (!list) list = cJSON_AddArrayToObject(o, key);
+        cJSON *item = cJSON_CreateObject();
+        add_text(item, "label", box->label);
+        add_real(item, "x", box->x);
+        add_real(item, "y", box->y);
+        if (!points) add_real(item, "w", box->w);
+        if (!points) add_real(item, "h", box->h);
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
 static void fill_answer(cJSON *o, const struct event *e)
 {
     const struct event_answer *a = e->answer;
@@ -112,6 +131,10 @@ static void fill_answer(cJSON *o, const struct event *e)
     add_real(o, "prefill_s", a->prefill_s);
     add_real(o, "decode_s", a->decode_s);
     add_text(o, "stop", a->stop);
+    if (!a->boxes || !a->boxes->count) return;
+    add_integer(o, "picture", a->boxed);
+    add_boxes(o, "boxes", a->boxes, false);
+    add_boxes(o, "points", a->boxes, true);
 }
 
 static void fill_text(cJSON *o, const struct event *e)
@@ -351,7 +374,9 @@ static const struct kind {
     [EVENT_ANSWER] = { "answer",
                        "text:string ids:array prompt_tokens:integer visual_tokens:integer "
                        "computed_tokens:integer drafted:integer accepted:integer vision_s:number? "
-                       "prefill_s:number? decode_s:number? stop:string",
+                       "prefill_s:number? decode_s:number? stop:string picture?:integer "
+                       "boxes?:array "
+                       "points?:array",
                        fill_answer },
     [EVENT_TEXT] = { "text", "text:string", fill_text },
     [EVENT_IDS] = { "ids", "ids:array", fill_ids },

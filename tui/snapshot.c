@@ -1,6 +1,7 @@
 // tui/snapshot.c -- copies engine state for the screen.
 #include "tui/snapshot.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/engine/device.h"
 #include "core/methods/method.h"
+#include "core/picture/boxes.h"
 #include "core/picture/resize.h"
 #include "core/template/message.h"
 #include "tui/text.h"
@@ -88,7 +90,9 @@ static uint64_t image_key(const struct image *image)
     return key;
 }
 
-static struct preview *preview_picture(int index, const struct picture *p)
+// boxes: drawn on it; NULL: none.
+static struct preview *preview_picture(int index, const struct picture *p,
+                                       const struct boxes *boxes)
 {
     struct preview *preview = xcalloc(1, sizeof *preview);
     preview->index = index;
@@ -97,6 +101,7 @@ static struct preview *preview_picture(int index, const struct picture *p)
     preview->height = p->image.height;
     preview->tokens = p->tokens;
     shrink(&preview->image, &p->image, PREVIEW_SIDE);
+    if (boxes) boxes_paint(&preview->image, boxes, preview->width, preview->height);
     preview->key = image_key(&preview->image);
     return preview;
 }
@@ -106,7 +111,7 @@ struct previews *previews_new(const struct picture *list, size_t count)
     struct previews *p = xcalloc(1, sizeof *p);
     p->list = xcalloc(count + 1, sizeof *p->list);
     for (; p->count < count; p->count++)
-        p->list[p->count] = preview_picture((int)p->count, &list[p->count]);
+        p->list[p->count] = preview_picture((int)p->count, &list[p->count], NULL);
     return p;
 }
 
@@ -119,6 +124,31 @@ void previews_free(void *previews)
     free(p);
 }
 
+static uint64_t boxes_key(const struct boxes *b)
+{
+    uint64_t key = b->count;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct picture_box *x = &b->list[i];
+        const double numbers[] = { x->x, x->y, x->w, x->h };
+        for (int k = 0; k < 4; k++) hash_mix(&key, (uint64_t)llrint(16 * numbers[k]));
+    }
+    return key;
+}
+
+// Posts pictures again whose boxes have changed.
+static void note_boxes(struct posted_pictures *posted, const struct boxes *b, int picture)
+{
+    const int on = b->count ? picture : -1;
+    const uint64_t key = boxes_key(b);
+    if (on == posted->boxed && key == posted->boxes) return;
+    const int changed[] = { on, posted->boxes ? posted->boxed : -1 };
+    for (int i = 0; i < 2; i++)
+        if (changed[i] >= 0 && (size_t)changed[i] < posted->count)
+            posted->sha256[changed[i]][0] = '\0';
+    posted->boxed = on;
+    posted->boxes = key;
+}
+
 void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -129,6 +159,9 @@ void post_pictures(struct posted_pictures *posted, const struct shell *shell, st
             posted->sha256[i][0] = '\0';
             news_post(q, NEWS_PICTURE, NULL, gone, preview_free);
         }
+    struct boxes boxes;
+    const int boxed = engine_boxes(shell->engine, NULL, &boxes);
+    note_boxes(posted, &boxes, boxed);
     posted->sha256 = xreallocarray(posted->sha256, c.picture_count + 1, sizeof *posted->sha256);
     if (posted->count > c.picture_count) posted->count = c.picture_count;
     for (size_t i = 0; i < c.picture_count; i++) {
@@ -136,8 +169,10 @@ void post_pictures(struct posted_pictures *posted, const struct shell *shell, st
         if (!p->path || !p->image.pixels) continue; // removed by /undo
         if (i < posted->count && !strcmp(posted->sha256[i], p->sha256)) continue;
         memcpy(posted->sha256[i], p->sha256, sizeof p->sha256);
-        news_post(q, NEWS_PICTURE, NULL, preview_picture((int)i, p), preview_free);
+        news_post(q, NEWS_PICTURE, NULL,
+                  preview_picture((int)i, p, (int)i == boxed ? &boxes : NULL), preview_free);
     }
+    boxes_release(&boxes);
     for (size_t i = posted->count; i < c.picture_count; i++)
         if (!c.pictures[i].path) posted->sha256[i][0] = '\0';
     posted->count = c.picture_count;

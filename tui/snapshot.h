@@ -49,6 +49,8 @@ struct preview *preview_file(const char *path, int side);
 struct posted_pictures {
     char (*sha256)[65];
     size_t count;
+    int boxed;      // index of the picture with boxes, if `boxes` is not 0
+    uint64_t boxes; // identifies what is drawn on it
 };
 
 void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q);

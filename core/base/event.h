@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct boxes;
 struct err;
 struct image;
 struct message;
@@ -73,11 +74,13 @@ struct event_answer {
     int64_t computed_tokens;              // prompt tokens that were not in the cache
     int64_t drafted, accepted;            // tokens that lookahead drafted; accepted ones
     double prefill_s, decode_s, vision_s;
-    const char *stop;     // "eos", "length", "cancelled"
-    bool full;            // "length" means the context limit, not sample.max_tokens
-    bool in_conversation; // part of the conversation; false for a prefill only or a batch of
-                          // questions
-    bool again;           // replaces the answer that was the last message
+    const char *stop;          // "eos", "length", "cancelled"
+    bool full;                 // "length" means the context limit, not sample.max_tokens
+    bool in_conversation;      // part of the conversation; false for a prefill only or a batch of
+                               // questions
+    bool again;                // replaces the answer that was the last message
+    const struct boxes *boxes; // in it (core/picture/boxes.h); NULL: none
+    int boxed;                 // index of the picture that they are on
 };
 
 struct event_table {

@@ -24,6 +24,8 @@
 
 struct adapters;
 struct backend;
+struct box_style;
+struct boxes;
 struct change;
 struct checkpoint;
 struct conversation;
@@ -132,6 +134,9 @@ struct engine_talk {
     size_t message_count, picture_count, waiting_count;
 };
 struct engine_talk engine_talk(const struct engine *e);
+// Reads the boxes of the last answer (core/picture/boxes.h); returns the index of their picture,
+// -1: there is no answer, or no picture before it. *style (may be NULL): how they were read.
+int engine_boxes(const struct engine *e, const struct box_style **style, struct boxes *b);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);

@@ -407,6 +407,20 @@ struct engine_talk engine_talk(const struct engine *e)
                                  c->message_count, c->picture_count, c->waiting_count };
 }
 
+int engine_boxes(const struct engine *e, const struct box_style **style, struct boxes *b)
+{
+    const struct conversation *c = &e->conversation;
+    size_t at = c->message_count;
+    while (at > 0 && c->messages[at - 1].role != ROLE_ASSISTANT) at--;
+    static const struct message none = { 0 };
+    const struct message *m = at ? &c->messages[at - 1] : &none;
+    char *text = message_text(m);
+    const int picture =
+        conversation_boxes(c, at ? at - 1 : 0, text, &m->ids, e->settings, style, b);
+    free(text);
+    return picture;
+}
+
 int64_t engine_limit(const struct engine *e)
 {
     return conversation_limit(e->conversation.model, e->settings);

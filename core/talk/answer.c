@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
+#include "core/picture/boxes.h"
 #include "core/stages/stages.h"
 #include "core/talk/lookahead.h"
 
@@ -352,6 +353,9 @@ static void conclude(struct answering *a, bool keep)
 {
     struct buf text = { 0 };
     tokenizer_decode(a->c->model->tokenizer, a->ids.data, a->ids.count, true, &text);
+    struct boxes boxes;
+    const int boxed = conversation_boxes(a->c, a->c->message_count, text.data ? text.data : "",
+                                         &a->ids, a->settings, NULL, &boxes);
     int64_t visual = 0;
     for (int64_t i = 0; i < a->prompt; i++) visual += a->sequence.picture[i] >= 0;
     const struct event_answer answer = {
@@ -370,6 +374,8 @@ static void conclude(struct answering *a, bool keep)
         .full = !strcmp(a->stop, "length") && !a->options->forward_only && tokens_left(a) <= 0,
         .in_conversation = keep && a->options->in_conversation,
         .again = a->options->again,
+        .boxes = &boxes,
+        .boxed = boxed,
     };
     if (keep) {
         struct message *m = conversation_add(a->c, ROLE_ASSISTANT);
@@ -389,6 +395,7 @@ static void conclude(struct answering *a, bool keep)
         sinks_notice(a->sinks, "computed %lld token%s (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, a->prompt == 1 ? "" : "s", (long long)visual,
                      a->vision_s + a->prefill_s);
+    boxes_release(&boxes);
     buf_release(&text);
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/hash.h"
 #include "core/data/dialogue.h"
 #include "core/model/families/family.h"
+#include "core/picture/boxes.h"
 #include "core/picture/source.h"
 #include "core/settings/settings.h"
 
@@ -178,6 +179,13 @@ const struct setting image_settings[] = {
               "Native-resolution encoders read a smaller picture; for other encoders, tokens are "
               "averaged over grid cells.",
       .apply = apply_limit },
+    { .key = "image.boxes",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = box_choices,
+      .stale = STALE_NOTHING,
+      .help = "Meaning of the numbers of boxes in answers: auto takes the model family's.",
+      .also = "bounding box bbox grounding points coordinates" },
     { 0 },
 };
 

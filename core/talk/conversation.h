@@ -115,6 +115,18 @@ void conversation_say(struct conversation *c, enum role role, const char *text, 
 void conversation_unsay(struct conversation *c, const struct said *said);
 void said_release(struct said *said);
 
+// --- boxes (conversation_boxes.c) ----------------------------------------------------------------
+
+struct boxes;
+struct box_style;
+// Reads the boxes of an answer to the first `messages` messages: its text, or its ids, if any, with
+// their special tokens. They belong to the last picture shown there, whose index it returns; -1:
+// none, no boxes. *style (may be NULL) becomes how the numbers were read (image.boxes). The caller
+// releases b.
+int conversation_boxes(const struct conversation *c, size_t messages, const char *text,
+                       const struct ids *ids, const struct settings *s,
+                       const struct box_style **style, struct boxes *b);
+
 // --- ids -----------------------------------------------------------------------------------------
 
 // Counts the visual tokens of the pictures in these messages. If the number of pictures changes how

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/picture/boxes.h"
 #include "tui/json.h"
 
 // The line that the sink writes for an event, without its newline; NULL if none.
@@ -89,6 +90,15 @@ static void test_answer(void **state)
            "{\"event\":\"answer\",\"text\":\"hi\",\"ids\":[5,2147483647],\"prompt_tokens\":600,"
            "\"visual_tokens\":576,\"computed_tokens\":24,\"drafted\":21,\"accepted\":18,"
            "\"vision_s\":0,\"prefill_s\":0.1,\"decode_s\":1e-07,\"stop\":\"eos\"}");
+    struct picture_box list[] = { { .label = "a dog", .x = 1, .y = 2.5, .w = 3, .h = 4 },
+                                  { .label = "", .x = 5, .y = 6, .point = true } };
+    const struct boxes boxes = { .list = list, .count = 2 };
+    const struct event_answer boxed = { .text = "", .stop = "eos", .boxes = &boxes, .boxed = 1 };
+    char *drawn = line_of(&(struct event){ .kind = EVENT_ANSWER, .answer = &boxed });
+    assert_non_null(strstr(drawn,
+                           "\"picture\":1,\"boxes\":[{\"label\":\"a dog\",\"x\":1,\"y\":2.5,"
+                           "\"w\":3,\"h\":4}],\"points\":[{\"label\":\"\",\"x\":5,\"y\":6}]"));
+    free(drawn);
     const struct event_answer empty = { .text = "", .stop = "cancelled" };
     char *line = line_of(&(struct event){ .kind = EVENT_ANSWER, .answer = &empty });
     assert_non_null(strstr(line, "\"ids\":[]"));

@@ -108,6 +108,7 @@ const struct family family_glm4v = {
     .picture_after = "<|end_of_image|>",
     .templates_write_marks = true,
     .pictures = &native_pictures,
+    .boxes = "glm-4.1v",
     .picture_processors = (const char *const[]){ "Glm4v", NULL },
     .picture_keys = native_picture_keys,
     .positions = native_positions,

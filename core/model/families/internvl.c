@@ -238,6 +238,7 @@ const struct family family_internvl = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .pictures = &internvl_pictures,
+    .boxes = "internvl",
     .picture_processors = (const char *const[]){ "GotOcr2", "InternVL", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "min_patches", "max_patches", NULL },
     .phases = internvl_phases,

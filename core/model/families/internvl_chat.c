@@ -144,6 +144,7 @@ const struct family family_internvl_chat = {
     .picture_before = "<img>",
     .picture_after = "</img>",
     .pictures = &internvl_pictures,
+    .boxes = "internvl",
     // The authors' code does not read preprocessor_config.json.
     .picture_processors = (const char *const[]){ "", NULL },
     .picture_keys = (const char *const[]){ NULL },

@@ -95,5 +95,6 @@ const struct family family_kimi_vl = {
                        [PART_HEAD] = "language_model." },
     .picture_before = "<|media_start|>image<|media_content|>",
     .picture_after = "<|media_end|>",
+    .boxes = "kimi-vl",
     .pictures = &native_pictures,
 };

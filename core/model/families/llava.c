@@ -278,6 +278,7 @@ const struct family family_llava = {
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .pictures = &pictures,
+    .boxes = "llava",
     .picture_processors = (const char *const[]){ "CLIP", "Siglip", "LlavaImage", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, NULL },
     .phases = phases,

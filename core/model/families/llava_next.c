@@ -23,6 +23,7 @@ const struct family family_llava_next = {
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .pictures = &anyres_pictures,
+    .boxes = "llava-next",
     .picture_processors = (const char *const[]){ "LlavaNext", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
 };

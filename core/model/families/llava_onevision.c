@@ -52,6 +52,7 @@ const struct family family_llava_onevision = {
     .module_prefix = FAMILY_MODULE_PREFIX,
     .several_differ = true,
     .pictures = &anyres_pictures,
+    .boxes = "llava-next",
     .picture_processors = (const char *const[]){ "LlavaOne", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, "image_grid_pinpoints", NULL },
 };

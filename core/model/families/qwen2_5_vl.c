@@ -115,6 +115,7 @@ const struct family family_qwen2_5_vl = {
     .picture_after = "<|vision_end|>",
     .templates_write_marks = true,
     .pictures = &native_pictures,
+    .boxes = "qwen2.5-vl",
     .picture_processors = (const char *const[]){ "Qwen2VL", "Qwen2_5_VL", NULL },
     .picture_keys = native_picture_keys,
     .phases = phases,

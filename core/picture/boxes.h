@@ -1,0 +1,72 @@
+// core/picture/boxes.h -- boxes and points in answers, in pixels of the original picture.
+//
+//   struct boxes b = { 0 };
+//   boxes_read(&b, answer, box_style_named("qwen2.5-vl"), &config, width, height);
+//   ... b.list[0].x ...
+//   boxes_release(&b);
+//
+// Any answer is read, except for its thinking: JSON ("bbox_2d", "point_2d"), lists of four numbers,
+// the marks of all families. Only the meaning of the numbers is the family's, unless the marks say
+// it (<loc0123>, <point x="61.5" ...>).
+#ifndef CORE_PICTURE_BOXES_H
+#define CORE_PICTURE_BOXES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct image;
+struct picture_config;
+
+enum box_unit {
+    BOX_GUESS,       // shares up to 1.5, thousandths up to 1000, else pixels
+    BOX_SHARES,      // 0 to 1 of the picture
+    BOX_PADDED,      // 0 to 1 of the square around the picture, which is in its middle
+    BOX_SEEN,        // 0 to 1 of what the encoder sees: the padded square, the crop, the picture
+    BOX_PERCENT,     // 0 to 100 of the picture
+    BOX_BINS,        // 0 to 1023 of the picture, vertical coordinates first
+    BOX_999,         // 0 to 999 of the picture
+    BOX_THOUSANDTHS, // 0 to 1000 of the picture
+    BOX_RESIZED,     // pixels of the resized picture
+    BOX_PIXELS,      // pixels of the original
+};
+
+// How a family writes boxes. In the forms, LABEL stands for the object, X1 to Y2 for the numbers.
+struct box_style {
+    const char *name;
+    enum box_unit unit;
+    int decimals; // of its numbers
+    const char *box;
+    const char *point; // NULL: not known
+    const char *of;    // the models that write so
+};
+
+extern const struct box_style box_styles[]; // ended by a row without a name
+extern const char *const box_choices[];     // "auto" and their names, for image.boxes
+const struct box_style *box_style_named(const char *name); // NULL: unknown
+const char *box_unit_text(enum box_unit unit);
+
+struct picture_box {
+    char *label;       // "": none
+    double x, y, w, h; // pixels of the original, within it; a point has no width and height
+    bool point;
+};
+
+struct boxes {
+    struct picture_box *list; // [count], in the order of the answer
+    size_t count;
+    size_t outside; // others, whose numbers are not of the unit or lie outside the picture
+};
+
+// Reads all boxes and points of a text. config: the preprocessing of that picture (BOX_SEEN,
+// BOX_RESIZED); NULL: none, the whole picture in its own size.
+void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
+                const struct picture_config *config, int64_t width, int64_t height);
+void boxes_release(struct boxes *b);
+// RGB colour of box i, the same in all drawings.
+uint32_t box_colour(size_t i);
+// Draws outlines and points on an image of the picture in any size; width and height are the
+// original's.
+void boxes_paint(struct image *image, const struct boxes *b, int64_t width, int64_t height);
+
+#endif

@@ -1,0 +1,43 @@
+# tests/commands/boxes.sh -- /boxes: the table, files, how numbers are read, and what is left out.
+. tests/commands/common.bash
+
+talk() { # ANSWER: a conversation about scene-1.png (96 x 96 pixels)
+    jq -n --arg picture "$root/demo/pictures/scene-1.png" --arg answer "$1" '[
+        {role: "user", content: [{type: "image", path: $picture}, {type: "text", text: "Where?"}]},
+        {role: "assistant", content: $answer}]' >"$work/talk.json"
+}
+talk $'red circle: [0.25, 0.5, 0.75, 1]\n- H: [0, 0, 0.5, 0.5]\nor [12, 13, 14, 15]'
+cd "$work"
+session boxes "$root/demo/model" <<'S'
+> /boxes
+error: no answer about a picture: attach one with /image, then ask
+> /messages talk.json
+appended 2 messages and 1 picture from 'talk.json'
+> /boxes
+[boxes]
+label       kind   x   y   w   h
+red circle  box   24  48  48  48
+H           box    0   0  48  48
+picture 0, in its pixels; numbers read as llava: 0 to 1 of the square that the encoder sees (image.boxes)
+left out: 1 box outside the picture
+S
+lines "/load $root/demo/model" "/messages talk.json" "/boxes boxes.csv" "/boxes boxes.png" "/boxes boxes.txt" \
+    "/set image.boxes pixels" "/boxes"
+same "saved" "$(cat boxes.csv)" $'label,kind,x,y,w,h\n"red circle","box",24,48,48,48\n"H","box",0,0,48,48'
+check "in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
+  "",
+  "box",
+  12,
+  13,
+  2,
+  2
+]'
+check "files" 'select(.event == "written").what' $'csv\nfigure'
+check_has "no such format" 'select(.event == "error").message' "boxes.txt"
+# The middle of the first box's left edge is red.
+lines "/image boxes.png"
+check "drawn" 'select(.event == "attached").width' 640
+talk 'nothing'
+lines "/load $root/demo/model" "/messages talk.json" "/boxes"
+check "none" 'select(.event == "error").message' "the last answer has no boxes"
+finish

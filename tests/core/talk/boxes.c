@@ -1,0 +1,76 @@
+// tests/core/talk/boxes.c -- core/talk/conversation_boxes.c: answers about a wide picture, as each
+// family writes them, become boxes in pixels of the picture.
+#include "core/picture/boxes.h"
+#include "core/talk/answer.h"
+#include "tests/core/model/families/golden.h"
+
+static struct {
+    struct picture_box first;
+    size_t count;
+    int picture;
+} heard;
+
+static void hear_boxes(void *self, const struct event *e)
+{
+    if (e->kind != EVENT_ANSWER) return;
+    heard.count = e->answer->boxes->count;
+    heard.picture = e->answer->boxed;
+    if (heard.count) heard.first = e->answer->boxes->list[0];
+}
+
+// Makes the model say a text about a picture.
+static void check_said(const char *model, const char *said, const double want[4])
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct hooks hooks = { 0 };
+    struct ids ids = { 0 };
+    bool answered;
+    golden_open(&g, model);
+    sinks_add(&g.sinks, (struct sink){ hear_boxes, NULL });
+    must(engine_attach(g.engine, "tests/goldens/pictures/big.png", &err), &err);
+    must(engine_set(g.engine, "sample.ignore_eos", "off", &err), &err);
+    struct conversation *c = (struct conversation *)(uintptr_t)engine_conversation(g.engine);
+    struct settings *s = settings_copy(engine_settings(g.engine));
+    must(tokenizer_encode(engine_tokenizer(g.engine), said, strlen(said), 0, &ids, &err), &err);
+    char count[16];
+    snprintf(count, sizeof count, "%zu", ids.count);
+    must(settings_set(s, "sample.max_tokens", count, &err), &err);
+    conversation_say(c, ROLE_USER, "Where is it?", NULL, 0, NULL);
+    const struct answer_options options = { .forced = ids.data, .forced_count = ids.count };
+    must(answer_run(c, s, &hooks, NULL, &options, &g.sinks, &answered, &err), &err);
+    if (heard.count != 1 || heard.picture != 0)
+        fail_msg("%s: %zu boxes on picture %d in '%s'", model, heard.count, heard.picture, said);
+    const double got[4] = { heard.first.x, heard.first.y, heard.first.w, heard.first.h };
+    for (int i = 0; i < 4; i++)
+        if (fabs(got[i] - want[i]) > 1e-6)
+            fail_msg("%s: '%s' is %g %g %g %g", model, said, got[0], got[1], got[2], got[3]);
+    settings_free(s);
+    ids_release(&ids);
+    golden_close(&g);
+}
+
+// big.png has 173 x 121 pixels.
+static void families_write_boxes(void **state)
+{
+    static const double middle[] = { 43.25, 30.25, 86.5, 60.5 };
+    // Padded with 26 rows above.
+    check_said("llava-onevision", "cat: [0.25, 0.4, 0.75, 0.6]",
+               (const double[]){ 43.25, 43.2, 86.5, 34.6 });
+    // 50 x 35 cropped to 35 x 35: 121.1 of 173 columns.
+    check_said("llava-1.5", "cat: [0.25, 0.25, 0.75, 0.75]",
+               (const double[]){ 56.225, 30.25, 60.55, 60.5 });
+    // Resized to 56 x 42.
+    check_said("qwen2.5-vl", "{\"bbox_2d\": [14, 7, 28, 14], \"label\": \"cat\"}",
+               (const double[]){ 43.25, 121 / 6., 43.25, 121 / 6. });
+    check_said("internvl3", "<ref>cat</ref><box>[[250, 250, 750, 750]]</box>", middle);
+    check_said("internvl2.5-qwen2", "<ref>cat</ref><box>[[250, 250, 750, 750]]</box>", middle);
+    check_said("glm-4.1v", "<|begin_of_box|>[[250,250,750,750]]<|end_of_box|>", middle);
+    check_said("kimi-vl", "cat: [0.25, 0.25, 0.75, 0.75]", middle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(families_write_boxes) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
