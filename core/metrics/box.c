@@ -185,7 +185,7 @@ static double overlap(const struct box *a, const struct box *b)
     return all > 0 ? both / all : 0;
 }
 
-// How each rule reads a box, in pixels; false: there is none.
+// How each rule reads a box, in pixels; false if there is none.
 static const struct {
     const struct metric *metric;
     bool (*read)(const char *text, double wide, double high, struct box *b);
