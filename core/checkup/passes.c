@@ -315,19 +315,21 @@ int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats,
                       struct err *err)
 {
     struct ids ids = { 0 };
-    struct checkup_logits l;
+    struct checkup_logits l = { 0 };
     bool same;
     if (tokenizer_encode(c->model->tokenizer, compare_sample_text, strlen(compare_sample_text),
                          TOKENIZE_SPECIAL, &ids, err) < 0)
         return -1;
-    const size_t first = ids.count > TEXT_FIRST ? TEXT_FIRST : 1,
-                 left = ids.count > first ? ids.count - first : 0;
+    if (ids.count < 2) {
+        ids_release(&ids);
+        return err_set(err, "the tokenizer makes fewer than two tokens of plain text");
+    }
+    const size_t first = ids.count > TEXT_FIRST ? TEXT_FIRST : 1, left = ids.count - first;
     const struct ids given = { .data = ids.data + first,
                                .count = left < TEXT_TOKENS ? left : TEXT_TOKENS };
     conversation_drop(&c->talk, c->talk.message_count);
     ids_append(&conversation_add(&c->talk, ROLE_RAW)->ids, ids.data, first);
-    int status = given.count ? checkup_logits(c, s, &given, 0, &l, err)
-                             : err_set(err, "the tokenizer makes no tokens of plain text");
+    const int status = checkup_logits(c, s, &given, 0, &l, err);
     if (status == 0) {
         *nats = logits_log_probability(&l, &given, &same) / (double)given.count;
         *tokens = (int64_t)given.count;
