@@ -539,8 +539,8 @@ static char *outcome_of(const cJSON *record)
         buf_printf(&failed, "%s%s: %s", fails++ ? ", " : " (", json_get(model, "name")->valuestring,
                    json_get(check, "name")->valuestring);
     }
-    char *text = fails ? xasprintf("%d of %d checks fail%s%s)", fails, checks, fails == 1 ? "s" : "",
-                                   failed.data)
+    char *text = fails ? xasprintf("%d of %d checks fail%s%s)", fails, checks,
+                                   fails == 1 ? "s" : "", failed.data)
                        : xasprintf("none of %d checks fails", checks);
     buf_release(&failed);
     return text;
