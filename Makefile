@@ -7,6 +7,7 @@
 #                   cppcheck                      make clean
 #   make real       fetch a small real model      make test-real     compare its answers with transformers
 #   make demo       retrain the demo model        make screenshots   the documents' pictures of the screen
+#   make checkup    the pages of docs/checkup/
 #
 #   make cuda       the library for NVIDIA GPUs (needs nvcc of CUDA 12 or 13); for sm_90, CUDA_ARCH=80
 #                   for others, `make cuda-all` for all supported ones
@@ -111,7 +112,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo checkup screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -357,6 +358,15 @@ measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 # All of this for a machine without compilers, as build/gpu-bundle.tar.xz (tools/gpu_bundle.sh).
 gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 	@tools/gpu_bundle.sh build/gpu-bundle.tar.xz $(B)/vlmsh $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
+
+# --- docs/checkup/: the check-ups of two small models (`make real` first) -----------------------------
+CHECKUP_WORK := build/checkup
+checkup: vlmsh
+	@mkdir -p $(CHECKUP_WORK)
+	./vlmsh new --encoder demo/model --decoder $(REAL) --merge 4 --seed 1 $(CHECKUP_WORK)/seeing-model --once
+	./vlmsh checkup demo/model --again --out $(CHECKUP_WORK)/demo
+	./vlmsh checkup $(CHECKUP_WORK)/seeing-model --adapter demo/seeing/adapter --again --out $(CHECKUP_WORK)/seeing
+	for m in demo seeing; do for e in md html; do cp $(CHECKUP_WORK)/$$m/checkup.$$e docs/checkup/$$m.$$e; done; done
 
 # --- the demo model: about two hours; resumes after an interruption -----------------------
 DEMO_WORK ?= /var/tmp/vlmsh-demo

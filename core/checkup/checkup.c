@@ -204,6 +204,33 @@ cJSON *checkup_read(const char *path, struct err *err)
     return r;
 }
 
+// Is the folder empty, or the beginning of a check-up that was killed?
+static bool is_ours(const char *folder)
+{
+    bool ours = true;
+    char **names = folder_list(folder);
+    for (size_t i = 0; names[i]; i++)
+        ours &= !strncmp(names[i], "checkup.", 8) || !strncmp(names[i], "scenes", 6);
+    folder_list_free(names);
+    return ours;
+}
+
+// Does it have a list of checks for each model?
+static bool is_whole(const cJSON *record, const struct checkup_options *o)
+{
+    const cJSON *model, *check;
+    size_t count = 0;
+    cJSON_ArrayForEach(model, json_get(record, "models"))
+    {
+        const cJSON *checks = json_get(model, "checks");
+        if (!cJSON_IsArray(checks) || count == o->models.count ||
+            strcmp(record_text(model, "name"), o->models.list[count++]) != 0)
+            return false;
+        cJSON_ArrayForEach(check, checks) if (!cJSON_IsArray(json_get(check, "rows"))) return false;
+    }
+    return count == o->models.count;
+}
+
 // Continues with the record of an earlier run, if there is one.
 static int open_record(struct run *r, struct err *err)
 {
@@ -214,7 +241,7 @@ static int open_record(struct run *r, struct err *err)
     free(path);
     if (mkdir(r->folder, 0777) < 0 && errno != EEXIST)
         return err_set(err, "cannot create '%s': %s", r->folder, strerror(errno));
-    if (!there && !folder_is_empty(r->folder))
+    if (!there && !is_ours(r->folder))
         return err_set(err, "'%s' exists and holds no check-up: choose another folder (--out)",
                        r->folder);
     if (!there || o->again) {
@@ -229,6 +256,8 @@ static int open_record(struct run *r, struct err *err)
                          "'%s' holds another check-up (%.200s): choose another folder (--out), or "
                          "--again to replace it",
                          r->folder, cJSON_IsString(of) ? of->valuestring : "unknown");
+    else if (!is_whole(r->record, o))
+        status = err_set(err, "'%s/checkup.json' is damaged: --again starts again", r->folder);
     else if (!cJSON_IsString(program) || strcmp(program->valuestring, "vlmsh " VERSION) != 0)
         status = err_set(err, "'%s' was begun by %.60s: --again starts again", r->folder,
                          cJSON_IsString(program) ? program->valuestring : "another version");
@@ -536,8 +565,8 @@ static char *outcome_of(const cJSON *record)
     {
         checks++;
         if (strcmp(check_verdict(check), "fails") != 0) continue;
-        buf_printf(&failed, "%s%s: %s", fails++ ? ", " : " (", json_get(model, "name")->valuestring,
-                   json_get(check, "name")->valuestring);
+        buf_printf(&failed, "%s%s: %s", fails++ ? ", " : " (", record_text(model, "name"),
+                   record_text(check, "name"));
     }
     char *text = fails ? xasprintf("%d of %d checks fail%s%s)", fails, checks,
                                    fails == 1 ? "s" : "", failed.data)
@@ -550,6 +579,7 @@ int checkup_run(struct checkup_work *w, struct err *err)
 {
     struct run r = { .work = w, .folder = checkup_folder(&w->options) };
     int status = open_record(&r, err);
+    if (status == 0) status = write_record(&r, err);
     for (r.at = 0; r.at < w->options.models.count && status == 0; r.at++)
         status = run_model(&r, err);
     if (status == 0) status = write_record(&r, err);
@@ -570,11 +600,11 @@ int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
         cJSON_ArrayForEach(check, json_get(model, "checks"))
             cJSON_ArrayForEach(row, json_get(check, "rows"))
     {
-        table_add(&t, "%s", cJSON_GetStringValue(json_get(model, "name")));
-        table_add(&t, "%s", cJSON_GetStringValue(json_get(check, "name")));
-        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "name")));
-        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "verdict")));
-        table_add(&t, "%s", cJSON_GetStringValue(json_get(row, "text")));
+        table_add(&t, "%s", record_text(model, "name"));
+        table_add(&t, "%s", record_text(check, "name"));
+        table_add(&t, "%s", record_text(row, "name"));
+        table_add(&t, "%s", record_text(row, "verdict"));
+        table_add(&t, "%s", record_text(row, "text"));
     }
     table_emit(&t, sinks);
     cJSON_Delete(record);

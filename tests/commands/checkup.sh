@@ -21,6 +21,35 @@ out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only 
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
 
+# Killed in each check, it continues there and finds the same.
+found() { # the findings without times
+    python3 - "$1" <<'PY'
+import json, sys
+for check in json.load(open(sys.argv[1] + "/checkup.json"))["models"][0]["checks"]:
+    for row in check["rows"]:
+        print(check["name"], row["name"], row["verdict"], row["text"],
+              [n for n in row["numbers"] if n["unit"] not in ("s", "GiB")])
+PY
+}
+some=identities,sees,inside
+out=$(checkup $model --out "$dir/whole" --only $some) || fail "a whole check-up" "$out"
+for done in 0 1 2; do
+    "$VLMSH" checkup $model --out "$dir/killed" --only $some </dev/null >/dev/null 2>&1 &
+    pid=$!
+    for _ in $(seq 3000); do
+        now=$(grep -c '"shows"' "$dir/killed/checkup.json" 2>/dev/null)
+        [ "${now:-0}" -ge $done ] && [ -e "$dir/killed" ] && break
+        sleep 0.02
+    done
+    kill -9 $pid
+    wait $pid 2>/dev/null
+done
+out=$(checkup $model --out "$dir/killed" --only $some) || fail "after three kills" "$out"
+diff <(found "$dir/whole") <(found "$dir/killed") || fail "killed and continued, it found something else" ""
+sed -i 's/"checks":/"chequers":/' "$dir/killed/checkup.json"
+out=$(checkup $model --out "$dir/killed" --only $some) && fail "a damaged record is accepted" "$out"
+[[ $out == *"is damaged"* ]] || fail "the message about a damaged record" "$out"
+
 # Broken models: BREAKAGE, the check that must find it, and what it must say.
 finds() {
     [ -d "$dir/$1" ] || python3 tests/commands/checkup.py "$1" $model "$dir/$1" || fail "making $1" ""

@@ -466,7 +466,8 @@ static int run(struct checkup *c, struct err *err)
 {
     struct search s = { .c = c };
     double p = 1, nats[CHECKUP_SCENES * CHECKUP_SCENES];
-    s.allowed = c->scale * search_s(c);
+    // The usual rotary bases are always tried.
+    s.allowed = fmax(c->scale * search_s(c), 6 * c->text_s);
     s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
     if (score_text(c, &s.base, err) < 0) return -1;
     if (s.scenes) {
