@@ -208,9 +208,7 @@ static void check_template(struct checkup *c)
     char *source = companions_template(m);
     const int pictures[] = { 0 };
     checkup_ask(c, pictures, c->scenes ? 1 : 0, "What is in the picture?");
-    if (m->template_problem) {
-        finding_fails(&f, "it cannot be rendered: %s", m->template_problem);
-    } else if (conversation_sequence(&c->talk, 1, c->settings, true, &s, &err) < 0) {
+    if (conversation_sequence(&c->talk, 1, c->settings, true, &s, &err) < 0) {
         finding_fails(&f, "a question cannot be rendered: %s", err.text);
     } else {
         struct ids ids = { 0 };
@@ -224,8 +222,11 @@ static void check_template(struct checkup *c)
                           "%s: its markers %s are no tokens of this model's tokenizer: the "
                           "template is another family's",
                           source, markers.data);
+        else if (m->template_problem && !strcmp(layout_title(m->layout), "plain"))
+            finding_fails(&f, "%s: %s", source, m->template_problem);
         else
-            finding_works(&f, "%s", source);
+            finding_works(&f, "%s%s%s", source, m->template_problem ? ": " : "",
+                          m->template_problem ? m->template_problem : "");
         ids_release(&ids);
     }
     sequence_release(&s);
@@ -315,41 +316,58 @@ static void list_notices(struct checkup *c)
     }
 }
 
-// The fingerprint of the model that an adapter was trained on, by its training.json; NULL: unknown.
-// The caller frees it.
-static char *trained_on(const char *folder)
+// The identity that an adapter's training.json records; NULL: none. The caller deletes it.
+static cJSON *trained_on(const char *folder)
 {
     char *path = xasprintf("%s/training.json", folder);
-    cJSON *record = json_read(path, RECORD_MOST, NULL);
-    const char *model = cJSON_GetStringValue(json_get(json_get(record, "identity"), "model"));
-    char *copy = model && *model ? xstrndup(model, strcspn(model, " ")) : NULL;
+    cJSON *record = json_read(path, RECORD_MOST, NULL),
+          *identity = cJSON_DetachItemFromObject(record, "identity");
     cJSON_Delete(record);
     free(path);
-    return copy;
+    return identity;
+}
+
+// "config.json, model-1.safetensors": is a file of weights among the names?
+static bool has_weights(const char *names)
+{
+    return strstr(names, ".safetensors") || strstr(names, ".gguf") || strstr(names, "config.json,");
 }
 
 static void check_adapter(struct checkup *c)
 {
     const char *adapter = settings_text(c->settings, "adapter");
+    struct checkpoint *k = c->model->checkpoint;
     if (!strcmp(adapter, "none")) return;
     struct finding f = finding(c, "adapter");
     if (!c->adapter) {
         finding_fails(&f, "%s", c->unfit.text);
         return;
     }
-    char *model = trained_on(c->adapter->folder);
-    if (model && strcmp(model, c->model->checkpoint->fingerprint) != 0)
-        finding_fails(&f, "'%s' was trained on another model: %.12s, not %.12s", adapter, model,
-                      c->model->checkpoint->fingerprint);
-    else if (model)
-        finding_works(&f, "'%s' was trained on this model, and is applied in all checks", adapter);
-    else
+    cJSON *identity = trained_on(c->adapter->folder);
+    const char *model = cJSON_GetStringValue(json_get(identity, "model")),
+               *files = cJSON_GetStringValue(json_get(identity, "files"));
+    char *differ = checkpoint_files_differ(files && *files ? files : NULL, k->files);
+    if (!model || !*model)
         finding_works(&f,
-                      "'%s' fits the model's shapes, and is applied in all checks; it does not "
-                      "record the model that it was trained on%s%s",
+                      "'%s' fits the model's shapes; it does not record the model that it was "
+                      "trained on%s%s",
                       adapter, c->adapter->base && *c->adapter->base ? ", but names " : "",
                       c->adapter->base ? c->adapter->base : "");
-    free(model);
+    else if (!strcmp(model, k->fingerprint) || checkpoint_matches_earlier(k, model))
+        finding_works(&f, "'%s' was trained on this model", adapter);
+    else if (differ && has_weights(differ))
+        finding_fails(&f, "'%s' was trained on another model: these files differ: %s", adapter,
+                      differ);
+    else if (differ)
+        finding_works(&f, "'%s' was trained on these weights; these files differ since: %s",
+                      adapter, differ);
+    else
+        finding_measured(&f,
+                         "'%s' records a model with another fingerprint (%.12s, here %.12s), but "
+                         "not which of its files differ: intact and sees show whether it fits",
+                         adapter, model, k->fingerprint);
+    free(differ);
+    cJSON_Delete(identity);
 }
 
 static int run(struct checkup *c, struct err *err)
