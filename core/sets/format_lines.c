@@ -310,9 +310,12 @@ static void *lines_open(const char *path, const char *folder, const struct set_c
 }
 
 static const struct set_names names[] = {
-    { "index", { "question_id", "id", "ind" } }, // ind: HellaSwag
-    { "question", { "text", "query", "sent" } }, // query: ChartQA
-    { "answer", { "label" } },
+    // ind: HellaSwag; idx: CV-Bench; query: ChartQA; capitals: MME-RealWorld.
+    { "index", { "question_id", "id", "ind", "idx", "Question_id" } },
+    { "question", { "text", "query", "sent", "Text" } },
+    { "answer", { "label", "Ground truth" } },
+    { "image", { "Image" } },
+    { "multi-choice options", { "Answer choices" } },
     { 0 },
 };
 

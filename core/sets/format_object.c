@@ -1,6 +1,7 @@
-// core/sets/format_object.c -- JSON objects: TextVQA ("data"), VQAv2 ("questions", with annotations
-// in a second file), SEED-Bench ("questions" with choice_a ...), captions of COCO ("images" and
-// "annotations") and its instances (with "categories"), Karpathy's splits of COCO and Flickr30k
+// core/sets/format_object.c -- JSON objects: TextVQA, DocVQA and InfoVQA ("data"), VQAv2
+// ("questions", with annotations in a second file), SEED-Bench ("questions" with choice_a ...),
+// captions of COCO ("images" and "annotations") and its instances (with "categories"), Karpathy's
+// splits of COCO and Flickr30k
 // ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder),
 // GQA's questions and MM-Vet (members by id).
 #include <errno.h>
@@ -108,12 +109,15 @@ static int add_file(const struct object *o, struct set_record *r, const char *ke
 
 // --- TextVQA -------------------------------------------------------------------------------------
 
-static int read_textvqa(const struct object *o, struct set_record *r, struct err *err)
+static int read_data(const struct object *o, struct set_record *r, struct err *err)
 {
     const char *image = set_text_of(r->json, "image_id", NULL);
-    if (!image) return err_set(err, "\"image_id\" is missing");
-    set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", image), o->folder);
-    return 0;
+    if (image) {
+        set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", image), o->folder);
+        return 0;
+    }
+    if (add_file(o, r, "image") == 0 || add_file(o, r, "image_local_name") == 0) return 0;
+    return err_set(err, "\"image_id\", \"image\" and \"image_local_name\" are missing");
 }
 
 // --- VQAv2 and SEED-Bench ------------------------------------------------------------------------
@@ -317,8 +321,8 @@ static bool has_member(const struct object *o, const char *key)
 
 static const struct object_kind kinds[] = {
     { .list = "data",
-      .names = { { "index", { "question_id" } }, { "answer", { "answers" } } },
-      .read = read_textvqa },
+      .names = { { "index", { "question_id", "questionId" } }, { "answer", { "answers" } } },
+      .read = read_data },
     { .list = "questions",
       .names = { { "index", { "question_id" } },
                  { "A", { "choice_a" } },
@@ -412,7 +416,8 @@ static int object_read(void *self, int64_t index, struct set_record *r, struct e
 }
 
 const struct set_format set_format_object = {
-    .name = "a JSON object (TextVQA, VQAv2, SEED-Bench, COCO, Flickr30k, ScienceQA, GQA, MM-Vet)",
+    .name = "a JSON object (TextVQA, DocVQA, InfoVQA, VQAv2, SEED-Bench, COCO, Flickr30k, "
+            "ScienceQA, GQA, MM-Vet)",
     .is = is_object,
     .open = object_open,
     .read = object_read,

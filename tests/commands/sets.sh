@@ -146,6 +146,23 @@ check_has "columns of parquet" 'select(.event=="error").message' "has no column 
 check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
+# The authors' own files.
+echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
+echo '[{"Question_id": "m/1", "Image": "a.png", "Text": "Which?", "Answer choices": ["(A) x", "(B) y", "(C) z", "(D) w", "(E) no"], "Ground truth": "B", "Category": "c", "Task": "Perception"}]' >"$work/MME_RealWorld.json"
+echo '[{"imgname": "a.png", "query": "How many?", "label": "14"}]' >"$work/test_human.json"
+echo '{"idx": 0, "type": "2D", "task": "Count", "filename": "a.png", "source": "COCO", "question": "How many?", "choices": ["1", "2"], "answer": "(B)", "prompt": "How many? (A) 1 (B) 2"}' >"$work/test_2d.jsonl"
+echo '[{"data_source": "mp3d", "question_id": "mp3d_0", "question": "Where?", "answer_options": ["left", "right"], "answer": 1, "image": "a.png"}]' >"$work/embspatial_bench.json"
+echo '[{"category": "VD", "subcategory": "video", "visual_input": "1", "set_id": "0", "figure_id": "1", "question_id": "0", "question": "Is it?", "gt_answer": "1", "filename": "./a.png"}]' >"$work/HallusionBench.json"
+said() { echo "{\"question_id\": \"$1\", \"text\": \"$2\"}" >"$work/said_$3.jsonl"; }
+said 49153 "0.29" docvqa && said m/1 "The best answer is: B" mme && said "#0" 14.5 chart && said 0 "(B) 2" cv && said mp3d_0 "B) right" emb
+said 1_VD_video_0_1_0 "Yes." hal
+tiny "/eval $work/val_v1.0.json --set docvqa --answers $work/said_docvqa.jsonl --here" "/eval $work/MME_RealWorld.json --set mme-realworld --answers $work/said_mme.jsonl --here" \
+    "/eval $work/test_human.json --set chartqa --answers $work/said_chart.jsonl --here" "/eval $work/test_2d.jsonl --set cv-bench --answers $work/said_cv.jsonl --here" \
+    "/eval $work/embspatial_bench.json --set embspatial --answers $work/said_emb.jsonl --here" "/eval $work/HallusionBench.json --set hallusionbench --answers $work/said_hal.jsonl --here" \
+    "/eval $work/val_v1.0.json --set docvqa --here" "/eval $work/HallusionBench.json --set hallusionbench --here"
+same "own files" "$(value score | head -6 | paste -sd' ')" "0.75 1 1 1 1 1"
+same "own files with their pictures" "$(value n | paste -sd' ')" "1 1 1 1 1 1 1 1"
+
 # MM-Vet and GQA by their ids; MM-Vet's answers as its script wants them.
 echo '{"v1_0": {"imagename": "a.png", "question": "What is x?", "answer": "-1<AND>-5", "capability": ["ocr", "math"]}, "v1_1": {"imagename": "a.png", "question": "Why?", "answer": "b", "capability": ["rec"]}}' >"$work/mm-vet.json"
 echo '{"201": {"imageId": "a", "question": "Is it red?", "answer": "yes"}}' >"$work/testdev_balanced_questions.json"
