@@ -11,6 +11,8 @@
 #define LETTER_WORDS                                                                        \
     "hint, question, \"A. ...\", \"Answer with the option's letter from the given choices " \
     "directly.\""
+#define LETTERED_WORDS \
+    "question, \"A. ...\", \"Answer with the option's letter from the given choices directly.\""
 #define VLMEVALKIT_WORDS                                                                           \
     "\"Hint:\", \"Question:\", \"Options:\", \"Please select the correct answer from the options " \
     "above.\""
@@ -323,9 +325,9 @@ const struct eval_set eval_sets[] = {
       .title = "MuirBench: multiple choice about several pictures",
       .files = "test-*.parquet, MUIRBench.tsv",
       .kind = "task category",
-      .ways = { { "lmms-eval", prompt_lettered, LETTER_WORDS, 16, "muirbench-lmms-eval", NULL,
+      .ways = { { "lmms-eval", prompt_lettered, LETTERED_WORDS, 16, "muirbench-lmms-eval", NULL,
                   "tasks/muirbench/utils.py", LOST_NONE, MARKS_IN_ORDER, .after = LETTER },
-                { "vlmevalkit", prompt_muirbench_vlmevalkit, LETTER_WORDS, VLMEVALKIT_TOKENS,
+                { "vlmevalkit", prompt_muirbench_vlmevalkit, LETTERED_WORDS, VLMEVALKIT_TOKENS,
                   "mcq-vlmevalkit", NULL, "dataset/image_mcq.py", LOST_MISSING,
                   MARKS_IN_ORDER } } },
     { .name = "cv-bench",
@@ -359,7 +361,7 @@ const struct eval_set eval_sets[] = {
       .title = "SEED-Bench-2-Plus: multiple choice about charts, maps and web pages",
       .files = "test-*.parquet, SEEDBench2_Plus.tsv",
       .kind = "question_image_type category",
-      .ways = { { "lmms-eval", prompt_seed2_lmms_eval, LETTER_WORDS, 16, "seed-lmms-eval", NULL,
+      .ways = { { "lmms-eval", prompt_seed2_lmms_eval, LETTERED_WORDS, 16, "seed-lmms-eval", NULL,
                   "tasks/seedbench_2_plus/utils.py", .after = LETTER },
                 MCQ_VLMEVALKIT(NULL) } },
     { .name = "mme-realworld",
@@ -448,8 +450,8 @@ const struct eval_set eval_sets[] = {
       .plain = true,
       .ways = { { "vlmsh", prompt_letter, LETTER_WORDS, LLAVA_TOKENS, "letter", NULL,
                   "core/metrics/letter.c" },
-                { "lmms-eval", prompt_lettered, LETTER_WORDS, LMMS_EVAL_TOKENS, "mmstar-lmms-eval",
-                  NULL, "tasks/_task_utils/mcq_extract.py", .after = LETTER },
+                { "lmms-eval", prompt_lettered, LETTERED_WORDS, LMMS_EVAL_TOKENS,
+                  "mmstar-lmms-eval", NULL, "tasks/_task_utils/mcq_extract.py", .after = LETTER },
                 MCQ_VLMEVALKIT(NULL) } },
     { .name = "vqa",
       .title = "any questions with short answers",
