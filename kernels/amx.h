@@ -1,10 +1,10 @@
-// kernels/amx.h -- Intel's AMX tiles: products of 16 rows, 16 columns and 32 bf16 numbers.
+// kernels/amx.h -- Intel's AMX tiles: products of 16 rows, 16 columns and 32 bf16 elements.
 //
 // There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
 // f32 sums:
 //
 //   a: 16 rows of 32 bf16                   (amx_pack_rows)
-//   b: 16 rows i of 16 columns, each a pair of numbers,
+//   b: 16 rows i of 16 columns, each a pair of elements,
 //      2i and 2i+1 along K                  (amx_pack_pairs)
 //   c: 16 rows of 16 f32
 //
@@ -33,7 +33,7 @@
 #define AMX_TILE 1024 // bytes
 enum {
     AMX_SIDE = 16, // rows of a and c, columns of b and c
-    AMX_STEP = 32  // numbers along K
+    AMX_STEP = 32  // elements along K
 };
 
 // Configures all eight tiles of this thread with the maximum size.
@@ -92,9 +92,9 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-// Returns the number of about equal groups for `count` items, at most `most` in each: a multiple of
-// the number of threads, because otherwise one thread would compute the last group while others
-// wait.
+// Returns how many groups of about equal size to split `count` items into, with at most `most`
+// items each: a multiple of the number of threads, because otherwise one thread would compute the
+// last group while others wait.
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {
@@ -103,7 +103,7 @@ static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t 
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
 
-// A matrix to pack, by row and number along K: rows of x, or rows of weights, each a column of c.
+// A matrix to pack, by row and element along K: rows of x, or rows of weights, each a column of c.
 struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
@@ -111,7 +111,7 @@ struct amx_source {
     bool transposed;  // stored as [k][row] instead of [row][k]
 };
 
-// Converts the 2 VEC numbers of two vectors to bf16, in order.
+// Converts the 2 VEC elements of two vectors to bf16, in order.
 VEC_INLINE vf amx_narrow(vf a, vf b)
 {
     return (vf)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
@@ -128,7 +128,7 @@ VEC_INLINE vf amx_power_of_two(vf x)
     return (vf)_mm512_scalef_ps((__m512)p, (__m512)x);
 }
 
-// Loads n <= 32 numbers, from k on, as bf16 and pads them with 0.
+// Loads n <= 32 elements, from k on, as bf16 and pads them with 0.
 VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16)
@@ -139,7 +139,7 @@ VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dt
                       n > VEC ? vf_load_part_n_as(row, k + VEC, n - VEC, dtype) : vf_set(0));
 }
 
-// Loads pairs of number k and the next one (0 unless `two`) of n <= 16 rows, from `row` on.
+// Loads pairs of element k and the next one (0 unless `two`) of n <= 16 rows, from `row` on.
 VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int64_t k, bool two,
                         const enum dtype dtype)
 {
@@ -175,8 +175,8 @@ VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row
         amx_pack_as(to, s, row, AMX_SIDE, k, AMX_STEP, false, pairs, dtype);
 }
 
-// Packs numbers k..k+n (n <= 32) of rows row..row+rows (at most 16) into a tile: row by row (a), or
-// in pairs (b); missing numbers are 0.
+// Packs elements k..k+n (n <= 32) of rows row..row+rows (at most 16) into a tile: row by row (a),
+// or in pairs (b); missing elements are 0.
 VEC_INLINE void amx_pack(void *to, const struct amx_source *s, int64_t row, int64_t rows, int64_t k,
                          int64_t n, const bool pairs)
 {

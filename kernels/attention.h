@@ -25,7 +25,7 @@ struct call {
     int64_t value_width, padded;           // d of values, and rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
     bool pairs;                            // products of many rows use pairs of bf16
-    int64_t inner;                         // numbers of a head, or pairs
+    int64_t inner;                         // elements of a head, or pairs
     int64_t task_tokens, task_rows;        // tokens per task; its rows, rounded up to whole tiles
 };
 
@@ -139,7 +139,7 @@ VEC_INLINE const float *query_at(const struct call *c, const struct task *t, int
     return c->q + row_at(c, t, r) * c->width;
 }
 
-// Numbers from a key, or value, of a head to its next one.
+// Elements from a key, or value, of a head to its next one.
 VEC_INLINE int64_t key_step(const struct call *c)
 {
     return c->kv_heads * c->width;
@@ -176,7 +176,7 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, halves * VEC] = a b, of numbers or pairs, rows <= TILE_ROWS; with `fade`, adds c times
+// c[rows, halves * VEC] = a b, of elements or pairs, rows <= TILE_ROWS; with `fade`, adds c times
 // the row's factor.
 VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
                             int64_t row_step, int64_t step, const float *b, int64_t inner,

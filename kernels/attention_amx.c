@@ -4,7 +4,7 @@
 // elements. These are so fast that the exponentials of the scores dominate, so the exponentials use
 // as few instructions as bf16 accuracy allows:
 //
-//   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded so
+//   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded after scaling
 //   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
 //   out += p v                p, rounded to bf16, overwrites s
 //

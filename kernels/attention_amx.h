@@ -12,7 +12,7 @@ struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
     enum dtype values;      // f32 or bf16
     const float *cos, *sin; // [tokens, width / 2]: angles that rotate queries and f32 keys, or NULL
-    bool adjacent;          // a pair is numbers 2j and 2j + 1
+    bool adjacent;          // a pair is elements 2j and 2j + 1
 };
 
 // tokens > ATTENTION_FEW. A row's bits depend on neither the number of rows nor of threads.

@@ -2,8 +2,8 @@
 //
 // Many rows are processed in tiles of TILE rows by TILE keys (Dao et al. 2022): no matrix of
 // queries by keys exists. FOUR threads of a block work on each row: they split its keys (thread
-// `part` has the keys part, part + 4 ...) and its columns (groups of four numbers, part, part + 4
-// ...). The four are in one warp, so a row's numbers need no block barrier.
+// `part` has the keys part, part + 4 ...) and its columns (groups of four elements, part, part + 4
+// ...). The four are in one warp, so a row's elements need no block barrier.
 #ifndef KERNELS_ATTENTION_CUDA_H
 #define KERNELS_ATTENTION_CUDA_H
 
@@ -24,8 +24,8 @@ struct attention_call {
     int64_t value_width;                          // dv, at most d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest), or NULL
     enum dtype y_dtype; // f32; for attention_mma also bf16 or f16
-    // attention_few only: the numbers of a key after its first d, [P,Hkv,more_width]; a query has d
-    // + more_width numbers. NULL: none.
+    // attention_few only: the elements of a key after its first d, [P,Hkv,more_width]; a query has
+    // d + more_width elements. NULL: none.
     const void *more;
     int64_t more_width;
 };
@@ -105,12 +105,12 @@ template <int WIDE> struct pitch {
     static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);
 };
 
-// Four bf16 numbers, two per word, the lower half first.
+// Four bf16 elements, two per word, the lower half first.
 struct alignas(8) four_bf16 {
     unsigned low, high;
 };
 
-// Widens keys and values as read, one number or four, to the type to compute with.
+// Widens keys and values as read, one element or four, to the type to compute with.
 static __device__ inline float widened(float x)
 {
     return x;
@@ -132,7 +132,7 @@ static __device__ inline float4 widened(struct four_bf16 x)
              __uint_as_float(x.high << 16), __uint_as_float(x.high & 0xffff0000) };
 }
 
-// The type of four numbers read together.
+// The type of four elements read together.
 template <typename T> struct four_of;
 template <> struct four_of<float> {
     using type = float4;
@@ -154,7 +154,7 @@ static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int6
     }
 }
 
-// The same for the call's keys, or values, of `width` numbers.
+// The same for the call's keys, or values, of `width` elements.
 template <int WIDE>
 static __device__ inline void load_keys(float *tile, const void *x, const struct attention_call &c,
                                         int64_t from, int64_t kv, int64_t width)
@@ -233,7 +233,8 @@ static __device__ inline void put_columns(float *to, const float4 sum[WIDE / 16]
     }
 }
 
-// The kernel for heads of `width` numbers: calls run<WIDE>(...) with the next larger of the widths.
+// The kernel for heads of `width` elements: calls run<WIDE>(...) with the next larger
+// of the widths.
 #define FOR_WIDTH(width, run, ...)            \
     ((width) <= 64    ? run<64>(__VA_ARGS__)  \
      : (width) <= 96  ? run<96>(__VA_ARGS__)  \

@@ -1,6 +1,6 @@
 // kernels/attention_mma_backward.cu -- the gradients of attention on tensor cores.
 //
-// With s = q k times scale log2 e (q is rounded so), p = 2^(s - lse), delta = dy . y:
+// With s = q k times scale log2 e (q is rounded after scaling), p = 2^(s - lse), delta = dy . y:
 //   dp = dy v^T,   ds = p (dp - delta),   dq += ds k scale,   dk += ds^T q scale,   dv += p^T dy
 //
 // The forward kernel, rerun without values, gives lse. Then one kernel holds queries and loops over

@@ -12,7 +12,7 @@
 // values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
 // cross rows (d a multiple of 8): bounds are checked then.
 //
-// Heads of models have 64, 72, 80, 96 or 128 numbers: WIDE is the smallest of 64, 80, 96 and 128
+// Heads of models have 64, 72, 80, 96 or 128 elements: WIDE is the smallest of 64, 80, 96 and 128
 // that fits.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
 #define KERNELS_ATTENTION_MMA_CUDA_H
@@ -24,7 +24,7 @@ static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
 static constexpr int ROUND_ROWS = 64; // sides are padded to a multiple of it: all tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
-// The kernel for heads of `width` numbers: calls run<WIDE>(...).
+// The kernel for heads of `width` elements: calls run<WIDE>(...).
 #define FOR_MMA_WIDTH(width, run, ...)      \
     ((width) <= 64   ? run<64>(__VA_ARGS__) \
      : (width) <= 80 ? run<80>(__VA_ARGS__) \
@@ -56,7 +56,7 @@ struct mma_sides {
     int count;
 };
 
-// Bytes of a side whose keys have `width` numbers, a multiple of 256.
+// Bytes of a side whose keys have `width` elements, a multiple of 256.
 static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 {
     return (size_t)(mma_rows(rows) * heads * mma_width(width)) * sizeof(uint16_t);
@@ -80,7 +80,7 @@ static __device__ inline int lane_of(void)
     return (int)threadIdx.x % WARP;
 }
 
-// Row stride of a tile in shared memory, in numbers: a row and 16 bytes, so that 16 bytes of each
+// Row stride of a tile in shared memory, in elements: a row and 16 bytes, so that 16 bytes of each
 // of 8 rows use all 32 banks (WIDE / 8 + 1 is odd).
 template <int WIDE> struct row {
     static constexpr int STEP = WIDE + 8;
@@ -99,9 +99,9 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
     }
 }
 
-// Starts copying rows from.. of a head in a cache, `width` numbers each, to a tile; 0 past the last
-// row and the width. A thread copies one column of pieces, and offsets are 32 bits: registers are
-// scarce here.
+// Starts copying rows from.. of a head in a cache, `width` elements each, to a tile; 0 past the
+// last row and the width. A thread copies one column of pieces, and offsets are 32 bits: registers
+// are scarce here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
                                            const struct attention_call &c, int from, int kv,
@@ -183,7 +183,7 @@ static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], i
     a[3] = pack(s[k / 8 + 1][2], s[k / 8 + 1][3]);
 }
 
-// Two adjacent bf16 numbers, 0 for an infinity or NaN.
+// Two adjacent bf16 elements, 0 for an infinity or NaN.
 static __device__ inline unsigned finite_pair(unsigned x)
 {
     const unsigned low = (x & 0x7f80) == 0x7f80 ? 0 : 0xffff;
@@ -191,7 +191,7 @@ static __device__ inline unsigned finite_pair(unsigned x)
     return x & (low | high);
 }
 
-// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows. FINITE: skips numbers of the tile
+// sum[16 MANY, WIDE] += p[16 MANY, N] times a tile of N rows. FINITE: skips elements of the tile
 // that are infinite or NaN; returns whether the lane met one.
 template <int WIDE, int MANY, int N, bool FINITE = false>
 static __device__ inline bool tile_sums(float sum[MANY][WIDE / 8][4], const float p[MANY][N / 8][4],
@@ -323,7 +323,7 @@ static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys
 
 // --- loads and stores ----------------------------------------------------------------------------
 
-// Numbers e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end, or if the row is not
+// Elements e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end, or if the row is not
 // `there`.
 template <typename T>
 static __device__ inline uint4 round_eight(const T *row, bool there, int e, int width, float times)
@@ -343,7 +343,7 @@ static __device__ inline uint4 round_eight(const T *row, bool there, int e, int 
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
 }
 
-// Stores two adjacent numbers, or adds them.
+// Stores two adjacent elements, or adds them.
 static __device__ inline void put_pair(float *at, float one, float two, bool add)
 {
     float2 *const to = reinterpret_cast<float2 *>(at);
@@ -351,7 +351,7 @@ static __device__ inline void put_pair(float *at, float one, float two, bool add
     *to = { add ? old.x + one : one, add ? old.y + two : two };
 }
 
-// Stores numbers e and e + 1 (e even) of a row if they are within `width`.
+// Stores elements e and e + 1 (e even) of a row if they are within `width`.
 static __device__ inline void put_two(float *row, int e, int width, float one, float two, bool add)
 {
     if (e + 1 < width && width % 2 == 0) {

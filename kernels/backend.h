@@ -97,7 +97,7 @@ struct backend {
     bool (*multiplies_bf16)(void);
     // True if MATMUL_BF16 is faster than MATMUL_F32. NULL: false on a CPU; on a GPU it always is.
     bool (*favours_bf16)(void);
-    // Most rows of a pass for which each row has the bits of a pass of that row alone. NULL: 1.
+    // Most rows of a pass in which each row has the same bits as in a pass of its own. NULL: 1.
     int64_t (*few_rows)(void);
     // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
@@ -110,10 +110,10 @@ struct backend {
     const struct fused *fused;                           // fused forms of several ops
     int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, each in one thread
     const struct packed_ops *products;                   // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits of the ops
-    int (*rows_products)(const struct rows_products *p); // their products, bits of the ops
-    // Rotates numbers first.. of each head of x[n,H,d] in place, from adjacent pairs to split
-    // layout (first numbers of all pairs, then second ones), with the bits of the ops put_columns
+    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits as the ops
+    int (*rows_products)(const struct rows_products *p); // several products, bits as the ops
+    // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
+    // layout (first elements of all pairs, then second ones), with the bits of the ops put_columns
     // and rope.
     int (*rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                      const struct tensor *sin);

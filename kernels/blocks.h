@@ -1,5 +1,5 @@
 // kernels/blocks.h -- weights in blocks, as GGUF files store them: a block holds small integers q
-// in groups that share a scale and a minimum; a number is scale * q - minimum.
+// in groups that share a scale and a minimum; an element is scale * q - minimum.
 //
 // Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, whose results
 // are in tests/goldens/blocks. A block has an even address. Products scale * q are exact in f32 (11
@@ -15,7 +15,7 @@
 
 #include "kernels/tensor.h"
 
-// Blocks of 32: one group. The lower halves of the bytes hold the first 16 of 4-bit numbers.
+// Blocks of 32: one group. The lower halves of the bytes hold the first 16 of 4-bit elements.
 struct block_q8_0 {
     uint16_t d; // half
     int8_t q[32];
@@ -33,7 +33,7 @@ struct block_q4_1 {
 
 struct block_q5_0 {
     uint16_t d;
-    uint8_t high[4]; // bit i: the fifth bit of number i
+    uint8_t high[4]; // bit i: the fifth bit of element i
     uint8_t q[16];
 };
 
@@ -46,12 +46,12 @@ struct block_q5_1 {
 // Blocks of 256: groups of 32 (q4_k, q5_k, iq4_xs) or 16. The scales of groups are multiples of d.
 struct block_q2_k {
     uint8_t scales[16]; // multiples of d in the lower halves, of m in the upper ones
-    uint8_t q[64];      // for each 128 numbers 32 bytes, 2 bits for each 32 numbers
+    uint8_t q[64];      // for each 128 elements 32 bytes, 2 bits for each 32 elements
     uint16_t d, m;
 };
 
 struct block_q3_k {
-    uint8_t high[32]; // bit i of a byte: the third bit of a number of group i of 32, inverted
+    uint8_t high[32]; // bit i of a byte: the third bit of an element of group i of 32, inverted
     uint8_t q[64];    // as q2_k
     uint8_t scales[12];
     uint16_t d;
@@ -60,19 +60,19 @@ struct block_q3_k {
 struct block_q4_k {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t q[128]; // for each 64 numbers 32 bytes: the first 32 in the lower halves
+    uint8_t q[128]; // for each 64 elements 32 bytes: the first 32 in the lower halves
 };
 
 struct block_q5_k {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t high[32]; // bit i of a byte: the fifth bit of a number of group i
+    uint8_t high[32]; // bit i of a byte: the fifth bit of an element of group i
     uint8_t q[128];   // as q4_k
 };
 
 struct block_q6_k {
-    uint8_t q[128];   // for each 128 numbers 64 bytes: the first 64 in the lower halves
-    uint8_t high[64]; // for each 128 numbers 32 bytes, 2 bits for each 32 numbers
+    uint8_t q[128];   // for each 128 elements 64 bytes: the first 64 in the lower halves
+    uint8_t high[64]; // for each 128 elements 32 bytes, 2 bits for each 32 elements
     int8_t scales[16];
     uint16_t d;
 };
@@ -80,14 +80,14 @@ struct block_q6_k {
 struct block_iq4_xs {
     uint16_t d, scales_high;
     uint8_t scales_low[4];
-    uint8_t q[128]; // for each 32 numbers 16 bytes, indices into block_levels
+    uint8_t q[128]; // for each 32 elements 16 bytes, indices into block_levels
 };
 
 // The levels of iq4_nl and iq4_xs.
 static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113 };
 
-// Widens n numbers of a dtype with blocks, from the start of a block; n is a whole number of
+// Widens n elements of a dtype with blocks, from the start of a block; n is a whole number of
 // blocks.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
@@ -123,7 +123,7 @@ static inline uint16_t half_of_float(float x)
     uint32_t size = bits & 0x7fffffff;
     if (size > 0x7f800000) return (uint16_t)(sign | 0x7e00);
     if (size >= 0x477ff000) return (uint16_t)(sign | 0x7c00); // would round to 65536
-    if (size < 0x38800000) { // multiples of 2^-24, the last digit of numbers around 0.5
+    if (size < 0x38800000) { // multiples of 2^-24, the spacing of floats just above 0.5
         memcpy(&sum, &size, sizeof sum);
         sum += 0.5f;
         memcpy(&tiny, &sum, sizeof tiny);

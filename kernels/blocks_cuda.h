@@ -1,4 +1,4 @@
-// kernels/blocks_cuda.h -- weights in blocks (kernels/blocks.h) on the GPU: eight numbers at a
+// kernels/blocks_cuda.h -- weights in blocks (kernels/blocks.h) on the GPU: eight elements at a
 // time, which share a scale and a minimum whatever the dtype.
 #ifndef KERNELS_BLOCKS_CUDA_H
 #define KERNELS_BLOCKS_CUDA_H
@@ -58,15 +58,15 @@ static __device__ inline int level(unsigned q)
     return (int8_t)(uint8_t)((q < 8 ? LOW : HIGH) >> (8 * (q & 7)));
 }
 
-// Numbers i..i+7 of a block, i a multiple of 8: x = scale * (q - from) - min, q unsigned bytes.
+// Elements i..i+7 of a block, i a multiple of 8: x = scale * (q - from) - min, q unsigned bytes.
 struct eight {
     float scale, min;
     uint2 q;
     int from;
 };
 
-// Numbers i.. of 4 bits: HALF numbers are stored in the lower halves of bytes, the next HALF in the
-// upper halves of the same bytes.
+// Elements i.. of 4 bits: HALF elements are stored in the lower halves of bytes, the next HALF in
+// the upper halves of the same bytes.
 template <int BYTES, int HALF> static __device__ inline uint2 halves(const uint8_t *q, int i)
 {
     return some_bits(eight_bytes<BYTES>(q + i / (2 * HALF) * HALF + i % HALF), i / HALF % 2 * 4, 4);
@@ -187,7 +187,7 @@ static __device__ inline struct eight eight_of(const struct block_iq4_xs *b, int
     return levels(from_f16(b->d) * (float)((low | high << 4) - 32), halves<sizeof *b, 16>(b->q, i));
 }
 
-// Numbers per block of type B.
+// Elements per block of type B.
 template <typename B> static constexpr int block_numbers = 256;
 template <> constexpr int block_numbers<struct block_q8_0> = 32;
 template <> constexpr int block_numbers<struct block_q4_0> = 32;

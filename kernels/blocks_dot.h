@@ -21,7 +21,7 @@
 #include "kernels/blocks_dot_float.h"
 #endif
 
-// Runs of a row of n numbers.
+// Runs of a row of n elements.
 VEC_INLINE int64_t x_runs(int64_t n)
 {
     return (n + RUN - 1) / RUN;

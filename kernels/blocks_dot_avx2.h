@@ -8,7 +8,7 @@
 // Bytes q up to 63: an integer is two signed bytes, which VPMADDUBSW multiplies with q, two
 // products to a sum of 16 bits. A sum saturates at 32767: eight products fit for q up to 31 (31 *
 // 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1 and makes them 32
-// bits wide. Only numbers of one group may be added, so 128 of them, four per lane, are transposed
+// bits wide. Only elements of one group may be added, so 128 of them, four per lane, are transposed
 // into a quad of vectors in which each lane belongs to one group. If byte c encodes 0, c times the
 // sum of x is subtracted from the integers.
 //
@@ -51,7 +51,7 @@ VEC_INLINE struct quad quad_at(const void *bytes, int apart)
                            load_bytes(at + 3 * apart));
 }
 
-// True if a quad contains every other group of 32 numbers of a run, as one half of each byte of
+// True if a quad contains every other group of 32 elements of a run, as one half of each byte of
 // Q4_K does.
 VEC_INLINE bool quad_crossed(const enum dtype dtype)
 {
@@ -98,7 +98,7 @@ VEC_INLINE bool in_signed_bytes(const enum dtype dtype)
     return block_centre(dtype) == 128;
 }
 
-// 32 numbers of 16 bits.
+// 32 elements of 16 bits.
 struct wide {
     __m256i v[2];
 };
@@ -125,8 +125,8 @@ VEC_INLINE struct wide run_wide(const char *run, int part, const enum dtype dtyp
 
 // --- x -------------------------------------------------------------------------------------------
 
-// A run of a row of x: a number is scale * (256 part[0] + part[1]), the bytes in the order of
-// quads; for signed bytes scale * number, in order.
+// A run of a row of x: an element is scale * (256 part[0] + part[1]), the bytes in the order of
+// quads; for signed bytes scale * element, in order.
 struct x_run {
     union {
         _Alignas(64) int8_t part[PARTS][RUN];
@@ -134,7 +134,7 @@ struct x_run {
     };
     int32_t centre[QUADS][8]; // correction for the byte that encodes 0
     float scale[16],
-        sum[16]; // of the groups; the last eight are unused where these have 32 numbers
+        sum[16]; // of the groups; the last eight are unused where these have 32 elements
 };
 
 // --- sums ----------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ static void x_prepare_quads(struct x_run *to, const int32_t *n, enum dtype dtype
     }
 }
 
-// n <= RUN numbers.
+// Prepares a run of n <= RUN elements.
 static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
 {
     const int size = block_group(dtype);

@@ -13,13 +13,13 @@
 // A run of a row of x.
 struct x_run {
     _Alignas(64) float x[RUN]; // vectors b = 0..3 of each unit
-    float sum[16];             // of the groups; the last eight are 0 where these have 32 numbers
+    float sum[16];             // of the groups; the last eight are 0 where these have 32 elements
 };
 
-// The layout of a unit's numbers in its bytes.
+// The layout of a unit's elements in its bytes.
 enum layout { LAYOUT_BYTE, LAYOUT_LOW, LAYOUT_HIGH };
 
-// True if each byte contains two numbers, one of part 2i and one of part 2i + 1 of 32 numbers.
+// True if each byte contains two elements, one of part 2i and one of part 2i + 1 of 32 elements.
 VEC_INLINE bool in_halves(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
@@ -30,7 +30,7 @@ VEC_INLINE enum layout unit_layout(int u, const bool halves)
     return !halves ? LAYOUT_BYTE : u * UNIT / 32 % 2 ? LAYOUT_HIGH : LAYOUT_LOW;
 }
 
-// n <= RUN numbers.
+// Prepares a run of n <= RUN elements.
 static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
 {
     const int size = block_group(dtype);
@@ -51,7 +51,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
     }
 }
 
-// The number in byte b of each lane, times the divisor of x (x_prepare_run).
+// The element in byte b of each lane, times the divisor of x (x_prepare_run).
 VEC_INLINE vf unit_float(vu unit, int b, const enum layout layout)
 {
     static const uint32_t mask[] = {
@@ -64,7 +64,7 @@ VEC_INLINE vf unit_float(vu unit, int b, const enum layout layout)
     return __builtin_convertvector((vi)unit, vf);
 }
 
-// The scale of a unit. size: numbers of a group.
+// The scale of a unit. size: elements of a group.
 VEC_INLINE vf unit_scale(const float *scale, int u, int size)
 {
     return vf_set(scale[u * UNIT >> (size == 32 ? 5 : 4)]);

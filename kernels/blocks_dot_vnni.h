@@ -20,7 +20,7 @@ enum { PAIRS = RUN / 128 };
 
 // --- x -------------------------------------------------------------------------------------------
 
-// A run of a row of x: a number is scale * (65536 part[0] + 256 part[1] + part[2]), the bytes in
+// A run of a row of x: an element is scale * (65536 part[0] + 256 part[1] + part[2]), the bytes in
 // the order of pairs.
 struct x_run {
     _Alignas(64) int8_t part[3][RUN];
@@ -28,7 +28,7 @@ struct x_run {
     float scale[16], sum[16];  // of the groups, in the lanes of their factors; 0 elsewhere
 };
 
-// Splits 16 integers, numbers i.. of the run, into bytes.
+// Splits 16 integers, elements i.. of the run, into bytes.
 static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
 {
     const int at = pair_offset(i, size, crossed);
@@ -73,7 +73,7 @@ VEC_INLINE __m512i pair_sums(struct pair q, const struct x_run *x, int p)
     return n;
 }
 
-// n <= RUN numbers.
+// Prepares a run of n <= RUN elements.
 static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtype dtype)
 {
     const int size = block_group(dtype), centre = (int)block_centre(dtype);

@@ -8,7 +8,7 @@
 
 #include "kernels/blocks_vec.h"
 
-// A number of group g is scale[scale_lane(g)] * q + offset_sign * offset[offset_lane(g)].
+// An element of group g is scale[scale_lane(g)] * q + offset_sign * offset[offset_lane(g)].
 struct factors {
     __m512 scale, offset; // (offset of types without minima: unused)
 };
@@ -86,7 +86,7 @@ VEC_INLINE __m512 factors_q6_k(const char *block)
                       _mm_cvtsi32_si128(b->d), _mm512_setzero_si512());
 }
 
-// 16 numbers that were stored 8 by 8: one load of all would stall on both stores.
+// 16 elements that were stored 8 by 8: one load of all would stall on both stores.
 VEC_INLINE __m512 vector_of_16(const float *of)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(of)), _mm256_loadu_ps(of + 8),

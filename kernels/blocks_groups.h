@@ -9,7 +9,7 @@ struct block_groups {
     _Alignas(64) float scale[16], min[16];
 };
 
-// Numbers per group.
+// Elements per group.
 static inline int block_group(enum dtype dtype)
 {
     return dtype == DTYPE_Q2_K || dtype == DTYPE_Q3_K || dtype == DTYPE_Q6_K ? 16 : 32;

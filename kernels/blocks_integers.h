@@ -1,4 +1,4 @@
-// kernels/blocks_integers.h -- numbers as integers times a scale, for products with weights
+// kernels/blocks_integers.h -- floats as integers times a scale, for products with weights
 // in blocks (AVX2, AVX-512).
 #ifndef KERNELS_BLOCKS_INTEGERS_H
 #define KERNELS_BLOCKS_INTEGERS_H
@@ -19,8 +19,8 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 #endif
 }
 
-// Rounds a group of `size` numbers to integers up to `most` times a scale, which it returns. *sum
-// is the sum of the rounded numbers, so that the only error is that of rounding x.
+// Rounds a group of `size` floats to integers up to `most` times a scale, which it returns. *sum
+// is the sum of the rounded elements, so that the only error is that of rounding x.
 static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {
     vf total = { 0 }, largest = { 0 };

@@ -6,7 +6,7 @@
 //   groups of 16:  first   g0 0..7 g4 0..7        g1 .. g5 ..        ...
 //                  second  g0 8..15 g4 8..15      ...
 //
-// So a 32-bit lane holds numbers of one group in both vectors, and the integer sums can be added
+// So a 32-bit lane holds elements of one group in both vectors, and the integer sums can be added
 // before scaling. Q4_K and Q5_K store the groups in the order 0, 2, 1, 3.
 #ifndef KERNELS_BLOCKS_PAIR_H
 #define KERNELS_BLOCKS_PAIR_H
@@ -22,7 +22,7 @@ VEC_INLINE bool pair_crossed(const enum dtype dtype)
     return dtype == DTYPE_Q4_K || dtype == DTYPE_Q5_K;
 }
 
-// The group of each lane of pair p of a run. size: numbers per group.
+// The group of each lane of pair p of a run. size: elements per group.
 VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
 {
     const __m512i of_32 = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
@@ -32,7 +32,7 @@ VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
     return _mm512_add_epi32(at, _mm512_set1_epi32(p * (size == 16 ? 8 : 4)));
 }
 
-// Position of 16 numbers of a run, i.. (or of the first 8), among the bytes of all pairs; the last
+// Position of 16 elements of a run, i.. (or of the first 8), among the bytes of all pairs; the last
 // 8 of a group of 16 follow 64 bytes after the first.
 VEC_INLINE int pair_offset(int i, int size, bool crossed)
 {
@@ -44,7 +44,7 @@ VEC_INLINE int pair_offset(int i, int size, bool crossed)
 
 // --- from bytes in order, and from stored bytes --------------------------------------------------
 
-// 64 numbers and the next 64.
+// 64 elements and the next 64.
 VEC_INLINE struct pair pair_of_32(__m512i low, __m512i high)
 {
     return (struct pair){ _mm512_shuffle_i64x2(low, high, 0x88),
@@ -83,7 +83,7 @@ VEC_INLINE __mmask64 bits_of_4(const char *at, int apart)
     return halves_of_4(at, apart);
 }
 
-// Adds bits to the numbers: 32 bytes rotated left by `first` for the first 32 numbers and by
+// Adds bits to the elements: 32 bytes rotated left by `first` for the first 32 elements and by
 // `second` for the next ones, masked by `mask`.
 VEC_INLINE __m512i with_bits(__m512i numbers, __m512i bytes, int first, int second, int mask)
 {
@@ -100,7 +100,7 @@ VEC_INLINE __m512i twice_32(const uint8_t *bytes)
 
 // --- the types -----------------------------------------------------------------------------------
 
-// Blocks of 32 with two numbers in a byte: the halves of 64 bytes are the pair.
+// Blocks of 32 with two elements in a byte: the halves of 64 bytes are the pair.
 VEC_INLINE struct pair pair_halves(const char *run, int p, const enum dtype dtype)
 {
     const int bytes = dtype_form(dtype).bytes, head = bytes - 16;
@@ -145,7 +145,7 @@ VEC_INLINE struct pair pair_q6_k(const struct block_q6_k *b, int p)
                       with_bits(bytes_high4(both), high, 0, -2, 0x30));
 }
 
-// Two bits of each number, and with Q3_K a third one.
+// Two bits of each element, and with Q3_K a third one.
 VEC_INLINE struct pair pair_two_bits(const uint8_t *q, const uint8_t *high, int p,
                                      const enum dtype dtype)
 {

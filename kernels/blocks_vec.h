@@ -128,7 +128,7 @@ VEC_INLINE vb32 bytes_left(vb32 v, int count)
     return count < 0 ? bytes_down(v, -count) : bytes_up(v, count);
 }
 
-// 16 bytes of two numbers each: first the lower halves, then the upper ones.
+// 16 bytes of two elements each: first the lower halves, then the upper ones.
 VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 {
 #if defined(__AVX2__)
@@ -174,7 +174,7 @@ VEC_INLINE vb32 bytes_levels(vb32 index)
     return index ^ 128;
 }
 
-// The stored integers of 32 numbers: part `part` of a block of 256, or a block of 32.
+// The stored integers of 32 elements: part `part` of a block of 256, or a block of 32.
 VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype)
 {
     const struct block_q8_0 *q8_0 = (const void *)block;
@@ -188,7 +188,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     const struct block_q5_k *q5_k = (const void *)block;
     const struct block_q6_k *q6_k = (const void *)block;
     const struct block_iq4_xs *iq4_xs = (const void *)block;
-    const int half = part / 4, two = part % 4 * 2; // of 128 numbers; shift of the 2 bits
+    const int half = part / 4, two = part % 4 * 2; // of 128 elements; shift of the 2 bits
     switch (dtype) {
     case DTYPE_Q8_0: return bytes32((const uint8_t *)q8_0->q) ^ 128;
     case DTYPE_Q4_0:
@@ -212,7 +212,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     }
 }
 
-// Numbers 32 * part .. of a run.
+// Elements 32 * part .. of a run.
 VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
 {
     const struct dtype_form form = dtype_form(dtype);
@@ -221,7 +221,7 @@ VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
     return dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS ? bytes_levels(bytes) : bytes;
 }
 
-// Unit `u` of a run: the numbers of a vector of bytes.
+// Unit `u` of a run: the elements of a vector of bytes.
 enum { UNIT = 4 * VEC };
 
 VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
@@ -243,7 +243,7 @@ VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
 // An unpacked run.
 struct block_run {
     _Alignas(64) uint8_t q[RUN];
-    float scale[16], offset[16]; // the last eight are 0 where groups have 32 numbers
+    float scale[16], offset[16]; // the last eight are 0 where groups have 32 elements
 };
 
 // (kernels/blocks_widen.c)

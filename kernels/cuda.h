@@ -1,4 +1,4 @@
-// kernels/cuda.h -- shared by the .cu files: kernel launches, sums over warps and blocks, numbers
+// kernels/cuda.h -- shared by the .cu files: kernel launches, sums over warps and blocks, elements
 // of any dtype; and the design of the CUDA device.
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
@@ -123,7 +123,7 @@ static inline dim3 blocks_for(int64_t n, int64_t size)
     return dim3((unsigned)(blocks < 1 ? 1 : blocks < 65535 ? blocks : 65535));
 }
 
-// The numbers of a float tensor; NULL for NULL.
+// The elements of a float tensor; NULL for NULL.
 static inline float *floats(const struct tensor *t)
 {
     return t ? static_cast<float *>(t->data) : nullptr;
@@ -141,7 +141,7 @@ static constexpr int EACH = 256; // threads of a block that works element by ele
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (n); \
          i += (int64_t)gridDim.x * blockDim.x)
 
-// True if n numbers at each of these addresses can be accessed four at a time.
+// True if n elements at each of these addresses can be accessed four at a time.
 template <typename... Numbers> static inline bool in_fours(int64_t n, const Numbers *...numbers)
 {
     return ((n % 4 == 0) && ... && ((uintptr_t)numbers % 16 == 0));
@@ -215,7 +215,7 @@ __device__ inline float block_most(float x)
     return warp_most(x);
 }
 
-// COUNT adjacent numbers: 4, or 1.
+// COUNT adjacent elements: 4, or 1.
 template <int COUNT> struct several {
     float x[COUNT];
 };
@@ -289,7 +289,7 @@ __device__ inline uint16_t to_f16(float x)
 #else
     const unsigned u = __float_as_uint(near), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
     if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (rest < 0x38800000) // denormal: next to 0.5 a unit of f32 equals one of theirs
+    if (rest < 0x38800000) // denormal: just above 0.5, floats have the spacing of f16 denormals
         return (uint16_t)(sign | (__float_as_uint(fabsf(near) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | ((rest + 0xfff + (rest >> 13 & 1) - (112u << 23)) >> 13));
 #endif

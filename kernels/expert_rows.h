@@ -17,7 +17,7 @@ struct expert_piece {
 // Most rows of a piece.
 enum { EXPERT_ROWS = 256 };
 
-// N rows, each with K of the experts; D wide, the experts m inside.
+// N rows of width D, each routed to K of the experts, whose inner width is m.
 struct expert_rows {
     struct tensor *y;                 // [N,D], added to
     const struct tensor *x, *weights; // [N,D] [N*K]

@@ -16,19 +16,19 @@ template <int N> static __host__ __device__ constexpr int blocks_beside(void)
     return N > 1 ? 2 : BLOCKS;
 }
 
-// Numbers that a warp loads at once; x in shared memory is padded to whole steps of them.
+// Elements that a warp loads at once; x in shared memory is padded to whole steps of them.
 template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
     return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
-// Shared memory for k numbers of x.
+// Shared memory for k elements of x.
 template <typename T> static __host__ __device__ inline int64_t whole_steps(int64_t k)
 {
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
 }
 
-// Row `row` of weights of k numbers each.
+// Row `row` of weights of k elements each.
 template <typename T>
 static __device__ inline const T *row_of(const void *weights, int64_t row, int64_t k)
 {
@@ -51,7 +51,7 @@ static __device__ void load_chunks(typename reader<T>::raw to[AHEAD][ROWS],
     }
 }
 
-// Position in shared memory of number e of x, a multiple of 4.
+// Position in shared memory of element e of x, a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
     constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
@@ -59,7 +59,7 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
 
-// Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four numbers of every
+// Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four elements of every
 // lane, then their next four. Returns the factor for the sums to all threads.
 template <typename T, typename Product>
 static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
@@ -105,7 +105,7 @@ static __device__ void multiply(float sum[N][ROWS], const typename reader<T>::ra
     }
 }
 
-// Copies k numbers of x, times `factor`, to shared memory, without a norm.
+// Copies k elements of x, times `factor`, to shared memory, without a norm.
 template <typename T>
 static __device__ inline void stage_some(float *to, const float *x, int64_t k, float factor)
 {
@@ -117,7 +117,7 @@ static __device__ inline void stage_some(float *to, const float *x, int64_t k, f
     }
 }
 
-// One of a warp's products: the numbers of its rows, and its x in shared memory.
+// One of a warp's products: the length of its rows, and the offset of its x in shared memory.
 struct leg {
     int64_t k, x;
 };

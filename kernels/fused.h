@@ -3,12 +3,12 @@
 //   const struct fused *f = backend->fused;              // NULL: none
 //   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
 //
-// They compute the same as a sequence of ops; only the order of sums differs, and with
-// MATMUL_BF16 intermediate results between two products may be rounded like their operands, to bf16
-// or f16 (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or
-// mode. A form computed with bf16 weights also has its backward form. Each of few rows (few_rows of
-// kernels/backend.h) has the bits of a call of that row alone. The caller has checked shapes, as
-// for ops.h. Letters as in ops.h.
+// They compute the same as a sequence of ops; only the order of sums differs, and with MATMUL_BF16
+// intermediate results between two products may be rounded like their operands, to bf16 or f16
+// (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or mode.
+// A form computed with bf16 weights also has its backward form. In a call with few rows (few_rows
+// of kernels/backend.h), each row has the bits that it has in a call of its own. The caller has
+// checked shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -18,7 +18,7 @@
 
 enum { FUSED_NOT = 1 };
 
-// x w^T (+ bias, may be NULL). With `run` it uses part of a packed weight: number r of the product
+// x w^T (+ bias, may be NULL). With `run` it uses part of a packed weight: element r of the product
 // comes from row first + r / run * step + r % run of w (and bias).
 struct fused_linear {
     const struct tensor *w, *bias;
@@ -35,8 +35,8 @@ struct fused_after {
 // x = rmsnorm(h); q = rope(x wq^T), and row cache_rows[i] of k and v = row i of rope(x wk^T) and x
 // wv^T. With gains the heads of q and k are normed before rotation.
 //
-// Pair i of a head is numbers 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
-// and i + d/2; it is stored as numbers i and i + d/2.
+// Pair i of a head is elements 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
+// and i + d/2; it is stored as elements i and i + d/2.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
@@ -115,10 +115,10 @@ struct fused_gated {
     const struct tensor *gate, *up, *down; // [m,D] [m,D] [D,m]
 };
 
-// A mixture of experts of few rows, which the device chooses: h += shared(x) + the sum over a
-// row's experts e of weight[e] e(x), x = rmsnorm(h). Its `count` experts have the greatest
-// sigmoid(x router^T) + bias in its best groups, by the sum of the two best of each; the weights
-// are those of the op expert_weights.
+// A mixture of experts for few rows; the device chooses the experts. h += shared(x) + the sum over
+// a row's experts e of weight[e] e(x), x = rmsnorm(h). A row gets the `count` experts with the
+// greatest sigmoid(x router^T) + bias among its best groups (ranked by the sum of a group's two
+// best); the weights are those of the op expert_weights.
 struct fused_experts {
     struct tensor *h;          // [n,D]
     const struct tensor *gain; // [D]
@@ -138,8 +138,8 @@ struct fused_experts {
 //   row cache_row[i] of the caches: rmsnorm(c) and r of row i, rotated
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
-// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary numbers, the last 2 half of q and
-// of down's product, come in adjacent pairs and are stored in split layout.
+// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary elements, the last 2 half of q
+// and of down's product, come in adjacent pairs and are stored in split layout.
 struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;

@@ -7,7 +7,7 @@
 
 // Are n rows of x, rounded, multiplied with this weight by cuBLASLt?
 bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
-// The part of a product of few rows that gives y, `rows` numbers each.
+// The part of a product of few rows that gives y, `rows` elements each.
 struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
 // y = rmsnorm(h) * gain, rounded.
 int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,

@@ -1,8 +1,8 @@
 // kernels/isa.h -- the CPU kernels are plain C, compiled once per instruction set.
 //
 // The Makefile compiles every kernels/NAME.c four times: -DISA=base (any x86-64 or other CPU),
-// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (that with BF16,
-// and AMX with BF16). A kernel is defined as
+// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (the same plus
+// AVX512-BF16 and AMX-BF16). A kernel is defined as
 //
 //   int KERNEL(rmsnorm)(struct tensor *y, ...)
 //

@@ -7,17 +7,17 @@
 
 #if defined(__AMX_BF16__)
 
-// Rows packed for products: [piece of K][16 rows][32 numbers], a tile each. The padding of the last
-// tiles is finite.
+// Rows packed for products: [piece of K][16 rows][32 elements], a tile each. The padding of the
+// last tiles is finite.
 struct amx_rows {
     char *data;
     int64_t rows, k;
-    int64_t piece; // numbers along K in one, a multiple of AMX_STEP
+    int64_t piece; // elements along K in one, a multiple of AMX_STEP
 };
 
-enum { AMX_STEPS = 45 }; // most steps of AMX_STEP numbers along K per piece
+enum { AMX_STEPS = 45 }; // most steps of AMX_STEP elements along K per piece
 
-// Numbers along K in a piece: few and equal pieces.
+// Elements along K in a piece: few and equal pieces.
 VEC_INLINE int64_t amx_piece(int64_t k)
 {
     const int64_t steps = (k + AMX_STEP - 1) / AMX_STEP;
@@ -30,14 +30,14 @@ VEC_INLINE int64_t amx_row_tiles(int64_t rows)
     return (rows + AMX_SIDE - 1) / AMX_SIDE;
 }
 
-// Number of tiles along K in the piece that begins at number k.
+// Number of tiles along K in the piece that begins at element k.
 VEC_INLINE int64_t amx_steps_from(const struct amx_rows *x, int64_t k)
 {
     const int64_t left = x->k - k;
     return ((left < x->piece ? left : x->piece) + AMX_STEP - 1) / AMX_STEP;
 }
 
-// The tile with numbers k.. (a multiple of AMX_STEP) of rows 16 t...
+// The tile with elements k.. (a multiple of AMX_STEP) of rows 16 t...
 VEC_INLINE char *amx_rows_tile(const struct amx_rows *x, int64_t t, int64_t k)
 {
     const int64_t begin = k / x->piece * x->piece;
@@ -78,7 +78,7 @@ bool KERNEL(matmul_is_direct)(const struct amx_product *p);
 int KERNEL(matmul_direct)(const struct amx_product *p);
 
 // True if stores should bypass the caches: these threads' caches cannot hold y, and the stores fill
-// whole cache lines. A product with weights of 1152 numbers is a seventh faster if y is not read
+// whole cache lines. A product with weights of 1152 elements is a seventh faster if y is not read
 // before it is written.
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads);
 

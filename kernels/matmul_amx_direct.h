@@ -21,7 +21,7 @@
 enum {
     DIRECT_PIECE = 64,                // steps along K in a piece at most
     DIRECT_CACHED = 1152,             // tiles of x that stay in a second-level cache of 2 MB
-    DIRECT_SUMS = AMX_SIDE * AMX_SIDE // numbers in a tile of sums
+    DIRECT_SUMS = AMX_SIDE * AMX_SIDE // elements in a tile of sums
 };
 
 // Packed rows. A block's piece stays in the second-level cache.
@@ -80,7 +80,7 @@ struct direct_prefetch {
     const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
     int64_t rows;      // every step; NULL: none
     const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
-    size_t y_row;      // numbers from one to the next
+    size_t y_row;      // elements from one to the next
 };
 
 // Gives pair i of `pairs` its share of the next 16 rows of w and of v.
@@ -205,17 +205,17 @@ static inline __attribute__((unused)) size_t direct_waiting(const struct direct_
 
 struct amx_product;
 
-// Division of a product: groups of pairs of tiles of columns.
+// How a product is split: into groups of pairs of column tiles.
 struct direct {
     const struct amx_product *p;
     struct direct_x x;
     int64_t groups;
-    int64_t y_row;    // numbers from a row of y to the next
+    int64_t y_row;    // elements from a row of y to the next
     size_t waiting;   // bytes for the sums of a thread
     bool past_caches; // stores to y bypass the caches
 };
 
-// Rows of f32, k numbers each, that are normed before they are packed.
+// Rows of f32, k elements each, that are normed before they are packed.
 struct direct_rows {
     const float *x;
     const void *narrow;   // the same rows in bf16, read instead if there is no norm; or NULL

@@ -2,7 +2,7 @@
 // while they are in the first-level cache.
 //
 // a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or of the gates m
-// / 2.. and the numbers that they multiply; b NULL: no more columns.
+// / 2.. and the elements that they multiply; b NULL: no more columns.
 #ifndef KERNELS_MATMUL_AMX_EPILOGUE_H
 #define KERNELS_MATMUL_AMX_EPILOGUE_H
 
@@ -13,7 +13,7 @@
 typedef void put_fn(const struct amx_product *p, const float *a, const float *b, int64_t row,
                     int64_t m);
 
-// Numbers of a vector [M] from m on; 0 past its end, or if it is NULL.
+// Elements of a vector [M] from m on; 0 past its end, or if it is NULL.
 VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
 {
     const int64_t left = count - m;

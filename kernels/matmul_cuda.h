@@ -18,7 +18,7 @@ static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each has the bits of a pas
 // w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): widen n numbers to f32 or bf16, or rows of a table, by index, to
+// Weights in blocks (blocks.cu): widen n elements to f32 or bf16, or rows of a table, by index, to
 // f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
@@ -28,7 +28,7 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
 
 extern const struct fused fused_cuda; // fused.cu
 
-// Takes the next n numbers of an op's scratch, aligned to 256 bytes.
+// Takes the next n elements of an op's scratch, aligned to 256 bytes.
 template <typename T> static inline T *scratch_take(char **scratch, int64_t n)
 {
     T *taken = reinterpret_cast<T *>(*scratch);
@@ -95,8 +95,8 @@ int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
-// One operand: `rows` vectors of K numbers, [rows,K], or [K,rows] if `transposed`; the numbers of a
-// vector, or of a line of K, are contiguous.
+// One operand: `rows` vectors of K elements, [rows,K], or [K,rows] if `transposed`; the elements of
+// a vector, or of a line of K, are contiguous.
 struct lt_side {
     const void *data;
     enum dtype dtype; // the same for both operands

@@ -77,7 +77,7 @@ static __device__ inline void fetch_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Two numbers as bf16, the nearest, ties to even: `low` in the lower half.
+// Two elements as bf16, the nearest, ties to even: `low` in the lower half.
 static __device__ inline unsigned pack(float low, float high)
 {
     unsigned both;

@@ -85,8 +85,8 @@ OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *h
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
-// group; a[Hkv,S] = its mean over T; e[S] = the entropy of p[.,s] / sum, by log T (1 for T = 1),
-// averaged over Hkv. gate[S,Hkv] = e * (1 - a).
+// group; a[Hkv,S] = its mean over T; e[S] = the entropy of p[.,s] / sum, divided by log T (1 if T =
+// 1), averaged over Hkv. gate[S,Hkv] = e * (1 - a).
 OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))

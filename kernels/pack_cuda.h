@@ -1,4 +1,4 @@
-// kernels/pack_cuda.h -- loads and stores two-byte numbers, and numbers of any dtype.
+// kernels/pack_cuda.h -- loads and stores two-byte elements, and elements of any dtype.
 #ifndef KERNELS_PACK_CUDA_H
 #define KERNELS_PACK_CUDA_H
 
@@ -18,7 +18,7 @@ __device__ inline uint4 load_once(const void *from)
 #endif
 }
 
-// A number of two bytes: f16 if HALF, else bf16.
+// An element of two bytes: f16 if HALF, else bf16.
 template <bool HALF> __device__ inline float from_short(uint16_t x)
 {
     return HALF ? from_f16(x) : from_bf16(x);

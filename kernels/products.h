@@ -9,7 +9,7 @@
 //       d->attend(&(struct packed_attention){ .q = q, .k = k, .v = v, .scale = .., .to = packed });
 //   }
 //
-// Numbers are rounded where the ops round them: when a bf16 product reads them. So the bits are
+// Elements are rounded where the ops round them: when a bf16 product reads them. So the bits are
 // those of the ops, except for scaled sums, which are rounded once, and for GELU and SwiGLU, which
 // are computed to within 2e-4 of their value before they are rounded to bf16 (2e-4 is a tenth of
 // its step).
@@ -18,7 +18,7 @@
 
 #include "kernels/tensor.h"
 
-// n rows of k numbers in the order of a device.
+// n rows of k elements in the order of a device.
 struct packed_rows {
     void *data;
     int64_t rows, k;
@@ -42,11 +42,11 @@ enum product_epilogue {
 struct packed_product {
     enum product_epilogue epilogue;
     struct packed_rows x;
-    const struct tensor *w, *bias;     // [M,K] single numbers, not blocks; [M] or NULL
+    const struct tensor *w, *bias;     // [M,K] single elements, not blocks; [M] or NULL
     const struct tensor *up, *up_bias; // as w and bias
     struct tensor *y;
     const struct tensor *scale;
-    struct packed_rows packed; // of M numbers; not x
+    struct packed_rows packed; // of M elements; not x
     int form;                  // enum gelu_form
 };
 
@@ -57,7 +57,7 @@ struct packed_attention {
     bool adjacent;                    // rotates pairs 2j, 2j+1 of a head, not j, j + d/2
     const struct tensor *first, *end; // i32 [N]: keys that a row sees; NULL: all
     float scale;
-    struct packed_rows to; // of heads * d numbers
+    struct packed_rows to; // of heads * d elements
 };
 
 struct packed_ops {

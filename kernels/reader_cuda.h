@@ -1,7 +1,7 @@
-// kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT numbers of a row at a time,
-// 16 bytes of f32, bf16 or f16, or eight numbers of a block.
+// kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT elements of a row at a
+// time, 16 bytes of f32, bf16 or f16, or eight elements of a block.
 //
-//   const auto some = reader<T>::load(row, i); // starts loading numbers i.. of the row
+//   const auto some = reader<T>::load(row, i); // starts loading elements i.. of the row
 //   float x[reader<T>::COUNT];
 //   reader<T>::widen(x, some);
 #ifndef KERNELS_READER_CUDA_H
@@ -10,7 +10,7 @@
 #include "kernels/blocks_cuda.h"
 #include "kernels/pack_cuda.h"
 
-// For blocks of type T, each of NUMBERS numbers.
+// For blocks of type T, each of NUMBERS elements.
 template <typename T> struct reader {
     using raw = struct eight;
     static constexpr int COUNT = 8, NUMBERS = block_numbers<T>;

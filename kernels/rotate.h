@@ -5,7 +5,7 @@
 
 #include "kernels/vec.h"
 
-// Numbers x[i], x[i + half] of a head [2 half] to the same elements of `to`, which may be x.
+// Elements x[i], x[i + half] of a head [2 half] to the same elements of `to`, which may be x.
 VEC_INLINE void rotate_halves(float *to, const float *x, const float *cos, const float *sin,
                               int64_t half)
 {
@@ -20,7 +20,7 @@ VEC_INLINE void rotate_halves(float *to, const float *x, const float *cos, const
 
 #if defined(__AVX512F__)
 
-// Numbers x[2i], x[2i + 1] to elements i and i + half of `to`, which is not x.
+// Elements x[2i], x[2i + 1] to elements i and i + half of `to`, which is not x.
 VEC_INLINE void rotate_adjacent(float *to, const float *x, const float *cos, const float *sin,
                                 int64_t half)
 {

@@ -14,7 +14,7 @@
 struct rows_product {
     const struct tensor *w, *bias; // [M,K], M a multiple of 16; [M] or NULL
     float *y;                      // row i from y + i * step on
-    int64_t step;                  // numbers, at least M
+    int64_t step;                  // elements, at least M
 };
 
 struct rows_products {

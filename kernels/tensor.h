@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Dtypes of single numbers, then those of blocks, as GGUF files store weights: a row of such a
+// Dtypes of single elements, then those of blocks, as GGUF files store weights: a row of such a
 // tensor consists of whole blocks, which share scales.
 enum dtype {
     DTYPE_F32,
@@ -54,7 +54,7 @@ struct tensor {
     struct head_order order;        // of a weight's rows
 };
 
-// "f32", "q4_k"; numbers of a block (1: no blocks), and bytes of a block.
+// "f32", "q4_k"; elements of a block (1: no blocks), and bytes of a block.
 struct dtype_form {
     const char *name;
     int numbers, bytes;
@@ -74,20 +74,20 @@ static inline struct dtype_form dtype_form(enum dtype dtype)
     return form[dtype];
 }
 
-// True if numbers are stored in blocks. Such a tensor is only read, as the weight of a product or a
-// table of rows.
+// True if elements are stored in blocks. Such a tensor is only read, as the weight of a product or
+// a table of rows.
 static inline bool dtype_in_blocks(enum dtype dtype)
 {
     return dtype_form(dtype).numbers > 1;
 }
 
-// Bytes of one number of a dtype without blocks.
+// Bytes of one element of a dtype without blocks.
 static inline size_t dtype_size(enum dtype dtype)
 {
     return (size_t)dtype_form(dtype).bytes;
 }
 
-// Bytes of n numbers, whole blocks.
+// Bytes of n elements, whole blocks.
 static inline size_t dtype_bytes(enum dtype dtype, int64_t n)
 {
     const struct dtype_form form = dtype_form(dtype);

@@ -2,7 +2,7 @@
 //
 // A tile is up to TILE_ROWS rows by TILE_COLS columns of c = a b. b is a panel [inner][TILE_COLS]
 // (a weight block widened and transposed by panel_pack), so each step of the inner dimension loads
-// two vectors of b and multiplies them with one number of each row of a. A result is one chain of
+// two vectors of b and multiplies them with one element of each row of a. A result is one chain of
 // fused additions over the inner dimension: it does not depend on how many rows are computed
 // together.
 #ifndef KERNELS_TILE_H
@@ -73,7 +73,7 @@ VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
     memcpy((char *)to + 2 * i, &narrow, sizeof narrow);
 }
 
-// x[width] times scale as numbers or pairs, in whole vectors, the last one padded with 0.
+// x[width] times scale as elements or pairs, in whole vectors, the last one padded with 0.
 VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
                         const enum dtype dtype, const bool pairs)
 {
@@ -96,7 +96,7 @@ VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 
 // --- tiles ---------------------------------------------------------------------------------------
 
-// Adds `inner` steps, of numbers or pairs, to the sums of `rows` rows by `halves` vectors of
+// Adds `inner` steps, of elements or pairs, to the sums of `rows` rows by `halves` vectors of
 // columns. Number k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and, if
 // possible, the steps are compile-time constants, so that s stays in registers.
 VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
@@ -124,7 +124,7 @@ VEC_INLINE void tile_zero(vf s[TILE_ROWS][2], const int rows)
 // --- panels -------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__)
-// Rows 0..15 of 16 become columns.
+// Transposes 16 rows of 16 lanes.
 VEC_INLINE void vec_transpose(vf *v)
 {
     __m512 a[16], b[16];
@@ -150,7 +150,7 @@ VEC_INLINE void vec_transpose(vf *v)
     }
 }
 #elif defined(__AVX2__)
-// Rows 0..7 of 8 become columns.
+// Transposes 8 rows of 8 lanes.
 VEC_INLINE void vec_transpose(vf *v)
 {
     __m256 a[8], b[8];
@@ -178,7 +178,7 @@ VEC_INLINE void vec_transpose(vf *v)
 }
 #endif
 
-// Packs the rows of a tile, numbers 0..n of each (ld apart), as [n][rows].
+// Packs the rows of a tile, elements 0..n of each (ld apart), as [n][rows].
 static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
                                                      int64_t rows, int64_t n)
 {
@@ -198,14 +198,14 @@ static inline __attribute__((unused)) void tile_pack(float *to, const float *x, 
     }
 }
 
-// The pairs of bf16 in each lane (number 2k below, 2k+1 above) as two f32 vectors.
+// The pairs of bf16 in each lane (element 2k below, 2k+1 above) as two f32 vectors.
 VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
 {
     *even = (vf)((vu)v << 16);
     *odd = (vf)((vu)v & 0xffff0000u);
 }
 
-// panel[inner][TILE_COLS] = numbers from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
+// panel[inner][TILE_COLS] = elements from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
 // apart, as f32; missing rows are 0. Pairs of bf16 are transposed together and then split.
 VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int64_t rows,
                               int64_t from, int64_t inner, enum dtype dtype)

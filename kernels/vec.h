@@ -185,7 +185,7 @@ VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, e
     if (i < n) vf_store_part(y + i, vf_load_part_as(x, from + i, n - i, dtype), n - i);
 }
 
-// The same for numbers in blocks (kernels/blocks_widen.c).
+// The same for elements in blocks (kernels/blocks_widen.c).
 void KERNEL(blocks_widen)(float *y, const char *x, int64_t from, int64_t n, enum dtype dtype);
 
 static inline __attribute__((unused)) void vec_widen(float *y, const void *x, int64_t from,
@@ -201,7 +201,7 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
         vec_widen_as(y, x, from, n, DTYPE_F32);
 }
 
-// The nearest bf16 of each number, ties to even; NaN stays NaN.
+// The nearest bf16 of each element, ties to even; NaN stays NaN.
 static inline __attribute__((unused)) void vec_to_bf16(uint16_t *y, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -280,8 +280,8 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // --- threads -------------------------------------------------------------------------------------
 
-// Work from which waking the other threads pays, in elementary steps (some 20 microseconds). Waking
-// takes 10 to 100 microseconds in a virtual machine.
+// The least work for which waking the other threads pays, in elementary steps (some 20
+// microseconds' worth). Waking takes 10 to 100 microseconds in a virtual machine.
 enum { WORTH_THREADS = 128 * 1024 };
 
 VEC_INLINE bool vec_worth_threads(int64_t steps)
