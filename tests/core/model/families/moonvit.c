@@ -328,7 +328,8 @@ static void other_layouts_are_refused(void **state)
     } cases[] = {
         { "\"vision_feature_layer\": -2", "\"vision_feature_layer\" -1" },
         { "\"vision_feature_select_strategy\": \"default\"", "\"full\"" },
-        { "\"architectures\": [\"LlavaNextForConditionalGeneration\"]", "the llava family takes" },
+        { "\"architectures\": [\"LlavaNextForConditionalGeneration\"]",
+          "the llava family supports" },
         { "\"architectures\": [\"LlavaOnevisionForConditionalGeneration\"]", "any size" },
     };
     struct fixture f;
