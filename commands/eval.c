@@ -239,6 +239,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         const struct evaluation *e = &w.result;
         struct job_results results = { 0 };
         evaluate_options_report(&w.options, engine_settings(shell->engine), &results);
+        if (e->total_count) evaluate_work_report(&w, engine_settings(shell->engine), &results);
         const size_t from = e->total_count ? 0 : results.count; // without scores, not the options
         evaluation_report(e, &results);
         show_results(shell, results.list + from, results.count - from);
@@ -247,6 +248,8 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         job_results_free(results.list, results.count);
         if (e->cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e->samples);
         if (status == 0) status = evaluate_work_submit(&w, err);
+        if (status == 0 && w.options.predictions)
+            sinks_written(shell->sinks, "predictions", w.options.predictions_file, "predictions");
     }
     here_release(&h);
     evaluate_work_release(&w);

@@ -4,13 +4,18 @@
 // from which a resumed job restores its totals; it continues with the sample at which it stopped,
 // whose lines may be incomplete and are written again.
 #include "core/eval/evaluate_job.h"
+#include "core/adapter/provenance.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapters.h"
+#include "core/adapter/provenance.h"
 #include "core/base/file_out.h"
+#include "core/base/text.h"
+#include "core/engine/engine.h"
 #include "core/eval/answer_file.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
@@ -62,6 +67,11 @@ const struct option_row evaluate_rows[] = {
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
       OPTION_TEXT, AT(submit) },
+    { "--export-predictions", "SUITE[:FILE]",
+      "writes the answers as generated for the suite's own program: vlmevalkit (a TSV table for "
+      "evaluate()) or lmms-eval (a log for its model from_log). FILE: default "
+      "predictions-SET-SUITE.tsv or .json",
+      OPTION_TEXT, AT(predictions) },
     { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
       OPTION_FLAG, AT(force) },
     { "--metric", "M",
@@ -89,6 +99,27 @@ const struct option_row evaluate_rows[] = {
 };
 #undef AT
 
+// Splits SUITE[:FILE].
+static int read_predictions(struct evaluate_options *o, struct err *err)
+{
+    const char *colon = strchr(o->predictions, ':');
+    if (!o->set.kind)
+        return err_set(err, "--export-predictions needs a set: --set pope --export-predictions %s",
+                       o->predictions);
+    const struct metric *metric = o->metric ? o->metric : metric_find(o->set.way->metric);
+    if (metric && metric->way == METRIC_RANKS)
+        return err_set(err, "--export-predictions: %s ranks choices and generates no answers",
+                       metric->name);
+    o->predictions_suite = colon ? xstrndup(o->predictions, (size_t)(colon - o->predictions))
+                                 : xstrdup(o->predictions);
+    const char *ending = predictions_check(o->predictions_suite, o->set.kind, err);
+    if (!ending) return -1;
+    o->predictions_file = colon && colon[1] ? xstrdup(colon + 1)
+                                            : xasprintf("predictions-%s-%s%s", o->set.kind->name,
+                                                        o->predictions_suite, ending);
+    return 0;
+}
+
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct evaluate_options){ 0 };
@@ -102,6 +133,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
         status = err_set(err, "--columns needs a set: --set vqa --columns %s", o->set.columns);
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
+    if (status == 0 && o->predictions) status = read_predictions(o, err);
     if (status < 0) evaluate_options_release(o);
     return status;
 }
@@ -110,6 +142,8 @@ void evaluate_options_release(struct evaluate_options *o)
 {
     names_release(&o->kinds);
     answer_file_free(o->answer_file);
+    free(o->predictions_suite);
+    free(o->predictions_file);
     *o = (struct evaluate_options){ 0 };
 }
 
@@ -127,15 +161,21 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
                                           o->set.way && !o->metric ? o->set.way->total : NULL };
 }
 
+static int check_output(const char *option, const char *path, struct err *err)
+{
+    if (!path || file_out_special(path)) return 0;
+    FILE *f = file_out_open(path, err);
+    if (!f) return err_in(err, "%s", option);
+    file_out_abandon(f, path);
+    return 0;
+}
+
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
-    if (!o->submit) return 0;
+    if (!o->submit && !o->predictions) return 0;
     file_out_force(o->force); // a job's process has no other output; a command's end resets it
-    if (file_out_special(o->submit)) return 0;
-    FILE *f = file_out_open(o->submit, err);
-    if (!f) return err_in(err, "--submit");
-    file_out_abandon(f, o->submit);
-    return 0;
+    if (check_output("--submit", o->submit, err) < 0) return -1;
+    return check_output("--export-predictions", o->predictions_file, err);
 }
 
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
@@ -192,6 +232,8 @@ static bool take_line(void *self, const cJSON *line)
     w->first = json_whole(json_get(line, "done"), 0);
     w->grid->number++;
     if (w->submission && index >= 0) submission_add(w->submission, index, answer);
+    if (w->predictions && index >= 0)
+        submission_add(w->predictions, index, cJSON_GetStringValue(json_get(line, "said")));
     if (!(m && cJSON_IsString(kind) && cJSON_IsNumber(score) && cJSON_IsNumber(class))) {
         // Counts a sample once, however many of its questions could not be scored.
         const char *why = cJSON_GetStringValue(json_get(line, "skipped"));
@@ -257,7 +299,8 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         w->pictured = e->done;
     }
     const char *answer = evaluated_answer(e);
-    if (w->submission) cJSON_AddNumberToObject(line, "index", (double)e->index);
+    if (w->submission || w->predictions) cJSON_AddNumberToObject(line, "index", (double)e->index);
+    if (w->predictions && !e->skipped) cJSON_AddStringToObject(line, "said", e->answer);
     if (w->submission && answer) cJSON_AddStringToObject(line, "answer", answer);
     return grid_keep_line(w->grid, line, &w->lost);
 }
@@ -268,6 +311,7 @@ static bool report(void *self, const struct evaluated *e)
     struct grid *g = w->grid;
     if (g->state && write_line(w, e) < 0) return false;
     if (w->submission) submission_add(w->submission, e->index, evaluated_answer(e));
+    if (w->predictions) submission_add(w->predictions, e->index, e->skipped ? NULL : e->answer);
     w->report(w, e);
     grid_progress(g, "evaluating", (double)e->done, (double)e->count);
     if (g->job) job_step(g->job, g->number);
@@ -332,6 +376,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     w->notices = data_notices_new(g->cells[cell].settings);
     w->result.total = evaluate_options_request(o).total;
     if (o->submit) w->submission = submission_new();
+    if (o->predictions) w->predictions = submission_new();
 
     // Model, set and kept lines must be the same for all ranks.
     if (grid_use(g, cell, err) < 0) return -1;
@@ -376,18 +421,44 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
 
 const struct grid_plan evaluate_plan = { .run = evaluate };
 
+void evaluate_work_report(const struct evaluate_work *w, const struct settings *settings,
+                          struct job_results *to)
+{
+    const struct grid *g = w->grid;
+    if (!w->options.set.kind || !g->model) return;
+    struct provenance p;
+    struct buf b = { 0 };
+    const struct adapters *adapters = g->engine ? engine_adapters(g->engine) : &g->adapters;
+    provenance_of_scores(
+        &p, &(struct provenance_env){ g->model, adapters->active, g->backend, settings });
+    const char *fingerprint = provenance_value(&p, "model");
+    job_results_add(to, "model",
+                    xasprintf("%s (fingerprint %.16s)", text_file_name(g->model->name),
+                              fingerprint ? fingerprint : "unknown"));
+    for (size_t i = 0; i < p.count; i++)
+        if (strncmp(p.list[i].key, "model", 5) != 0)
+            buf_printf(&b, "%s%s=%s", b.length ? " " : "", p.list[i].key, p.list[i].value);
+    job_results_add(to, "settings", b.length ? buf_take(&b) : xstrdup("defaults"));
+    provenance_release(&p);
+}
+
 int evaluate_work_submit(const struct evaluate_work *w, struct err *err)
 {
     const struct evaluate_options *o = &w->options;
-    if (!o->submit) return 0;
-    return submission_write(w->submission, o->submit, &w->data, o->set.kind, o->set.way,
-                            w->grid->model->name, err);
+    const char *model = w->grid->model->name;
+    if (o->submit && submission_write(w->submission, o->submit, &w->data, o->set.kind, o->set.way,
+                                      model, err) < 0)
+        return -1;
+    if (!o->predictions) return 0;
+    return predictions_write(w->predictions, o->predictions_file, o->predictions_suite, &w->data,
+                             o->set.kind, model, err);
 }
 
 void evaluate_work_release(struct evaluate_work *w)
 {
     dataset_close(&w->data);
     submission_free(w->submission);
+    submission_free(w->predictions);
     data_notices_release(&w->notices);
     evaluation_release(&w->result);
     evaluate_options_release(&w->options);
@@ -426,11 +497,13 @@ static int run(struct job *j, struct err *err)
     if (status == 0 && ranks_number(j->ranks) == 0) {
         struct job_results results = { 0 };
         evaluate_options_report(&w.options, j->settings, &results);
+        evaluate_work_report(&w, j->settings, &results);
         evaluation_report(&w.result, &results);
         for (size_t i = 0; i < results.count; i++)
             job_result(j, results.list[i].key, "%s", results.list[i].value);
         job_results_free(results.list, results.count);
         if (w.options.submit) job_result(j, "submission", "%s", w.options.submit);
+        if (w.options.predictions) job_result(j, "predictions", "%s", w.options.predictions_file);
         status = evaluate_work_submit(&w, err);
     }
     evaluate_work_release(&w);

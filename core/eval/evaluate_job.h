@@ -27,15 +27,18 @@
 
 struct settings;
 
-#define EVALUATE_USAGE                                                                        \
-    "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE [--force]]] " \
-    "[--metric M] [--limit N] "                                                               \
+#define EVALUATE_USAGE                                                             \
+    "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] " \
+    "[--export-predictions SUITE[:FILE]] [--force]] "                              \
+    "[--metric M] [--limit N] "                                                    \
     "[--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
     const struct metric *metric;
-    const char *suite, *submit;      // as typed
+    const char *suite, *submit; // as typed
+    const char *predictions;    // SUITE[:FILE] as typed; NULL: not exported
+    char *predictions_suite, *predictions_file;
     const char *answers;             // file of answers that are scored
     struct answer_file *answer_file; // its contents, once DATA is open
     enum thinking thinking;          // of answers
@@ -52,7 +55,8 @@ struct evaluate_request evaluate_options_request(const struct evaluate_options *
 // Checks that DATA can be read and --submit's file be written. Reads only the beginning of DATA:
 // for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
-// Checks that the file of --submit can be written; call it before hours of answers.
+// Checks that the files of --submit and --export-predictions can be written; call it before hours
+// of answers.
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
 // Adds an evaluation set's name, suite, prompt, answer length and source to a report.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
@@ -67,7 +71,8 @@ struct evaluate_work {
 
     struct grid *grid;
     struct dataset data;
-    struct submission *submission; // answers for --submit; NULL: not requested
+    struct submission *submission;  // answers for --submit; NULL: not requested
+    struct submission *predictions; // answers for --export-predictions, as generated; NULL
     struct data_notices notices;
     int64_t first;    // samples of earlier processes
     int64_t pictured; // the last sample whose pictures were written
@@ -78,7 +83,11 @@ struct evaluate_work {
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.
 extern const struct grid_plan evaluate_plan;
-// Writes the file of --submit, if requested.
+// Adds the model's fingerprint, the adapter and the settings that differ from the defaults and
+// affect scores, so that a result of a set can be cited. `settings`: of the run.
+void evaluate_work_report(const struct evaluate_work *w, const struct settings *settings,
+                          struct job_results *to);
+// Writes the files of --submit and --export-predictions, if requested.
 int evaluate_work_submit(const struct evaluate_work *w, struct err *err);
 void evaluate_work_release(struct evaluate_work *w);
 

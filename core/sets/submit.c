@@ -11,6 +11,7 @@
 #include "core/base/file_out.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/names.h"
 #include "core/data/dataset.h"
 #include "core/metrics/python.h"
 #include "core/metrics/vqa.h"
@@ -203,4 +204,143 @@ int submission_write(const struct submission *s, const char *path, const struct 
     if (status == 0) status = file_out_write(path, w.out.data, w.out.length, err);
     buf_release(&w.out);
     return status < 0 ? err_in(err, "--submit") : 0;
+}
+
+// --- predictions for the suites' own programs ----------------------------------------------------
+
+// lmms-eval's task of a set; NULL: it has none, or several for one file.
+static const char *task_of(const struct eval_set *set)
+{
+    static const struct {
+        const char *set, *task;
+    } tasks[] = {
+        { "pope", "pope" },
+        { "mme", "mme" },
+        { "vqav2", "vqav2_val" },
+        { "textvqa", "textvqa_val" },
+        { "coco", "coco2014_cap_val" },
+        { "flickr30k", "flickr30k_test" },
+        { "mmbench", "mmbench_en_dev_static" },
+        { "mmstar", "mmstar" },
+        { "seed", "seedbench" },
+        { "ocrbench", "ocrbench" },
+        { "scienceqa", "scienceqa_img" },
+        { "ai2d", "ai2d" },
+        { "mmmu", "mmmu_val" },
+        { "chartqa", "chartqa" },
+        { "docvqa", "docvqa_val" },
+        { "infovqa", "infovqa_val" },
+        { "okvqa", "ok_vqa_val2014" },
+        { "gqa", "gqa" },
+        { "hallusionbench", "hallusion_bench_image" },
+        { "realworldqa", "realworldqa" },
+        { "mmmu-pro", "mmmu_pro_standard" },
+        { "mmmu-pro-vision", "mmmu_pro_vision" },
+        { "muirbench", "muirbench" },
+        { "cv-bench", "cv_bench" },
+        { "embspatial", "embspatial" },
+        { "seed2-plus", "seedbench_2_plus" },
+        { "mme-realworld", "mmerealworld" },
+        { "mme-realworld-cn", "mmerealworld_cn" },
+        { "mmvet", "mmvet" },
+        { "refcoco", "refcoco_bbox_rec_val" },
+    };
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        if (!strcmp(tasks[i].set, set->name)) return tasks[i].task;
+    return NULL;
+}
+
+const char *predictions_check(const char *suite, const struct eval_set *set, struct err *err)
+{
+    if (!strcmp(suite, "vlmevalkit")) return ".tsv";
+    if (strcmp(suite, "lmms-eval") != 0)
+        err_set(err, "--export-predictions is lmms-eval or vlmevalkit, not '%s'", suite);
+    else if (!task_of(set))
+        err_set(err, "--export-predictions lmms-eval: it has no task for the file of --set %s",
+                set->name);
+    else
+        return ".json";
+    return NULL;
+}
+
+static void put_log(struct writing *w, int64_t index, const char *answer)
+{
+    buf_printf(&w->out, "%s{\"doc_id\": %lld, \"resps\": [[", w->first ? "" : ",\n",
+               (long long)index);
+    json_put_text(&w->out, answer ? answer : "");
+    buf_puts(&w->out, "]]}");
+    w->first = false;
+}
+
+// The columns of all rows, in the order in which they appear; rows leave out empty cells.
+static int find_columns(const struct submission *s, const struct dataset *data, struct names *to,
+                        struct err *err)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct set_record r;
+        size_t at;
+        if (eval_set_record(data, s->list[i].index, &r, err) < 0) {
+            set_record_release(&r);
+            if (!s->list[i].answer) continue; // a broken row
+            return -1;
+        }
+        for (const cJSON *cell = r.json->child; cell; cell = cell->next)
+            if (!names_find(to, cell->string, &at) && strcmp(cell->string, "image") != 0 &&
+                strcmp(cell->string, "prediction") != 0)
+                names_add(to, cell->string, NULL);
+        set_record_release(&r);
+    }
+    return 0;
+}
+
+static void put_cell(struct buf *b, const cJSON *cell)
+{
+    const char *text = cJSON_GetStringValue(cell);
+    char *json = text || !cell || cJSON_IsNull(cell) ? NULL : cJSON_PrintUnformatted(cell);
+    put_field(b, text ? text : json ? json : "");
+    cJSON_free(json);
+}
+
+static int put_predictions(struct writing *w, const struct submission *s, struct err *err)
+{
+    struct names found = { 0 };
+    int status = find_columns(s, w->data, &found, err);
+    for (size_t k = 0; k < found.count; k++) buf_printf(&w->out, "%s\t", found.list[k]);
+    buf_puts(&w->out, "prediction\n");
+    for (size_t i = 0; i < s->count && status == 0; i++) {
+        struct set_record r;
+        if (eval_set_record(w->data, s->list[i].index, &r, NULL) == 0) {
+            for (size_t k = 0; k < found.count; k++) {
+                put_cell(&w->out, json_get(r.json, found.list[k]));
+                buf_putc(&w->out, '\t');
+            }
+            put_field(&w->out, s->list[i].answer ? s->list[i].answer : "");
+            buf_putc(&w->out, '\n');
+        }
+        set_record_release(&r);
+    }
+    names_release(&found);
+    return status;
+}
+
+int predictions_write(const struct submission *s, const char *path, const char *suite,
+                      const struct dataset *data, const struct eval_set *set, const char *model,
+                      struct err *err)
+{
+    struct writing w = { .data = data, .model = model, .first = true };
+    int status = 0;
+    if (!strcmp(suite, "vlmevalkit")) {
+        status = put_predictions(&w, s, err);
+    } else {
+        buf_puts(&w.out, "{\"args\": {\"model\": \"vlmsh\", \"model_args\": ");
+        json_put_text(&w.out, model);
+        buf_puts(&w.out, ", \"limit\": null}, \"model_configs\": {\"task\": ");
+        json_put_text(&w.out, task_of(set));
+        buf_puts(&w.out, "}, \"logs\": [\n");
+        for (size_t i = 0; i < s->count; i++) put_log(&w, s->list[i].index, s->list[i].answer);
+        buf_puts(&w.out, "\n]}\n");
+    }
+    if (status == 0) status = file_out_write(path, w.out.data, w.out.length, err);
+    buf_release(&w.out);
+    return status < 0 ? err_in(err, "--export-predictions") : 0;
 }

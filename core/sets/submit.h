@@ -28,6 +28,16 @@ void submission_add(struct submission *s, int64_t index, const char *answer);
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,
                      const struct eval_set *set, const struct set_way *way, const char *model,
                      struct err *err);
+// Predictions for a suite's own program (--export-predictions), with the answers as generated:
+//   vlmevalkit  the rows of the file without pictures, with a column "prediction" (TSV), which the
+//               data set's evaluate() reads
+//   lmms-eval   a log for its model from_log: {"args", "model_configs": {"task"}, "logs":
+//               [{"doc_id", "resps"}]}; doc_id is the row of the task's split
+// Returns the file's ending, or NULL with a message: an unknown suite, or a set that it lacks.
+const char *predictions_check(const char *suite, const struct eval_set *set, struct err *err);
+int predictions_write(const struct submission *s, const char *path, const char *suite,
+                      const struct dataset *data, const struct eval_set *set, const char *model,
+                      struct err *err);
 void submission_free(struct submission *s); // NULL is fine
 
 #endif

@@ -367,6 +367,8 @@ as             llava
 prompt         question, "Answer the question using a single word or phrase."
 answer tokens  4
 source         llava/eval/model_vqa_loader.py; vqaEval.py of GT-Vision-Lab/VQA
+model          ...
+settings       ...
 metric         vqa-official
 rule           mean over annotators of min(1, others who gave the answer / 3), after the evaluation's clean-up, which is skipped if all annotators agree
 score          0

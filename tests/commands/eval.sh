@@ -78,7 +78,7 @@ session "refused" $work/tiny <<E
 > /eval $work/absent.json
 error: cannot open '$work/absent.json': No such file or directory
 > /eval
-error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE [--force]]] [--metric M] [--limit N] [--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
+error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
 > /eval $work/world/yesno.json --metric bleu
 error: no metric 'bleu': choose one of exact, ...
 > /eval $work/world/yesno.json --limit 0
@@ -87,8 +87,16 @@ error: --limit must be a whole number of at least 1, not '0'
 error: --limit needs N
 > /eval a b
 error: unexpected 'b' after DATA
+> /eval $work/world/yesno.json --export-predictions vlmevalkit
+error: --export-predictions needs a set: --set pope --export-predictions vlmevalkit
+> /eval $work/world/yesno.json --set pope --export-predictions nothing
+error: --export-predictions is lmms-eval or vlmevalkit, not 'nothing'
+> /eval $work/world/yesno.json --set blink --export-predictions lmms-eval
+error: --export-predictions lmms-eval: it has no task for the file of --set blink
+> /eval $work/world/yesno.json --set hellaswag --export-predictions lmms-eval
+error: --export-predictions: loglik ranks choices and generates no answers
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': options are --set, --rule, --columns, --submit, --force, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch
+error: unknown option '--dance': options are --set, --rule, --columns, --submit, --export-predictions, --force, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99

@@ -70,3 +70,32 @@ assert [r["prediction"] for r in rows] == [s["answer"] for s in shown] and rows[
 # Rules by likelihood submit the choice that is ranked first.
 text, shown = submit("hellaswag_val.jsonl", "hellaswag", "ranked.jsonl")
 assert json.loads(text)["text"] == shown[0]["answer"] != "" and json.loads(text)["question_id"] == 24, text
+
+# --export-predictions: the answers as given, with thinking, white space and characters that a table must quote.
+said = ['A\tor "B"', "<think>A?</think>\n\nB", "", "  C \r\n"]
+with open(f"{folder}/said.jsonl", "w") as f:
+    f.writelines(json.dumps({"question_id": i, "text": text}) + "\n" for i, text in enumerate(said) if i != 2)
+
+
+def export(suite, out):
+    told = subprocess.run([vlmsh, "demo/model", "--json", "--db", f"{folder}/db", "-c",
+                           f"/eval {folder}/MMStar.tsv --set mmstar --rule {suite} --answers {folder}/said.jsonl "
+                           f"--export-predictions {suite}:{folder}/{out} --here --force"], capture_output=True, text=True)
+    assert "\"ok\":false" not in told.stdout and '"what":"predictions"' in told.stdout, told.stdout
+
+
+# VLMEvalKit: its table without pictures; pandas' read_csv reads it as csv does. An absent answer is empty.
+export("vlmevalkit", "predictions.tsv")
+csv.field_size_limit(1 << 30)
+rows = list(csv.DictReader(open(f"{folder}/predictions.tsv", newline=""), delimiter="\t"))
+source = list(csv.DictReader(open(f"{folder}/MMStar.tsv", newline=""), delimiter="\t"))
+assert [r.pop("prediction") for r in rows] == said, rows
+for s in source:
+    del s["image"]
+assert rows == source, (rows, source)
+
+# lmms-eval: what its model from_log reads.
+export("lmms-eval", "predictions.json")
+log = json.load(open(f"{folder}/predictions.json"))
+assert log["args"]["model"] and log["args"]["limit"] is None and log["model_configs"]["task"] == "mmstar", log
+assert {d["doc_id"]: d["resps"][0][0] for d in log["logs"]} == dict(enumerate(said)), log
