@@ -8,9 +8,8 @@
 // f32 answers every question of a sample, turn after turn. The other ways compute the same tokens:
 //
 //   fresh    each answer's whole prompt in one pass: many rows, which bf16 rounds
-//   turns    earlier turns are in the cache, the answers' rows computed one by one: few rows are
-//   not
-//            rounded
+//   turns    earlier turns are in the cache, the answers' rows computed one by one: few rows
+//            are not rounded
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

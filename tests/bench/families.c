@@ -1,6 +1,5 @@
-// tests/bench/families.c -- a model of each family against one of the `llama` family, in turn in
-// one run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh puts the rows
-// together.
+// tests/bench/families.c -- compares a model of each family with one of the `llama` family, in turn
+// in one run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh joins the rows.
 //
 //   families write SHAPE LAYERS FOLDER    writes a folder; LAYERS 0: all of the decoder's
 //   families text LLAMA FOLDER PEER       prefill of a short and a long prompt, and tokens
@@ -10,11 +9,11 @@
 // SECONDS" of other programs on the same folder, for the short prompt; missing lines give empty
 // cells.
 //
-// FLOPs are 2 per multiply-add of products and attention; bytes of a token those of /flops: weights
-// (of a mixture of experts the chosen ones), keys and values. A prefill has a second row, in bytes:
-// each weight counts once, also where blocks of rows read it again. Its third number is the share
-// of its time that the work takes where each product goes at the FLOPs of `llama`'s prefill in the
-// same turn, or as fast as a plain loop reads its weights, whichever is slower.
+// FLOPs are 2 per multiply-add of products and attention; bytes of a token are those of /flops:
+// weights (only chosen experts of a mixture), keys and values. A prefill has a second row, in
+// bytes: each weight counts once, even if blocks of rows read it again. Its third number is the
+// limit as a share of the measured time; at the limit, each product runs at the FLOP/s of `llama`'s
+// prefill in the same turn, or as fast as a plain loop reads its weights, whichever is slower.
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,8 +94,8 @@ static double prefill_flops(const struct decoder *d, int64_t n)
     return flops;
 }
 
-// Seconds of the products of `rows` rows with the weights of a sublayer, each at so many FLOPs a
-// second or bytes a second, whichever is slower; with FLOPs of 0 those of reading alone.
+// Seconds for the products of `rows` rows with a sublayer's weights, each at `flops` or `bytes` a
+// second, whichever is slower; with flops 0, for reading alone.
 static double products_seconds(const struct sublayer *s, double rows, double flops, double bytes)
 {
     double seconds = 0;
@@ -110,7 +109,7 @@ static double products_seconds(const struct sublayer *s, double rows, double flo
     return seconds;
 }
 
-// The same of a prefill of n tokens, with attention.
+// The same for a prefill of n tokens, with attention.
 static double prefill_seconds(const struct decoder *d, int64_t n, double flops, double bytes)
 {
     const double head = (double)tensor_bytes(&d->head) / bytes, pairs = (double)n * (double)(n + 1);
@@ -133,7 +132,7 @@ static double token_bytes(const struct side *s, int64_t keys)
     return bytes;
 }
 
-// A prompt of n tokens and those of an answer.
+// Runs a prompt of n tokens and an answer.
 static void side_answer(struct side *s, int n, int round)
 {
     const uint64_t vocab = (uint64_t)s->model->decoder.config.vocab;
@@ -206,7 +205,7 @@ static const char *name_of(const char *folder)
     return slash ? slash + 1 : folder;
 }
 
-// Median of all rounds, which keep their order.
+// Median of all rounds; leaves their order unchanged.
 static double middle(const double *t)
 {
     double sorted[ROUNDS];
@@ -235,7 +234,7 @@ static double reading(const struct side *s)
     return sum ? median_of(rate, ROUNDS) : 0;
 }
 
-// The row of a prefill of n tokens in bytes, with the share of its time that the limits allow.
+// Prints the row in bytes for a prefill of n tokens, with the limit's share of its time.
 static void print_bytes(const struct side *a, const struct side *b, const char *name, int n,
                         double read)
 {
@@ -258,7 +257,7 @@ static void print_bytes(const struct side *a, const struct side *b, const char *
                              .llama = middle(llama) });
 }
 
-// Both sides in turn, and the row of their prefill of n tokens.
+// Runs a prefill of n tokens on both sides in turn, and prints its row.
 static void prefill(struct side *a, struct side *b, const char *name, int n, double peer)
 {
     char prompt[32];
@@ -318,7 +317,7 @@ static double block_flops(const struct vision_layer *w)
     return flops;
 }
 
-// Pairs of a row and a row that it sees, in windows.
+// Number of pairs of a row and a row that it attends to, in windows.
 static double window_pairs(const struct vision *v, const struct vision_picture *p)
 {
     const int64_t rows = vision_tile_rows(&v->config, p), at[] = { 0, rows };

@@ -56,7 +56,7 @@ static void hear(void *self, const struct event *e)
     h->tokens = (int64_t)e->answer->count;
 }
 
-// Seconds of a pass of n rows behind what is cached.
+// Seconds of a pass of n rows after the cached ones.
 static double pass_seconds(struct engine *e, int n)
 {
     struct conversation *c = (struct conversation *)engine_conversation(e);

@@ -30,7 +30,7 @@ struct measured {
     double prefill[ROUNDS], library[ROUNDS]; // limit: all products of a prefill
     double token[PAIRS], reading[PAIRS];     // limit: all weights once
     int round, pairs;
-    double since; // when the token that is computed now began; 0: not within decode
+    double since; // start of the current token; 0: not in decode
 };
 
 // Reads every weight once.

@@ -79,7 +79,7 @@ int main(void)
         add_file(&code, "core/tokenizer/json.c");
         add_file(&code, "core/base/json.c");
     }
-    // Characters of a wide range, so that few words come twice.
+    // Characters of a wide range, so that few words repeat.
     for (unsigned i = 0, x = 1; i < 700000; i++, x = x * 1664525 + 1013904223) {
         unsigned c = 0x4E00 + (x >> 8) % 0x5000;
         char s[3] = { (char)(0xE0 | c >> 12), (char)(0x80 | (c >> 6 & 63)),

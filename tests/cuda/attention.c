@@ -40,12 +40,12 @@ static void check_shape(struct shape s, enum sight sight)
     struct pair q = rounded_noise(s.n, s.heads, s.d, 1, scale * log2_e);
     struct pair k = rounded_noise(s.keys, s.kv_heads, s.d, 2, 1);
     struct pair v = rounded_noise(s.keys, s.kv_heads, s.dv, 3, 1);
-    struct pair y = pair_room(3, s.n, s.heads, s.dv), again = pair_room(3, s.n, s.heads, s.dv);
+    struct pair y = pair_result(3, s.n, s.heads, s.dv), again = pair_result(3, s.n, s.heads, s.dv);
     struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
     to.data = malloc(tensor_bytes(&to) + 1);
     set_sight(&from, &to, s.n, s.keys, sight);
     struct pair first = pair_of(from), last = pair_of(to);
-    struct pair probs = pair_room(3, s.heads, s.n, s.keys);
+    struct pair probs = pair_result(3, s.heads, s.n, s.keys);
     const bool ranges = sight != SEE_ALL;
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
             MODE);
@@ -57,9 +57,10 @@ static void check_shape(struct shape s, enum sight sight)
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_BF16);
 
-    struct pair dy = rounded_noise(s.n, s.heads, s.dv, 4, 1), dq = pair_room(3, s.n, s.heads, s.d);
-    struct pair dk = pair_room(3, s.keys, s.kv_heads, s.d);
-    struct pair dv = pair_room(3, s.keys, s.kv_heads, s.dv);
+    struct pair dy = rounded_noise(s.n, s.heads, s.dv, 4, 1),
+                dq = pair_result(3, s.n, s.heads, s.d);
+    struct pair dk = pair_result(3, s.keys, s.kv_heads, s.d);
+    struct pair dv = pair_result(3, s.keys, s.kv_heads, s.dv);
     for (int i = 0; i < 2; i++) {
         const int without = i ? (int)(s.n + sight) % 3 : 3; // all are wanted, then all but one
         ON_BOTH(fill, OF(dq), 0.5f);
@@ -108,8 +109,8 @@ static void few_rows(void **state)
             struct pair q = pair_noise(3, s.n, s.heads, s.d, 1);
             struct pair k = pair_noise(3, s.keys, s.kv_heads, s.d, 2);
             struct pair v = pair_noise(3, s.keys, s.kv_heads, s.dv, 3);
-            struct pair y = pair_room(3, s.n, s.heads, s.dv),
-                        again = pair_room(3, s.n, s.heads, s.dv);
+            struct pair y = pair_result(3, s.n, s.heads, s.dv),
+                        again = pair_result(3, s.n, s.heads, s.dv);
             struct tensor from = tensor_of(DTYPE_I32, 1, s.n, 0, 0), to = from;
             to.data = malloc(tensor_bytes(&to) + 1);
             set_sight(&from, &to, s.n, s.keys, (enum sight)sight);
@@ -134,8 +135,8 @@ static void long_rows(void **state)
 
 static void no_keys(void **state)
 {
-    struct pair q = pair_noise(3, 9, 2, 64, 1), k = pair_room(3, 0, 2, 64);
-    struct pair y = pair_room(3, 9, 2, 64);
+    struct pair q = pair_noise(3, 9, 2, 64, 1), k = pair_result(3, 0, 2, 64);
+    struct pair y = pair_result(3, 9, 2, 64);
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 1, NULL, MODE);
     pair_compare("attention without keys", &y, 0, 0);
     pairs_release();
@@ -145,7 +146,7 @@ static void no_keys(void **state)
 static void far_scores(void **state)
 {
     struct pair q = pair_noise(3, 20, 2, 64, 1), k = pair_noise(3, 300, 1, 64, 2);
-    struct pair v = rounded_noise(300, 1, 64, 3, 1), y = pair_room(3, 20, 2, 64);
+    struct pair v = rounded_noise(300, 1, 64, 3, 1), y = pair_result(3, 20, 2, 64);
     for (int side = 0; side < 2; side++) {
         devices[side]->fill(OF(q), 100);
         devices[side]->fill(OF(k), 0.5f);
@@ -164,7 +165,7 @@ static void not_a_number(void **state)
 {
     struct tensor x = noise_tensor(3, 70, 2, 64, 1);
     ((float *)x.data)[(33 * 2 + 1) * 64 + 5] = NAN;
-    struct pair q = pair_of(x), k = pair_noise(3, 70, 2, 64, 2), y = pair_room(3, 70, 2, 64);
+    struct pair q = pair_of(x), k = pair_noise(3, 70, 2, 64, 2), y = pair_result(3, 70, 2, 64);
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MODE);
     float *got = malloc(tensor_bytes(&y.on[1]));
     devices[1]->download(got, y.on[1].data, tensor_bytes(&y.on[1]));
@@ -180,7 +181,7 @@ static float *attend(const struct pair *q, const struct pair *k, const struct pa
 {
     enum { side = 1 };
     const struct tensor *const t = &q->on[side];
-    struct pair y = pair_room(3, t->shape[0], t->shape[1], v->on[side].shape[2]);
+    struct pair y = pair_result(3, t->shape[0], t->shape[1], v->on[side].shape[2]);
     if (devices[side]->attention(OF(y), OF(*q), OF(*k), OF(*v), OF(*first), OF(*last), 0.3f, NULL,
                                  mode))
         fail_msg("attention: %s", devices[side]->failure());
@@ -263,8 +264,8 @@ static void unseen(void **state)
 static void repeats(void **state)
 {
     struct pair q = pair_noise(3, 130, 4, 64, 1), k = pair_noise(3, 200, 2, 64, 2);
-    struct pair dq = pair_room(3, 130, 4, 64), again = pair_room(3, 130, 4, 64);
-    struct pair dk = pair_room(3, 200, 2, 64), dk_again = pair_room(3, 200, 2, 64);
+    struct pair dq = pair_result(3, 130, 4, 64), again = pair_result(3, 130, 4, 64);
+    struct pair dk = pair_result(3, 200, 2, 64), dk_again = pair_result(3, 200, 2, 64);
     struct pair *const all[] = { &dq, &again, &dk, &dk_again };
     for (int i = 0; i < 4; i++) devices[1]->fill(&all[i]->on[1], 0);
     for (int i = 0; i < 2; i++)

@@ -43,12 +43,12 @@ enum { ROWS = 5, WIDTH = 768 };
 static void check_unpacking(enum dtype dtype)
 {
     struct weights w = weights_new(dtype, ROWS, WIDTH);
-    struct tensor wide = pair_room(2, ROWS, WIDTH, 0).on[1];
+    struct tensor wide = pair_result(2, ROWS, WIDTH, 0).on[1];
     must(devices[1]->widen(&wide, &w.gpu));
     same_bits("widen", dtype, &wide, w.unpacked);
 
     const struct pair ids = pair_integers(7, 3, 1, ROWS);
-    struct tensor rows = pair_room(2, 7, WIDTH, 0).on[1];
+    struct tensor rows = pair_result(2, 7, WIDTH, 0).on[1];
     must(devices[1]->embedding(&rows, &w.gpu, &ids.on[1]));
     float want[7 * WIDTH];
     for (int64_t i = 0; i < 7; i++)
@@ -96,7 +96,7 @@ static void check_product(enum dtype dtype, int64_t n, enum matmul_mode mode)
     const int64_t m = 11, k = WIDTH;
     struct weights w = weights_new(dtype, m, k);
     const struct pair x = pair_noise(2, n, k, 0, 3), bias = pair_noise(1, m, 0, 0, 4);
-    struct pair y = pair_room(2, n, m, 0);
+    struct pair y = pair_result(2, n, m, 0);
     must(devices[1]->matmul(&y.on[1], &x.on[1], &w.gpu, &bias.on[1], mode));
     double *want = doubles(n * m);
     multiply(want, &x.on[0], w.unpacked, m, k, n > 8 && mode == MATMUL_BF16);
@@ -128,8 +128,8 @@ static void few_rows_are_each_as_if_alone(void **state)
     for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
         for (int64_t n = 2; n <= 8; n++) {
             struct weights w = weights_new((enum dtype)dtype, 9, WIDTH);
-            struct pair x = pair_noise(2, n, WIDTH, 0, 3), y = pair_room(2, n, 9, 0);
-            struct pair alone = pair_room(2, n, 9, 0);
+            struct pair x = pair_noise(2, n, WIDTH, 0, 3), y = pair_result(2, n, 9, 0);
+            struct pair alone = pair_result(2, n, 9, 0);
             must(devices[1]->matmul(&y.on[1], &x.on[1], &w.gpu, NULL, MATMUL_F32));
             for (int64_t r = 0; r < n; r++) {
                 struct tensor from = x.on[1], to = alone.on[1];

@@ -14,8 +14,8 @@ static struct tensor row_of(const struct tensor *all, int64_t i)
     return row;
 }
 
-// Room for sums of numbers as large as those of the CPU's result.
-static double room_for(const struct tensor *t)
+// Tolerance for sums of numbers as large as those of the CPU's result.
+static double tolerance_for(const struct tensor *t)
 {
     double most = 1;
     for (int64_t i = 0; i < tensor_count(t); i++)
@@ -28,9 +28,9 @@ static double room_for(const struct tensor *t)
 static void check_product(enum dtype dtype, int64_t n, int64_t k, int64_t m)
 {
     struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
-    struct pair y = pair_room(2, n, m, 0), alone = pair_room(2, n, m, 0);
+    struct pair y = pair_result(2, n, m, 0), alone = pair_result(2, n, m, 0);
     ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_F32);
-    pair_compare("few rows", &y, room_for(&y.on[0]), 1e-5);
+    pair_compare("few rows", &y, tolerance_for(&y.on[0]), 1e-5);
     for (int64_t i = 0; i < n; i++) {
         struct tensor to = row_of(&alone.on[1], i), from = row_of(&x.on[1], i);
         DONE(gpu->matmul(&to, &from, &w.on[1], NULL, MATMUL_BF16));
@@ -39,12 +39,12 @@ static void check_product(enum dtype dtype, int64_t n, int64_t k, int64_t m)
     pairs_release();
 }
 
-// The other way, as latent attention multiplies with LoRA.
+// Products with the untransposed weight, as latent attention with LoRA needs them.
 static void check_back(enum dtype dtype, int64_t n, enum matmul_mode mode)
 {
     const int64_t k = 64, m = 7;
     struct pair dy = pair_noise(2, n, m, 0, 1), w = pair_weights(dtype, m, k, 2);
-    struct pair dx = pair_room(2, n, k, 0), alone = pair_room(2, n, k, 0);
+    struct pair dx = pair_result(2, n, k, 0), alone = pair_result(2, n, k, 0);
     DONE(gpu->matmul_dx(&dx.on[1], &dy.on[1], &w.on[1], false, mode));
     for (int64_t i = 0; i < n; i++) {
         struct tensor to = row_of(&alone.on[1], i), from = row_of(&dy.on[1], i);
@@ -91,7 +91,7 @@ static void check_attention(int64_t n, int64_t past, int64_t heads, int64_t kv_h
     struct pair q = pair_noise(3, n, heads, dim, 1), k = pair_noise(3, keys, kv_heads, dim, 2);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 3);
     struct pair last = pair_integers(n, 1, past + 1, keys + 1);
-    struct pair y = pair_room(3, n, heads, dim), alone = pair_room(3, n, heads, dim);
+    struct pair y = pair_result(3, n, heads, dim), alone = pair_result(3, n, heads, dim);
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), NULL, OF(last), 0.3f, NULL, MATMUL_BF16);
     pair_compare("attention of few rows", &y, 1e-5, 1e-5);
     for (int64_t i = 0; i < n; i++) {
@@ -140,7 +140,7 @@ static void check_add(enum dtype dtype, int64_t n, bool after)
     DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
     norm_behind(&y, after ? &gain.on[0] : NULL, 1e-5f);
     DONE(cpu->add(&h.on[0], &h.on[0], &y));
-    pair_compare("fused add", &h, room_for(&h.on[0]), 1e-5);
+    pair_compare("fused add", &h, tolerance_for(&h.on[0]), 1e-5);
     free(y.data);
     pairs_release();
 }
@@ -172,7 +172,7 @@ static void check_ffn(enum dtype dtype, enum dtype down_dtype, int64_t n)
     DONE(cpu->swiglu(&a, &a, &b));
     DONE(cpu->matmul(&x, &a, &down.on[0], NULL, MATMUL_F32));
     DONE(cpu->add(&h.on[0], &h.on[0], &x));
-    pair_compare("fused FFN", &h, room_for(&h.on[0]), 1e-5);
+    pair_compare("fused FFN", &h, tolerance_for(&h.on[0]), 1e-5);
     free(x.data);
     free(a.data);
     free(b.data);
@@ -210,7 +210,7 @@ static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adja
     struct pair places = pair_integers(n, 1, 3, PLACES), q[2], k[2], v[2];
     struct tensor to[3], weights[] = { w[0].on[0], w[1].on[0], w[2].on[0] };
     for (int i = 0; i < 2; i++) {
-        q[i] = pair_room(3, n, HEADS, DIM);
+        q[i] = pair_result(3, n, HEADS, DIM);
         k[i] = pair_noise(3, PLACES, KV_HEADS, DIM, 8);
         v[i] = pair_noise(3, PLACES, KV_HEADS, DIM, 9);
     }
@@ -245,9 +245,9 @@ static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adja
     qkv_on_cpu(to, &h.on[0], &gain.on[0], weights, &cos.on[0], &sin.on[0], adjacent);
     DONE(cpu->scatter_rows(&k[0].on[0], &to[1], &places.on[0]));
     DONE(cpu->scatter_rows(&v[0].on[0], &to[2], &places.on[0]));
-    pair_compare("fused queries", &q[0], room_for(&q[0].on[0]), 1e-5);
-    pair_compare("fused keys", &k[0], room_for(&k[0].on[0]), 1e-5);
-    pair_compare("fused values", &v[0], room_for(&v[0].on[0]), 1e-5);
+    pair_compare("fused queries", &q[0], tolerance_for(&q[0].on[0]), 1e-5);
+    pair_compare("fused keys", &k[0], tolerance_for(&k[0].on[0]), 1e-5);
+    pair_compare("fused values", &v[0], tolerance_for(&v[0].on[0]), 1e-5);
     for (int i = 1; i < 3; i++) free(to[i].data);
     pairs_release();
 }

@@ -181,7 +181,7 @@ static const struct family_forms {
 } families[] = {
     { "llama-3.2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "qwen2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
-    { "llava-1.5", "qkv add ffn", "qkv attend ffn", "", { 0 } }, // of f16: no way back
+    { "llava-1.5", "qkv add ffn", "qkv attend ffn", "", { 0 } }, // f16 has no backward form
     { "llava-onevision", "qkv add ffn", "", "", { 0 } },         // of f32: only single rows
     { "llava-next", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "qwen2.5-vl", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },

@@ -14,9 +14,9 @@ static void one_row_of_any_width(void **state)
         const int64_t k = widths[i / 12], m = outputs[i % 4];
         const enum dtype dtype = (enum dtype)(i / 4 % 3);
         struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(dtype, m, k, 2);
-        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_room(2, 1, m, 0);
+        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_result(2, 1, m, 0);
         ON_BOTH(matmul, OF(y), OF(x), OF(w), IF(i % 2, bias), MATMUL_BF16);
-        pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
+        pair_compare("one row", &y, tolerance(MATMUL_F32, 1, k), 1e-5);
         pairs_release();
     }
 }
@@ -27,11 +27,11 @@ static void one_row_beside_little_shared_memory(void **state)
     const int64_t k = 30000;
     for (int little = 0; little < 2; little++) {
         struct pair x = pair_noise(2, 1, k, 0, 1), w = pair_weights(DTYPE_BF16, 3, k, 2);
-        struct pair y = pair_room(2, 1, 3, 0);
+        struct pair y = pair_result(2, 1, 3, 0);
         if (little) setenv("CUDA_HOST_SHARED", "101376", 1); // for the emulated GPU
         ON_BOTH(matmul, OF(y), OF(x), OF(w), NULL, MATMUL_BF16);
         unsetenv("CUDA_HOST_SHARED");
-        pair_compare("one row", &y, room(MATMUL_F32, 1, k), 1e-5);
+        pair_compare("one row", &y, tolerance(MATMUL_F32, 1, k), 1e-5);
         pairs_release();
     }
 }
@@ -59,7 +59,7 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
         norm_behind(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    pair_compare("fused add", &h, room(mode, n, k), 1e-5); // or left as it was
+    pair_compare("fused add", &h, tolerance(mode, n, k), 1e-5); // or left as it was
     free(y.data);
     pairs_release();
 }
@@ -86,7 +86,7 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
         DONE(cpu->matmul(&y.on[0], &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->gelu(&y.on[0], &y.on[0], GELU_TANH));
     }
-    pair_compare("fused GELU", &y, room(mode, n, k), 1e-5); // or left as it was
+    pair_compare("fused GELU", &y, tolerance(mode, n, k), 1e-5); // or left as it was
     pairs_release();
 }
 
@@ -127,7 +127,7 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
     // Each of the inner numbers is a product of two sums over d. Noise of f16 is about 1.5: the
     // numbers are larger, what is rounded off them is a smaller part.
     const double size = dtype == DTYPE_F16 ? 4 : 1;
-    pair_compare("fused FFN", &h, 2 * size * room(mode, n, inner) * sqrt((double)d), 1e-5);
+    pair_compare("fused FFN", &h, 2 * size * tolerance(mode, n, inner) * sqrt((double)d), 1e-5);
     free(x.data);
     free(y.data);
     free(a.data);
@@ -169,7 +169,7 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
         norm_behind(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    pair_compare("fused attention", &h, 2 * room(mode, n, width), 1e-5);
+    pair_compare("fused attention", &h, 2 * tolerance(mode, n, width), 1e-5);
     free(a.data);
     free(y.data);
     pairs_release();
@@ -189,12 +189,13 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair bias = pair_noise(1, kv_heads * dim, 0, 0, 6);
     struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
     struct pair places = pair_integers(n, 1, 3, keys);
-    struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
+    struct pair q = pair_result(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
     const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32;
     const bool biased =
-        !known || cache == DTYPE_F32; // rounded values that are not go straight there
+        !known ||
+        cache == DTYPE_F32; // else values go straight to the cache, rounded, without a bias
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5; // two sums may round to neighbours
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
     const struct fused_qkv p = { .h = &h.on[1],
@@ -220,10 +221,10 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
         DONE(cpu->scatter_rows(&k.on[0], &y, &places.on[0]));
         DONE(cpu->matmul(&y, &x, &wv.on[0], biased ? &bias.on[0] : NULL, MATMUL_F32));
         DONE(cpu->scatter_rows(&v.on[0], &y, &places.on[0]));
-        pair_compare("fused queries", &q, 2 * room(mode, n, d), 1e-5);
+        pair_compare("fused queries", &q, 2 * tolerance(mode, n, d), 1e-5);
     }
-    pair_compare("fused keys", &k, 2 * room(mode, n, d), unit);
-    pair_compare("fused values", &v, 2 * room(mode, n, d), unit);
+    pair_compare("fused keys", &k, 2 * tolerance(mode, n, d), unit);
+    pair_compare("fused values", &v, 2 * tolerance(mode, n, d), unit);
     free(x.data);
     free(y.data);
     pairs_release();
@@ -282,7 +283,7 @@ static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t di
     struct pair q_gain = pair_noise(1, dim, 0, 0, 5), k_gain = pair_noise(1, dim, 0, 0, 6);
     struct pair cos = pair_noise(2, n, dim / 2, 0, 7), sin = pair_noise(2, n, dim / 2, 0, 8);
     struct pair places = pair_integers(n, 1, 3, keys);
-    struct pair q = pair_room(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
+    struct pair q = pair_result(3, n, heads, dim), k = pair_noise(3, keys, kv_heads, dim, 9);
     struct pair value = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
     struct tensor product = noise_tensor(2, n, all, 0, 13);
@@ -326,11 +327,11 @@ static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t di
             arrange(to[i], &product, &one, v, &cos.on[0], &sin.on[0], eps);
             if (i) DONE(cpu->scatter_rows(i == 1 ? &k.on[0] : &value.on[0], &y, &places.on[0]));
         }
-        pair_compare("queries of a variant", &q, 2 * room(MATMUL_BF16, n, d), 1e-5);
+        pair_compare("queries of a variant", &q, 2 * tolerance(MATMUL_BF16, n, d), 1e-5);
     }
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5;
-    pair_compare("keys of a variant", &k, 2 * room(MATMUL_BF16, n, d), unit);
-    pair_compare("values of a variant", &value, 2 * room(MATMUL_BF16, n, d), unit);
+    pair_compare("keys of a variant", &k, 2 * tolerance(MATMUL_BF16, n, d), unit);
+    pair_compare("values of a variant", &value, 2 * tolerance(MATMUL_BF16, n, d), unit);
     free(x.data);
     free(y.data);
     free(product.data);
@@ -345,7 +346,7 @@ static void heads_of_every_kind(void **state)
         const enum dtype dtype = (enum dtype)(i / 4 % 3), cache = i / 12 ? DTYPE_BF16 : DTYPE_F32;
         for (int kind = 1; kind < 12; kind++) { // 0: as check_qkv
             const bool packed = kind & 1, normed = kind & 2;
-            const int64_t sizes[] = { 0, 1, 3 }; // the part that turns: none, some, all
+            const int64_t sizes[] = { 0, 1, 3 }; // the part that rotates: none, some, all
             check_variant(n, 4, 2, 6, dtype, cache,
                           &(struct variant){ packed, normed, sizes[kind / 4] });
             check_variant(n, 3, 1, 16, dtype, cache,
@@ -409,7 +410,7 @@ static void half_is_multiplied_as_half(void **state)
 {
     const int64_t n = 9, k = 16, m = 8;
     struct pair x = all_of(2, n, k, 1 + 0x1p-9f), w = halves(m, k, 0x3c01);
-    struct pair y = pair_room(2, n, m, 0);
+    struct pair y = pair_result(2, n, m, 0);
     DONE(cpu->matmul(&y.on[0], &x.on[0], &w.on[0], NULL, MATMUL_F32));
     DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
     pair_compare("matmul of f16", &y, 0, 1e-7);
@@ -431,7 +432,7 @@ static void half_has_no_infinity(void **state)
     const float most = 65504;
     // x is 1000. gate: +inf, -inf, +inf, 0 ..; up: 1, +inf, +inf, +inf, 0 ..
     struct pair h = all_of(2, N, D, 1), gain = all_of(1, D, 0, 1000), big = all_of(2, N, D, -1e9f);
-    struct pair y = pair_room(2, N, D, 0);
+    struct pair y = pair_result(2, N, D, 0);
     struct tensor weights[3];
     static const uint16_t gates[D] = { 0x5640, 0xd640, 0x5640 };       // 100, -100, 100
     static const uint16_t ups[D] = { 0x0819, 0x5640, 0x5640, 0x5640 }; // 1/8000, 100 ..
@@ -464,7 +465,7 @@ static void half_has_no_infinity(void **state)
 static void recorded_ops_run_again(void **state)
 {
     struct pair a = pair_noise(2, 3, 50, 0, 1), b = pair_noise(2, 3, 50, 0, 2);
-    struct pair y = pair_room(2, 3, 50, 0);
+    struct pair y = pair_result(2, 3, 50, 0);
     assert_int_equal(gpu->recorder->start(), 0);
     for (int side = 1; side < 2; side++) {
         DONE(gpu->add(OF(y), OF(a), OF(b)));
@@ -500,7 +501,7 @@ static void what_cannot_be_recorded_is_refused(void **state)
     // An op that makes the scratch larger moves it.
     const int64_t n = 1 << 20;
     struct pair x = pair_noise(2, 9, n / 9, 0, 2), w = pair_noise(2, 1, n / 9, 0, 3);
-    struct pair y = pair_room(2, 9, 1, 0);
+    struct pair y = pair_result(2, 9, 1, 0);
     DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], NULL, MATMUL_BF16));
     assert_int_equal(gpu->recorder->play(recording), 1);
     gpu->recorder->forget(recording);

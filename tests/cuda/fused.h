@@ -7,7 +7,7 @@
 enum { FEW = 8 }; // rows that are multiplied with weights as they are stored
 
 // Rounding error of bf16 inputs and intermediates, for sums of k numbers of size one.
-static inline double room(enum matmul_mode mode, int64_t n, int64_t k)
+static inline double tolerance(enum matmul_mode mode, int64_t n, int64_t k)
 {
     return (n <= FEW || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
 }

@@ -49,11 +49,11 @@ static struct tensor room_for_saved(int64_t n, int64_t width)
 
 // --- h + x w^T -----------------------------------------------------------------------------------
 
-// A sum of its own has the bits of one in h's place, and leaves h.
+// A sum in a tensor of its own has the bits of a sum in place of h, and leaves h unchanged.
 static void check_add(int64_t n, int64_t k, int64_t m)
 {
     struct pair h = pair_noise(2, n, m, 0, 1), twin = pair_noise(2, n, m, 0, 1);
-    struct pair x = pair_noise(2, n, k, 0, 2), y = pair_room(2, n, m, 0);
+    struct pair x = pair_noise(2, n, k, 0, 2), y = pair_result(2, n, m, 0);
     struct pair w = pair_weights(DTYPE_BF16, m, k, 3), bias = pair_noise(1, m, 0, 0, 4);
     struct fused_add p = { .y = &y.on[1],
                            .h = &h.on[1],
@@ -116,7 +116,7 @@ static void ffn_close(struct ffn *f)
 static void check_kept(struct ffn *f)
 {
     const int64_t n = f->h.on[0].shape[0], d = f->h.on[0].shape[1], inner = f->a.shape[1];
-    struct pair y = pair_room(2, n, d, 0), twin = pair_noise(2, n, d, 0, 1);
+    struct pair y = pair_result(2, n, d, 0), twin = pair_noise(2, n, d, 0, 1);
     struct tensor gate = room_for_saved(n, inner), up = room_for_saved(n, inner);
     struct fused_ffn p = form_of(f, &y.on[1]);
     p.saved_gate = &f->saved_gate, p.saved_up = &f->saved_up;
@@ -236,11 +236,11 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     struct pair q_gain = pair_noise(1, dim, 0, 0, 6), k_gain = pair_noise(1, dim, 0, 0, 7);
     struct pair cos = pair_noise(2, n, dim / 2, 0, 8), sin = pair_noise(2, n, dim / 2, 0, 9);
     struct pair places = pair_integers(n, 1, 0, n), q[2], k[2], v[2];
-    struct pair saved_q = pair_room(3, n, heads, dim), saved_k = pair_room(3, n, kv_heads, dim);
+    struct pair saved_q = pair_result(3, n, heads, dim), saved_k = pair_result(3, n, kv_heads, dim);
     struct tensor x = noise_tensor(2, n, d, 0, 10);
     for (int i = 0; i < 2; i++) {
-        q[i] = pair_room(3, n, heads, dim);
-        k[i] = pair_room(3, n, kv_heads, dim), v[i] = pair_room(3, n, kv_heads, dim);
+        q[i] = pair_result(3, n, heads, dim);
+        k[i] = pair_result(3, n, kv_heads, dim), v[i] = pair_result(3, n, kv_heads, dim);
         const struct fused_qkv p = { .h = &h.on[1],
                                      .gain = &gain.on[1],
                                      .eps = eps,
@@ -290,9 +290,9 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     pairs_release();
 }
 
-// Gradients of heads [n,count,dim], turned back, as the products lie whose rows of a key head begin
-// with `first`: pairs i < adjacent are numbers 2i and 2i + 1 there, the others i + adjacent and
-// i + dim/2.
+// Rotates the gradients of heads [n,count,dim] back and stores them in the layout of the products,
+// where the rows of a key head begin at `first`: pairs i < adjacent are elements 2i and 2i + 1
+// there, the others i + adjacent and i + dim/2.
 static void put_back(struct tensor *product, const struct tensor *heads, int64_t first,
                      int64_t each, int64_t kv_heads, int64_t adjacent)
 {
@@ -362,7 +362,7 @@ static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
 static void check_behind(int64_t n, int64_t k, int64_t m)
 {
     struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);
-    struct pair y = pair_room(2, n, m, 0), saved = pair_room(2, n, m, 0);
+    struct pair y = pair_result(2, n, m, 0), saved = pair_result(2, n, m, 0);
     struct pair w = pair_weights(DTYPE_BF16, m, k, 3), gain = pair_noise(1, m, 0, 0, 4);
     const struct fused_linear weight = { .w = &w.on[1] };
     struct fused_add p = { .y = &y.on[1],

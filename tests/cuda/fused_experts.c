@@ -123,7 +123,7 @@ static void check_experts(const struct mixture *m)
         }
     }
     const double inner = (double)(m->shared + m->chosen * m->width);
-    pair_compare("experts", &h, 40 * room(MATMUL_F32, 1, m->d) * sqrt(inner), 1e-5);
+    pair_compare("experts", &h, 40 * tolerance(MATMUL_F32, 1, m->d) * sqrt(inner), 1e-5);
     free(x.data);
     free(logits.data);
     pairs_release();
@@ -147,7 +147,7 @@ static void experts_are_chosen_and_added_up(void **state)
 
 struct latent {
     int64_t d, heads, rank, nope, rope, value, low; // low 0: queries are not compressed
-    int64_t past, keys;                             // rows that are seen, and that are given
+    int64_t past, keys;                             // visible rows, and rows of the tensors
     enum dtype dtype, cache;
     bool after;
 };
@@ -183,7 +183,7 @@ static struct latent_pairs latent_pairs(const struct latent *l)
     return p;
 }
 
-// Rows 2i and 2i + 1 of x turned, the first ones stored before the second ones.
+// Rotates elements 2i and 2i + 1 of x; stores the first elements of all pairs before the second.
 static void turn(float *to, const float *x, const struct latent_pairs *p, int64_t half)
 {
     const float *c = p->cos.on[0].data, *s = p->sin.on[0].data;

@@ -59,7 +59,7 @@ static void the_ring_is_bounded(void **state)
     }
     for (int i = 3; i < 5; i++) assert_true(*(const float *)gpu->copies->take() == (float)i);
     int many = 0;
-    while (gpu->copies->download(x.data, 6)) many++; // no number's size
+    while (gpu->copies->download(x.data, 6)) many++; // no element has 6 bytes
     assert_int_equal(many, 512);
     for (int i = 0; i < many; i++) assert_non_null(gpu->copies->take());
     gpu->release(x.data);

@@ -201,7 +201,7 @@ static struct tensor *chain_there(struct chain *c, struct graph *g)
     return op_rmsnorm(g, h, after, 1e-5f); // [ROWS, WIDTH]
 }
 
-// Twice there, as for two pictures, and back.
+// Runs the forward pass twice, as for two pictures, then the backward pass.
 static int chain_pass(struct chain *c)
 {
     const struct backend *b = devices[1];

@@ -8,7 +8,7 @@
 static void check_norms(int64_t n, int64_t d)
 {
     struct pair x = pair_noise(2, n, d, 0, 1), gain = pair_noise(1, d, 0, 0, 2);
-    struct pair bias = pair_noise(1, d, 0, 0, 3), y = pair_room(2, n, d, 0);
+    struct pair bias = pair_noise(1, d, 0, 0, 3), y = pair_result(2, n, d, 0);
     ON_BOTH(rmsnorm, OF(y), OF(x), OF(gain), 1e-5f);
     pair_compare("rmsnorm", &y, 1e-6, 1e-5);
     ON_BOTH(layernorm, OF(x), OF(x), OF(gain), OF(bias), 1e-5f); // in place
@@ -18,7 +18,7 @@ static void check_norms(int64_t n, int64_t d)
 static void check_elementwise(int64_t n, int64_t d)
 {
     struct pair a = pair_noise(2, n, d, 0, 1), b = pair_noise(2, n, d, 0, 2);
-    struct pair w = pair_noise(1, d, 0, 0, 3), y = pair_room(2, n, d, 0);
+    struct pair w = pair_noise(1, d, 0, 0, 3), y = pair_result(2, n, d, 0);
     ON_BOTH(scale, OF(a), OF(a), 6.5f);
     ON_BOTH(swiglu, OF(y), OF(a), OF(b));
     pair_compare("swiglu", &y, 1e-6, 1e-5);
@@ -49,8 +49,9 @@ static void check_rope(int64_t n, int64_t d)
 static void check_weights(int64_t n, int64_t d)
 {
     for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
-        struct pair table = pair_weights((enum dtype)dtype, n + 5, d, 1), y = pair_room(2, n, d, 0);
-        struct pair ids = pair_integers(n, 3, 1, n + 5), wide = pair_room(2, n + 5, d, 0);
+        struct pair table = pair_weights((enum dtype)dtype, n + 5, d, 1),
+                    y = pair_result(2, n, d, 0);
+        struct pair ids = pair_integers(n, 3, 1, n + 5), wide = pair_result(2, n + 5, d, 0);
         ON_BOTH(embedding, OF(y), OF(table), OF(ids));
         pair_compare("embedding", &y, 0, 0);
         ON_BOTH(widen, OF(wide), OF(table));
@@ -69,7 +70,7 @@ static void check_weights(int64_t n, int64_t d)
 static void check_rows(int64_t n, int64_t d)
 {
     struct pair x = pair_noise(2, 2 * n, d, 0, 1), some = pair_integers(n, 2, 1, 2 * n);
-    struct pair y = pair_room(2, n, d, 0), first = x;
+    struct pair y = pair_result(2, n, d, 0), first = x;
     ON_BOTH(gather_rows, OF(y), OF(x), OF(some));
     pair_compare("gather_rows", &y, 0, 0);
     ON_BOTH(scale, OF(y), OF(y), 2);
@@ -101,7 +102,7 @@ static void check_blend(int64_t n, int64_t d)
 {
     struct pair x = pair_noise(2, n, d, 0, 1), weight = pair_noise(2, 2 * n, 3, 0, 1);
     struct pair index = pair_integers(6 * n, 7, 1, n); // many of them several times
-    struct pair y = pair_room(2, 2 * n, d, 0);
+    struct pair y = pair_result(2, 2 * n, d, 0);
     for (int i = 0; i < 2; i++) {
         index.on[i].rank = 2;
         index.on[i].shape[0] = 2 * n, index.on[i].shape[1] = 3;
@@ -124,7 +125,7 @@ static void check_columns(int64_t n, int64_t d)
 
 static void check_experts(int64_t n, int64_t d)
 {
-    struct pair logits = pair_noise(2, n, 2 * n + d, 0, 1), w = pair_room(2, n, 2, 0);
+    struct pair logits = pair_noise(2, n, 2 * n + d, 0, 1), w = pair_result(2, n, 2, 0);
     struct pair index = pair_integers(2 * n, 1, 0, 2 * n),
                 d_logits = pair_noise(2, n, 2 * n + d, 0, 2);
     index.on[0].rank = index.on[1].rank = 2;
@@ -153,7 +154,7 @@ static void check_patches(int64_t n, int64_t d)
 {
     for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
         const int64_t count = (n / p) * (d / p);
-        struct pair x = pair_noise(3, 3, n, d, 1), y = pair_room(2, count, 3 * p * p, 0);
+        struct pair x = pair_noise(3, 3, n, d, 1), y = pair_result(2, count, 3 * p * p, 0);
         ON_BOTH(patches, OF(y), OF(x), p);
         pair_compare("patches", &y, 0, 0);
         ON_BOTH(patches_backward, OF(x), OF(y), p);
@@ -164,8 +165,8 @@ static void check_patches(int64_t n, int64_t d)
 static void check_contribution(int64_t n, int64_t d)
 {
     struct pair v = pair_noise(3, n + 3, 2, d, 1), probs = pair_noise(2, 4, n + 3, 0, 2);
-    struct pair some = pair_integers(n, 7, 1, n + 3), y = pair_room(2, n, 4 * d, 0);
-    struct pair norms = pair_room(1, n, 0, 0);
+    struct pair some = pair_integers(n, 7, 1, n + 3), y = pair_result(2, n, 4 * d, 0);
+    struct pair norms = pair_result(1, n, 0, 0);
     ON_BOTH(weigh_values, OF(y), OF(probs), OF(v), OF(some));
     pair_compare("weigh_values", &y, 0, 0);
     struct pair narrow = pair_bf16(&v);
@@ -187,10 +188,10 @@ static void check_products(int64_t n, int64_t k)
         const double room = mode == MATMUL_F32 ? 2e-6 : 6e-3; // a product is rounded so far
         const double far = room * sqrt((double)(n + k + m));
         struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
-        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_room(2, n, m, 0);
+        struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_result(2, n, m, 0);
         struct pair dy = pair_noise(2, n, m, 0, 4), dx = pair_noise(2, n, k, 0, 5);
         struct pair dw = pair_noise(2, m, k, 0, 6), db = pair_noise(1, m, 0, 0, 7);
-        struct pair fresh = pair_room(2, n, k, 0);
+        struct pair fresh = pair_result(2, n, k, 0);
         ON_BOTH(matmul, OF(y), OF(x), OF(w), IF(i % 2, bias), mode);
         pair_compare("matmul", &y, far, 1e-5);
         ON_BOTH(matmul_dx, OF(dx), OF(dy), OF(w), true, mode);
@@ -210,17 +211,17 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
                                int64_t wide, enum sight sight)
 {
     struct pair q = pair_noise(3, n, heads, d, 1), k = pair_noise(3, keys, kv_heads, d, 2);
-    struct pair v = pair_noise(3, keys, kv_heads, wide, 3), y = pair_room(3, n, heads, wide);
+    struct pair v = pair_noise(3, keys, kv_heads, wide, 3), y = pair_result(3, n, heads, wide);
     struct tensor from = tensor_of(DTYPE_I32, 1, n, 0, 0), to = from;
     to.data = malloc(tensor_bytes(&to) + 1);
     set_sight(&from, &to, n, keys, sight);
-    struct pair first = pair_of(from), last = pair_of(to), probs = pair_room(3, heads, n, keys);
+    struct pair first = pair_of(from), last = pair_of(to), probs = pair_result(3, heads, n, keys);
     const bool ranges = sight != SEE_ALL;
     const float scale = 2 / sqrtf((float)d);
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale, NULL,
             MATMUL_F32);
     pair_compare("attention", &y, 1e-5, 1e-5);
-    struct pair again = pair_room(3, n, heads, wide);
+    struct pair again = pair_result(3, n, heads, wide);
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
             OF(probs), MATMUL_F32);
     pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
@@ -256,7 +257,7 @@ static void check_ira(int64_t n, int64_t d)
 {
     struct pair v = pair_noise(3, n, 3, d, 1), head = pair_noise(2, 3 * n, d + 1, 0, 2);
     struct pair gate = pair_noise(2, n, 3, 0, 3), eps = pair_noise(3, n, 3, d, 4);
-    struct pair z = pair_room(3, n, 3, d), kl = pair_room(2, n, 3, 0);
+    struct pair z = pair_result(3, n, 3, d), kl = pair_result(2, n, 3, 0);
     struct pair prior = pair_noise(2, 3, d, 0, 5), mean = pair_noise(2, 3, d, 0, 6);
     struct pair dv = pair_noise(3, n, 3, d, 7), dhead = pair_noise(2, 3 * n, d + 1, 0, 8);
     struct pair dprior = pair_noise(2, 3, d, 0, 9), dmean = pair_noise(2, 3, d, 0, 10);
@@ -286,7 +287,7 @@ static void check_ira(int64_t n, int64_t d)
 static void check_ira_gate(int64_t n, int64_t d)
 {
     struct pair q = pair_noise(3, n / 2 + 1, 4, d, 1), k = pair_noise(3, n, 2, d, 2);
-    struct pair gate = pair_room(2, n, 2, 0);
+    struct pair gate = pair_result(2, n, 2, 0);
     ON_BOTH(ira_gate, OF(gate), OF(q), OF(k), 1.5f);
     pair_compare("ira_gate", &gate, 1e-5, 1e-5);
 }
@@ -337,7 +338,7 @@ static void check_elementwise_backward(int64_t n, int64_t d)
 static void check_loss(int64_t n, int64_t d)
 {
     struct pair x = pair_noise(2, n, d, 0, 1), target = pair_integers(n, 7, 0, d);
-    struct pair weight = pair_noise(1, n, 0, 0, 2), loss = pair_room(1, n, 0, 0);
+    struct pair weight = pair_noise(1, n, 0, 0, 2), loss = pair_result(1, n, 0, 0);
     ON_BOTH(scale, OF(x), OF(x), 20);
     ON_BOTH(cross_entropy, OF(loss), OF(x), OF(target), OF(weight));
     pair_compare("cross_entropy", &loss, 3e-6, 1e-6);
@@ -347,7 +348,7 @@ static void check_loss(int64_t n, int64_t d)
 static void check_step(int64_t n, int64_t d)
 {
     struct pair w = pair_noise(2, n, d, 0, 1), g = pair_noise(2, n, d, 0, 2);
-    struct pair m = pair_room(2, n, d, 0), v = pair_room(2, n, d, 0);
+    struct pair m = pair_result(2, n, d, 0), v = pair_result(2, n, d, 0);
     struct adamw_step s = {
         .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .decay = 0.1, .scale = 0.5
     };
@@ -407,7 +408,7 @@ static void every_op_equals_the_cpu(void **state)
 static void wide_heads(void **state)
 {
     struct pair q = pair_noise(3, 9, 2, 300, 1), k = pair_noise(3, 9, 2, 300, 2);
-    struct pair y = pair_room(3, 9, 2, 300), dq = pair_noise(3, 9, 2, 300, 3);
+    struct pair y = pair_result(3, 9, 2, 300), dq = pair_noise(3, 9, 2, 300, 3);
     ON_BOTH(attention, OF(y), OF(q), OF(k), OF(k), NULL, NULL, 0.1f, NULL, MATMUL_F32);
     pair_compare("attention", &y, 1e-5, 1e-5);
     assert_int_equal(devices[1]->attention_backward(&dq.on[1], NULL, NULL, &y.on[1], &y.on[1],
@@ -440,10 +441,10 @@ static void products_of_any_alignment(void **state)
         const enum matmul_mode mode = i / 9 % 2 ? MATMUL_F32 : MATMUL_BF16;
         const bool bias_alone = i / 18;
         const double far = (mode == MATMUL_F32 ? 2e-6 : 6e-3) * sqrt((double)(n + k + m));
-        struct pair fresh = pair_room(2, n, k, 0);
+        struct pair fresh = pair_result(2, n, k, 0);
         struct pair x = bias_alone ? pair_noise(2, n, k, 0, 1) : behind(DTYPE_F32, n, k, 1);
         struct pair w = bias_alone ? pair_weights(dtype, m, k, 2) : behind(dtype, m, k, 2);
-        struct pair y = bias_alone ? pair_room(2, n, m, 0) : behind(DTYPE_F32, n, m, 3);
+        struct pair y = bias_alone ? pair_result(2, n, m, 0) : behind(DTYPE_F32, n, m, 3);
         struct pair bias = behind(DTYPE_F32, 1, m, 4), dx = behind(DTYPE_F32, n, k, 5);
         struct pair dw = behind(DTYPE_F32, m, k, 6), dy = behind(DTYPE_F32, n, m, 7);
         for (int side = 0; side < 2; side++) bias.on[side].shape[0] = m;

@@ -1,6 +1,6 @@
 // tests/cuda/pair.h -- the same tensors on the CPU and on the GPU, for comparing the two devices.
 //
-//   struct pair x = pair_noise(2, n, d, 0, 1), y = pair_room(2, n, d, 0);
+//   struct pair x = pair_noise(2, n, d, 0, 1), y = pair_result(2, n, d, 0);
 //   ON_BOTH(softmax, OF(y), OF(x), 1);
 //   pair_compare("softmax", &y, 1e-7, 1e-6);
 //   pairs_release();
@@ -83,9 +83,8 @@ static inline struct pair pair_noise(int rank, int64_t a, int64_t b, int64_t c, 
     return pair_of(noise_tensor(rank, a, b, c, seed));
 }
 
-// Fills a matrix with random blocks. Their halves, wherever they stand, are at least 2^-8 and below
-// 1/2 in size: bits that the mask leaves, in each pair of bytes of a copy whose integers are
-// random.
+// Fills a matrix with random blocks. A mask limits the exponents of their f16 scales, so that these
+// are at least 2^-8 and below 1/2 in size.
 static inline void fill_blocks(struct tensor *t, uint32_t seed)
 {
     static const int halves[DTYPE_COUNT][2] = {
@@ -138,7 +137,7 @@ static inline struct pair pair_integers(int64_t n, int64_t step, int64_t from, i
 }
 
 // For results: NaNs.
-static inline struct pair pair_room(int rank, int64_t a, int64_t b, int64_t c)
+static inline struct pair pair_result(int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = tensor_of(DTYPE_F32, rank, a, b, c);
     memset(t.data, 0xff, tensor_bytes(&t));
@@ -207,8 +206,8 @@ static inline void check_bf16_keys(const struct pair *q, struct pair *k, struct 
     const int64_t wide = v->on[0].shape[2];
     const struct pair few[] = { pair_bf16(k), pair_bf16(v) };
     const struct tensor *from = first ? &first->on[1] : NULL, *to = first ? &last->on[1] : NULL;
-    struct pair y[] = { pair_room(3, n, heads, wide), pair_room(3, n, heads, wide) };
-    struct pair p[] = { pair_room(3, heads, n, keys), pair_room(3, heads, n, keys) };
+    struct pair y[] = { pair_result(3, n, heads, wide), pair_result(3, n, heads, wide) };
+    struct pair p[] = { pair_result(3, heads, n, keys), pair_result(3, heads, n, keys) };
     for (int i = 0; i < 2; i++)
         if (devices[1]->attention(&y[i].on[1], &q->on[1], i ? &few[0].on[1] : &k->on[1],
                                   i ? &few[1].on[1] : &v->on[1], from, to, scale, &p[i].on[1],

@@ -139,7 +139,8 @@ static void played_tokens_are_the_computed_ones(void **state)
     check_answer("tests/goldens/kimi-vl", 11, 5, MATMUL_F32, DTYPE_F32);
 }
 
-// Passes of two to eight rows, as of drafts, beside a pass, recorded or not, for each of the rows.
+// Compares passes of two to eight rows, as for drafts, with a pass for each of the rows, recorded
+// or not.
 static void check_few(const char *folder, int64_t prompt, enum matmul_mode mode, enum dtype cache)
 {
     struct bench together, alone;
@@ -250,7 +251,7 @@ static void parts_are_joined(void **state)
 {
     const struct backend *gpu = devices[1];
     if (!gpu->gpus) skip();
-    struct pair x = pair_noise(1, 100, 0, 0, 1), y = pair_room(1, 100, 0, 0);
+    struct pair x = pair_noise(1, 100, 0, 0, 1), y = pair_result(1, 100, 0, 0);
     for (int joined = 0; joined < 2; joined++) {
         float got[100] = { 0 };
         assert_int_equal(gpu->recorder->start(), 0);

@@ -1,4 +1,5 @@
-// tests/cuda_host/beside.cpp -- the copies of an emulated GPU's second stream, made late.
+// tests/cuda_host/beside.cpp -- runs the copies of an emulated GPU's second stream as late as
+// possible.
 #include "beside.h"
 
 static void add(cuda_host_beside *b, const cuda_host_task &task)

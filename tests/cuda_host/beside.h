@@ -14,7 +14,8 @@
 
 struct cuda_host_beside;
 
-// A copy, or with `other` the order that its first `until` must have ended before the next.
+// A copy; or with `other` a constraint: that stream's first `until` copies must have ended before
+// the next task.
 struct cuda_host_task {
     char *to;
     const char *from;
@@ -24,7 +25,7 @@ struct cuda_host_task {
 };
 
 struct cuda_host_beside {
-    std::deque<cuda_host_task> tasks; // that have not been done
+    std::deque<cuda_host_task> tasks; // not done yet
     long asked, done;
 };
 

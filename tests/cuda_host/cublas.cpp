@@ -4,8 +4,8 @@
 // It refuses whatever the documentation forbids, and an algorithm requires the alignments and the
 // workspace that it was chosen for. It requires a bias at a multiple of 16 bytes, which the API
 // cannot promise: GPUs have faulted otherwise. bf16 and f16 that do not come in pairs (an odd line,
-// an odd address) are refused, though a GPU's may take them. With CUDA_HOST_IN_PLACE no algorithm
-// reads C elsewhere than where it writes D, as a GPU's need not.
+// an odd address) are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE every
+// algorithm requires C at the address of D, as some of a GPU's do.
 #include "cublasLt.h"
 
 #include <stdlib.h>
@@ -108,7 +108,7 @@ bool aligned(const void *p, uint64_t to)
     return (uintptr_t)p % to == 0;
 }
 
-// A matrix whose columns lie behind one another.
+// True if the columns of a matrix do not overlap.
 bool stands(const cuda_host_layout *l)
 {
     return l->rows && l->columns && l->line >= (int64_t)l->rows;
@@ -128,7 +128,7 @@ bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host
     return a->line % 2 == 0 && b->line % 2 == 0;
 }
 
-// What each side is multiplied as fits the others.
+// True if the shapes of op(A), op(B), C and D fit together.
 bool fits(const cuda_host_operation *operation, const cuda_host_layout *a,
           const cuda_host_layout *b, const cuda_host_layout *c, const cuda_host_layout *d)
 {

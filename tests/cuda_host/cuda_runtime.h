@@ -2,22 +2,21 @@
 // the CPU, to test them without a GPU.
 //
 // A block's threads are fibers of one thread of the host, run one after the other; blocks follow
-// one another. A thread that waits (__syncthreads, a shuffle) yields to the next. What a GPU
-// does at the same time happens here in order; what is checked is arithmetic, indices, and barriers
-// that not all threads reach (the program ends with a message). A missing barrier shows where the
-// thread that reads goes before the one that writes: with CUDA_HOST_ORDER=back the last thread goes
-// first.
+// one another. A thread that waits (__syncthreads, a shuffle) yields to the next. What a GPU does
+// in parallel happens here in order; this checks arithmetic, indices, and barriers that not all
+// threads reach (the program ends with a message). A missing barrier shows if the reading thread
+// runs before the writing one: with CUDA_HOST_ORDER=back the last thread runs first.
 //
-// Device memory is memory of the host that can be touched only while a kernel runs or a copy is
-// made, and it ends where a page ends: reading it directly, or past its end, raises a signal.
-// (CUDA_HOST_OPEN=1 leaves it open.)
+// Device memory is host memory that is accessible only while a kernel or a copy runs, and it ends
+// at the end of a page: reading it directly, or past its end, raises a signal. (CUDA_HOST_OPEN=1
+// leaves it open.)
 //
-// It refuses whatever a GPU would: grids, blocks and shared memory beyond its limits, pointers
-// that are not into device memory, copies and products that leave it (counts.cpp). With
-// CUDA_HOST_DRY=1 nothing else is done: memory is address space, kernels and products are only
-// looked at, copies to the host give zeros. So models of any size can be gone through in seconds.
-// CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
-// of its grid, once for each size of grid: indices that overflow meet a wall, or the sanitizer.
+// It refuses whatever a GPU would: grids, blocks and shared memory beyond its limits, pointers that
+// are not into device memory, copies and products that leave it (counts.cpp). With CUDA_HOST_DRY=1
+// it does nothing else: memory is address space only, kernels and products are checked but not run,
+// copies to the host give zeros. So models of any size take seconds. CUDA_HOST_DRY=corners also
+// runs the first and the last block of each kernel along each direction of its grid, once for each
+// size of grid: indices that overflow hit a guard page, or the sanitizer reports them.
 // $CUDA_HOST_REPORT names a file to which a line of JSON is added for each GPU when the process
 // ends: its peak memory and counts of its work.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
@@ -79,7 +78,7 @@ void cuda_host_check(cudaStream_t stream);
 // True if the launch is valid. It fails for a grid or block that no GPU accepts, or for more
 // dynamic shared memory than was allowed on this one (cudaFuncSetAttribute).
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
-// NULL, or `size` bytes of device memory; else the next cudaGetLastError says no.
+// True for NULL or `size` bytes of device memory; else the next cudaGetLastError is an error.
 bool cuda_host_reads(const void *memory, size_t size = 0);
 template <typename T> bool cuda_host_argument(const T &)
 {
@@ -142,9 +141,9 @@ static inline unsigned atomicInc(unsigned *count, unsigned most)
 // All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
-// All lanes of a warp call it with `size` bytes, at most 32. The first that goes on makes something
-// of what all gave, one behind the other: at most 512 bytes, which are there until the calling
-// lane's next call.
+// All lanes of a warp call it with `size` bytes, at most 32. The first lane to continue computes a
+// result from the inputs of all lanes, stored one after the other: at most 512 bytes, valid until
+// the calling lane's next call.
 const void *cuda_host_together(const void *mine, size_t size,
                                void (*make)(const void *all, void *made));
 // Counts the blocks that have begun.
@@ -190,13 +189,14 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
-// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on.
-// $CUDA_HOST_GPUS GPUs (without it one), each with memory of its own and a stream for kernels,
-// which reaches another's memory when it was allowed to. A kernel or copy must come after all that
-// was begun on other GPUs (cudaStreamWaitEvent), else it fails. What is copied to pinned memory
-// (cudaHostAlloc; $CUDA_HOST_PINNED bytes at most) is there when the host has waited for it, and
-// NaNs before. A second stream that is made when the first is in use is for copies from and to
-// pinned memory alone: they too must come after all kernels, which go on beside them (beside.h).
+// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on. There are
+// $CUDA_HOST_GPUS GPUs (default 1), each with its own memory and a stream for kernels; a GPU
+// reaches another's memory once that is enabled. A kernel or copy must be ordered after all work
+// begun on other GPUs (cudaStreamWaitEvent), else it fails. Data copied to pinned memory
+// (cudaHostAlloc; at most $CUDA_HOST_PINNED bytes) arrive when the host waits for them; before
+// that, NaNs are there. A second stream, created while the first is in use, runs copies from and to
+// pinned memory only: these too must be ordered after all kernels, which continue in parallel
+// (beside.h).
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
@@ -265,9 +265,9 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
     return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
-// Graphs: what a capture notes (kernels alone) runs in order. Copies and cuBLASLt are refused,
-// which ends the capture with an error, as it does for all that a GPU would refuse. A stream that
-// waits for a captured one is drawn in; at the end the first must have waited for all of them.
+// Graphs: the kernels of a capture run in order. Copies and cuBLASLt are refused, as is everything
+// that a GPU would refuse: that ends the capture with an error. A stream that waits for a captured
+// one joins the capture; at the end, the first stream must have waited for all of them.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -275,16 +275,16 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
-// Notes a kernel if a capture is on: true then.
+// Records a kernel if a capture is active; returns true then.
 bool cuda_host_note(const std::function<void()> &kernel);
-// What a capture cannot hold: true if one is on, which has failed then.
+// For calls that a capture cannot contain: if one is active, makes it fail and returns true.
 bool cuda_host_refuse(void);
 
 // --- what a GPU refuses, and the run in which nothing is computed (counts.cpp) -------------------
 
 enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
 cuda_host_run cuda_host_how(void);
-// The GPU has `bytes` more, or less, and a product, a copy was asked of it.
+// Counts for the report: bytes allocated on a GPU (negative: freed), kernels, products, copies.
 void cuda_host_took(int gpu, int64_t bytes);
 void cuda_host_started(int gpu); // a kernel
 void cuda_host_multiplied(int gpu,
@@ -292,7 +292,7 @@ void cuda_host_multiplied(int gpu,
 void cuda_host_copied(int gpu, size_t size);
 int cuda_host_gpu(void); // the current one
 
-// While one of these lives the host may touch device memory.
+// While one of these exists, the host may access device memory.
 struct cuda_host_access {
     cuda_host_access();
     ~cuda_host_access();

@@ -27,7 +27,7 @@ struct place {
 };
 
 #ifdef __x86_64__
-// Leaves the registers that a call keeps on the stack, and takes those of the other stack.
+// Pushes the callee-saved registers, switches to the other stack, and pops its registers.
 extern "C" void cuda_host_switch(void **from, void *to);
 asm(".text\n.globl cuda_host_switch\n.type cuda_host_switch, @function\ncuda_host_switch:\n"
     "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
@@ -40,7 +40,7 @@ static void go(place *from, place *to)
     cuda_host_switch(&from->stack, to->stack);
 }
 
-// As if `run` had been called, and had just been left to begin.
+// Prepares a stack as if `run` had just been called.
 static void place_begin(place *p, void (*run)(void), size_t size)
 {
     void **top = (void **)((char *)malloc(size) + size) - 1; // a call leaves it 8 off from 16
@@ -84,7 +84,7 @@ struct thread {
     uint3 index;
 };
 
-// What the lanes of a warp gave, and what was made of it; two as well.
+// The inputs of a warp's lanes, and the result; two of each as well.
 struct table {
     alignas(16) char given[2][WARP * MOST_GIVEN];
     alignas(16) char made[2][MOST_MADE];

@@ -1,4 +1,5 @@
-// tests/cuda_host/runtime.cpp -- the CUDA runtime on the host: memory with walls, copies, no GPU.
+// tests/cuda_host/runtime.cpp -- the CUDA runtime on the host: memory with guard pages, copies, no
+// GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,13 +20,13 @@ enum { GPUS_MOST = 8 };
 
 struct region {
     char *pages;
-    size_t size; // without the last page, which nobody may touch
+    size_t size; // without the last page, a guard page
     int gpu;
     size_t asked;
     void *notes;
 };
 
-// A copy to the GPU that has been asked for and has not begun.
+// A copy to the GPU that was requested and has not begun.
 struct upload {
     char *to;
     const char *from;
@@ -34,22 +35,22 @@ struct upload {
 };
 
 std::vector<upload> uploads;
-size_t arrived;                   // how many came before them
-std::map<char *, region> regions; // by what the caller got
+size_t arrived;                   // number of earlier ones, which are done
+std::map<char *, region> regions; // by the address that the caller got
 int doors;                        // how many accesses are open
 size_t handed_out[GPUS_MOST];
 int current;                        // GPU
-cudaError_t last;                   // that a call or a kernel's start gave, until it is asked for
+cudaError_t last;                   // error of a call or launch, until it is queried
 bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
 
 long begun[GPUS_MOST]; // kernels and copies
-long idle[GPUS_MOST];  // as many had ended when somebody waited for all of them
+long idle[GPUS_MOST];  // how many had ended at the last wait for all of them
 
 std::map<char *, size_t> pinned; // by its beginning
 size_t pinned_size;              // of all
 
-// A copy to pinned memory that nobody has waited for: its bytes, as they were when it was asked
-// for. Until somebody waits there are NaNs in its place.
+// A copy to pinned memory that nothing has waited for: the bytes at the time of the request. Until
+// something waits, the destination holds NaNs.
 struct late {
     char *to;
     std::vector<char> bytes;
@@ -118,25 +119,26 @@ size_t rounded_up(size_t size, size_t to)
 }
 } // namespace
 
-// after[i]: how much of what was begun on GPU i has ended when the stream goes on, or the event is.
+// after[i]: how much of the work begun on GPU i has ended when the stream continues, or the event
+// occurs.
 struct cuda_host_stream {
     int gpu;
     long after[GPUS_MOST];
-    std::deque<late> copies; // those that are late
-    long arrived;            // how many there were before these
-    long capture;            // number of the one that it is part of; 0: none
+    std::deque<late> copies; // that nothing has waited for
+    long arrived;            // number of earlier ones
+    long capture;            // number of the capture that it is part of; 0: none
     bool second;             // of its GPU: copies alone run there, beside the kernels
     cuda_host_beside beside; // those
 };
 
 struct cuda_host_event {
     int gpu;
-    size_t uploads; // asked for before it
+    size_t uploads; // requested before it
     long after[GPUS_MOST];
     cudaStream_t stream;
     long copies;  // of the stream, when it was recorded
     long capture; // of the stream, then
-    long beside;  // asked of it, if it is a GPU's second
+    long beside;  // copies requested of it, if it is a GPU's second stream
 };
 
 static std::vector<cudaStream_t> streams;
@@ -281,7 +283,7 @@ bool cuda_host_reads(const void *memory, size_t size)
     return false;
 }
 
-// Where nothing is computed small things are copied all the same if a block may look at them.
+// If nothing is computed, small amounts are copied nevertheless if a block may read them.
 static bool is_left_out(size_t size)
 {
     return cuda_host_how() == CUDA_HOST_NOTHING ||
@@ -351,8 +353,8 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
-// In runs that copy nothing, only memory for all GPUs is managed, and only GPUs touch it: the
-// program would read whole files into it.
+// In runs that copy nothing, this allocates only memory shared by all GPUs, which only GPUs access:
+// the program would read whole files into other memory.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
     const bool wanted = cuda_host_how() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;
@@ -418,7 +420,7 @@ cudaError_t cuda_host_allow(const void *kernel, int bytes)
     return cudaSuccess;
 }
 
-// 48 KB are everyone's, of which a kilobyte is left for what kernels have of a fixed size.
+// Every kernel may have 48 KB, of which 1 KB is left for static shared memory.
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
 {
     const bool room = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
@@ -445,7 +447,7 @@ struct cuda_host_graph {
     bool failed;
 };
 
-static cuda_host_graph *noting; // the capture that is on
+static cuda_host_graph *noting; // the active capture
 static long captures;           // its number
 static cudaStream_t origin;     // where it began
 static cudaStream_t started;    // of the kernel that is started

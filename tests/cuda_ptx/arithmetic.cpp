@@ -451,7 +451,7 @@ template <typename Whole, typename Half> void part(warp &w, const instruction &i
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Whole numbers: S with a sign, U the same without (sums that run over).
+// Whole numbers: S with a sign, U the same unsigned (sums that wrap).
 template <typename S, typename U> void add_numbers(table *t, unsigned bits)
 {
     const unsigned n = sizeof(S);
@@ -509,7 +509,7 @@ template <typename T> void add_floats(table *t, const std::string &type)
     add_compares<T>(t, type.substr(1));
 }
 
-// A register may be wider than what is converted: its lower part is meant.
+// A register may be wider than the converted value, which is its lower part.
 template <typename D, typename A> void add_convert(table *t, const std::string &name)
 {
     (*t)[name] = { one<D, A, converted<D>>, { sizeof(D), sizeof(A) } };

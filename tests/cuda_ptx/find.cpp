@@ -29,7 +29,7 @@ std::string read_file(const std::string &path)
     return text;
 }
 
-// nvcc writes (anonymous namespace) and what only one file knows with a name of the file in front.
+// nvcc prefixes (anonymous namespace) and file-local names with a name of the file.
 std::string readable(const std::string &name)
 {
     int status;
@@ -97,7 +97,7 @@ void read_folder(void)
 
 // --- symbols -------------------------------------------------------------------------------------
 
-// All functions of the file, by their place behind its base.
+// All functions of the file, by their offset from its base.
 std::map<uint64_t, std::string> functions_of(const std::string &path)
 {
     std::map<uint64_t, std::string> functions;

@@ -112,7 +112,7 @@ void prefetch(warp &w, const instruction &i, uint32_t lanes)
     });
 }
 
-// The count that goes back to 0 behind its most.
+// atom.inc: counts up, and wraps to 0 after the maximum.
 void count_up(warp &w, const instruction &i, uint32_t lanes)
 {
     for_lanes(lanes, [&](unsigned l) {

@@ -1,5 +1,6 @@
-// tests/cuda_ptx/parse.cpp -- the text of a kernel, as nvcc writes it (an instruction a line), made
-// instructions: names become places in a warp's registers, numbers become registers that hold them.
+// tests/cuda_ptx/parse.cpp -- translates the text of a kernel, as nvcc writes it (an instruction a
+// line), to instructions: names become places in a warp's registers, numbers become registers that
+// hold them.
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -201,7 +202,7 @@ static std::string shared_name(const std::string &line)
     return line.substr(space + 1, end - space - 1);
 }
 
-// Whoever watches takes four bytes as one: two variables never share them.
+// watch.cpp treats four bytes as one unit: two variables never share one.
 static void read_shared(reader *r, const std::string &line)
 {
     const size_t align_at = line.find(".align "), size_at = line.find('[');
@@ -350,7 +351,7 @@ static void resolve(reader *r)
         if (label == r->labels.end()) stop("no label %s", b.second.c_str());
         r->e->code[b.first].target = label->second;
     }
-    r->e->code.push_back({}); // behind the last one nothing runs
+    r->e->code.push_back({}); // nothing runs after the last one
     r->e->code.back().what = EXIT;
     r->e->origins.push_back({ r->line, "the end", r->source });
 }
@@ -363,7 +364,7 @@ void parse(entry *e)
     r.line = e->line;
     const size_t end = text.find("\n}", e->text_at);
     const std::string body = text.substr(e->text_at, end - e->text_at);
-    room(&r, 8); // place 0 is nobody's
+    room(&r, 8); // place 0 is unused
     read_common(&r, body);
     // Dynamic shared memory comes behind all that is static; instructions name it before.
     for (int pass = 0; pass < 2; pass++) {

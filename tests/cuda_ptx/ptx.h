@@ -7,9 +7,9 @@
 //   watch.cpp       who touched what: findings         run.cpp         lanes, warps, blocks,
 //   launches find.cpp        a kernel's pointer -> its text
 //
-// A warp's registers lie lane by lane: one instruction is one loop over the lanes that are at it.
-// Each lane has its own program counter; of the lanes that can run, those furthest behind do
-// ($CUDA_HOST_ORDER=alone: one lane, as far as it gets). Warps run in order, or with
+// A warp's registers are stored lane by lane: an instruction is a loop over the lanes that have
+// reached it. Each lane has its own program counter; of the lanes that can run, the furthest behind
+// run ($CUDA_HOST_ORDER=alone: one lane, as far as it gets). Warps run in order, or with
 // CUDA_HOST_ORDER=back the last first; a number shuffles them.
 //
 // A finding ends the program with a message, or with CUDA_PTX_GO_ON=1 is reported once:
@@ -107,7 +107,7 @@ struct entry {
     std::vector<uint8_t> image;  // registers of a warp, with the constants filled in
     uint32_t tid[3], block_at[3], block_size[3], grid_size[3]; // places of %tid ...; 0: not used
     size_t shared_static;                                      // where dynamic shared memory begins
-    uint64_t threads_most;                                     // .maxntid; 0: not told
+    uint64_t threads_most;                                     // .maxntid; 0: not given
     std::vector<std::vector<uint8_t>> registers;               // of warps that ran
 };
 
@@ -177,8 +177,8 @@ entry *find_in(const std::string &text, const std::string &path);
 // run.cpp
 void run(entry *e, const cuda_host_work &work);
 
-// watch.cpp: memory of an access, checked and noted; where it is not good (and that does not end
-// the program) a spare place.
+// watch.cpp: checks and records an access, and returns its memory; if it is invalid (and that does
+// not end the program), a spare location.
 enum access { READ, READ_CONSTANT, WRITE };
 uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);
 uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);

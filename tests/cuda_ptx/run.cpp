@@ -29,7 +29,7 @@ void read_order(void)
 
 // --- a warp --------------------------------------------------------------------------------------
 
-// Lanes that run from the same place, until they come to where others are.
+// Lanes that run together from one instruction until they reach other lanes.
 struct group {
     uint32_t lanes, pc, until;
 };
@@ -121,7 +121,7 @@ bool step(warp &w, group *g)
     return false;
 }
 
-// True if it could do anything.
+// True if any of its lanes could run.
 bool run_warp(warp &w)
 {
     bool went = false;
@@ -181,7 +181,7 @@ void begin_warp(unsigned number)
          running.code->name.c_str(), text.c_str());
 }
 
-// Lets all go on if all wait at the block's barrier, each warp at one instruction.
+// Releases all if all wait at the block's barrier, each warp at one instruction.
 bool pass_barrier(void)
 {
     for (warp &w : running.warps) {

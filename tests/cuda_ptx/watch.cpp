@@ -84,7 +84,7 @@ void note_read(warp &w, uint16_t who, touch *t)
     *t = { barrier, w.now, who, w.syncs, w.collectives, false };
 }
 
-// What most reads are: of what was written before the last barrier.
+// The most common read: of data written before the last barrier.
 bool plain_read(warp &w, uint16_t who, unit *u)
 {
     if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.on_way)
@@ -201,8 +201,8 @@ void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access
               (unsigned long)address);
 }
 
-// What a block did of fence, atomic, fence: after the first two others may read what it wrote,
-// after the last two it may read what others wrote.
+// How far a block got in the sequence fence, atomic, fence: after the first two, others may read
+// its writes; after the last two, it may read theirs.
 struct order {
     bool fenced, counted, gives, takes;
 };
@@ -243,7 +243,7 @@ void touch_cell(warp &w, unsigned lane, uint64_t address, cell *c, unsigned mask
         check_blocks(w, lane, address, *c, mask, how);
     if (how == WRITE)
         orders[running.block_number].fenced = orders[running.block_number].gives = false;
-    // What is read as constant nobody may write, this block neither.
+    // No block may write data that is read as constant, not even this one.
     const uint32_t by = how == READ_CONSTANT ? SEVERAL : running.block_number;
     if (how == WRITE)
         note_touch(&c->write_launch, &c->write_block, &c->written, mask, by);
@@ -390,7 +390,7 @@ void cuda_ptx_wrote(const void *begin, size_t size)
     using namespace ptx;
     int at;
     cudaGetDevice(&at);
-    // It began when all in front had ended.
+    // It began after all preceding work had ended.
     fronts[at] = { (launches + 1) * GPUS_MOST,
                    { { (const char *)begin, (const char *)begin + size } } };
 }

@@ -153,7 +153,8 @@ static void plain_q6_k(double *y, const float *x)
     }
 }
 
-// What is made small: squares, of q4_k and q6_k counted by root mean square of the group + |x|.
+// The error that is minimised: squares, weighted for q4_k and q6_k by the root mean square of the
+// group + |x|.
 static double lost(enum dtype dtype, const float *x, double y, int i)
 {
     const int n = dtype == DTYPE_Q6_K ? 16 : 32;
@@ -163,7 +164,8 @@ static double lost(enum dtype dtype, const float *x, double y, int i)
     return weight * pow((double)x[i] - y, 2);
 }
 
-// Normal numbers; some with a far one, of one sign, few values, groups of different sizes.
+// Normal numbers; in some rounds with an outlier, of one sign, of few values, or with groups of
+// different sizes.
 static void draw(float *x, int round, uint32_t *seed)
 {
     for (int i = 0; i < 256; i++) {

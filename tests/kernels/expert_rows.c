@@ -18,7 +18,7 @@ struct mixture {
     int64_t pieces;
 };
 
-// Row i takes K experts from a place on that moves; the first ones of the list get most rows.
+// Row i takes K consecutive experts from a start that varies; the first experts get most rows.
 static int32_t chosen(const struct mixture *x, int64_t i, int64_t k)
 {
     return (int32_t)((i * i % 5 / 2 + k) % EXPERTS);
@@ -113,7 +113,7 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .scratch = scratch,
                                                            .mode = mode }),
                      0);
-    assert_int_equal(b->threads(), threads); // it gives the thread's number back
+    assert_int_equal(b->threads(), threads); // it restores the number of threads
     b->set_threads(0);
     free(block);
     free(narrow);
@@ -185,7 +185,7 @@ static double number(const struct tensor *t, int64_t row, int64_t column)
     return ((const float *)t->data)[row * tensor_row(t) + column];
 }
 
-// What expert e gives for row i, times `by`, added to sum[D].
+// Adds the output of expert e for row i, times `by`, to sum[D].
 static void plain_expert(const struct mixture *x, int64_t i, int e, double by, double *sum)
 {
     double *inner = doubles(x->m);

@@ -3,7 +3,7 @@
 // This makes drafted tokens (core/talk/lookahead.h) exact.
 #include "tests/kernels/close.h"
 
-// Weights of every dtype that a product takes, but for blocks.
+// Every dtype of weights that a product accepts, except blocks.
 static const enum dtype weight_dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16 };
 enum { WEIGHT_DTYPES = sizeof weight_dtypes / sizeof *weight_dtypes };
 

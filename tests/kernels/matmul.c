@@ -4,7 +4,7 @@
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
-// Halves d and m of blocks with which numbers are at most 2; the values of the blocks.
+// Sets the f16 scales d and m of blocks so that elements are at most 2; computes the elements.
 static void scale_blocks(struct tensor *t, double *value)
 {
     const struct dtype_form form = dtype_form(t->dtype);
@@ -202,8 +202,8 @@ static void test_blocks_extreme(void **state)
                     check_extreme(b, (enum dtype)dtype, byte[i], n, kind);
 }
 
-// Rows of bf16 products have the bits that they have among many more, whichever way either count
-// is computed (with AMX few rows take weights from where they lie).
+// Rows of bf16 products have the bits that they have among many more, whichever way either count is
+// computed (with AMX, few rows read weights in place).
 static void check_alone(const struct backend *b, int64_t few, int64_t many, int64_t k, int64_t m)
 {
     struct tensor x = noise_tensor(2, many, k, 0, 5), y = tensor_of(DTYPE_F32, 2, many, m, 0);
@@ -236,8 +236,8 @@ static void test_many_rows(void **state)
     }
 }
 
-// Weights as f32 are packed for AMX, as bf16 they are taken from where they lie: of the same
-// numbers both give the same bits. Blocks of rows, pieces along K, and tiles that are not full.
+// f32 weights are packed for AMX, bf16 weights are read in place: the same numbers give the same
+// bits. Blocks of rows, pieces along K, and tiles that are not full.
 static void test_packed_weights(void **state)
 {
     (void)state;

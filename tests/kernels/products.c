@@ -227,8 +227,8 @@ static void test_activations(void **state)
 
 // --- attention -----------------------------------------------------------------------------------
 
-// Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, do they turn,
-// and which numbers with which: last tiles that are not full, heads that begin between two steps or
+// Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, whether they
+// rotate, and in which pairs: last tiles that are not full, heads that begin between two steps or
 // lie in the middle of one, rows that see themselves alone.
 static const struct attention {
     int64_t N, heads, d, window;

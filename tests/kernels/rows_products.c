@@ -1,6 +1,6 @@
 // tests/kernels/rows_products.c -- several products of the same rows (kernels/rows_products.c), and
-// the turn of the ends of heads (kernels/rope.c), bit for bit against their ops, for any number of
-// threads.
+// the rotation of the last part of each head (kernels/rope.c), bit for bit against their ops, for
+// any number of threads.
 #include "tests/kernels/close.h"
 
 enum { PRODUCTS = 3, GAP = 16, BEFORE = 7 };

@@ -241,8 +241,8 @@ static void test_use_begins(void **state)
     store_close(s);
 }
 
-// Same weights from another place: used as they are. Other weights in the same place: said,
-// and ids are theirs no more.
+// Same weights from another place: used as they are. Other weights in the same place: a notice says
+// so, and the ids are dropped.
 static void test_models(void **state)
 {
     struct engine e;
@@ -301,7 +301,7 @@ static void test_names_files(void **state)
     store_close(s);
 }
 
-// A session may begin before its model is hashed, and end so.
+// A session may begin, and even end, before its model is hashed.
 static void test_hashed_later(void **state)
 {
     struct engine e;

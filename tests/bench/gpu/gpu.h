@@ -76,7 +76,7 @@ static inline double gpu_copy_rate(void)
 {
     size_t unused, total;
     gpu->memory->sizes(&unused, &total);
-    const int64_t n = (int64_t)(total / 512); // of 140 GB a GB, read and written
+    const int64_t n = (int64_t)(total / 512); // 1 GB of 140 GB, read and written
     struct tensor x = gpu_tensor(DTYPE_F32, 1, n, 0, 0), y = gpu_tensor(DTYPE_F32, 1, n, 0, 0);
     double start = 0;
     for (int i = -GPU_WARM; i < GPU_ROUNDS; i++) {

@@ -5,9 +5,9 @@
 //
 // The goals are those for the decoders of LLaVA-1.5-7B and Llama-3.2-3B on an H200.
 //
-// Prefill: the seconds that cuBLASLt alone takes for the same products, by those of the pass.
-// Token: bytes of weights, keys and values that a token reads, by time, against a copy on the
-// device.
+// Prefill: seconds of cuBLASLt alone for the same products, divided by those of the pass. Token:
+// bytes of weights, keys and values that a token reads, divided by its time, compared with a copy
+// on the device.
 #include <string.h>
 
 #include "core/base/random.h"
@@ -46,7 +46,7 @@ static void bench_open(struct bench *b)
     b->step.backend = gpu;
     b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
     decoder_cache(&b->model->decoder, gpu, &b->kv);
-    kv_set_dtype(&b->kv, DTYPE_BF16); // what kv.dtype is by itself here
+    kv_set_dtype(&b->kv, DTYPE_BF16); // the default of kv.dtype here
 }
 
 static void sequence_of(struct bench *b, int64_t n)

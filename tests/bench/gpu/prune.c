@@ -40,7 +40,7 @@ static void bench_open(struct bench *b, const char *folder, int64_t visual)
     b->logits = calloc((size_t)c->vocab, sizeof *b->logits);
     b->visual = gpu_tensor(DTYPE_F32, 2, visual, c->hidden, 0);
     decoder_cache(&b->model->decoder, gpu, &b->kv);
-    kv_set_dtype(&b->kv, DTYPE_BF16); // what kv.dtype is by itself here
+    kv_set_dtype(&b->kv, DTYPE_BF16); // the default of kv.dtype here
     b->settings = settings_new();
     must(settings_set(b->settings, "prune.layer", "2", &err), &err);
     must(settings_set(b->settings, "prune.keep", "0.25", &err), &err);

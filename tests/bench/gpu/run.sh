@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures the program on a GPU: one report (Markdown) with the machine, both sides, their ratio and
-# the goal. A part that fails is a line of it, and the next one follows.
+# the goal. A failing part becomes a line of it, and the next one runs.
 #
 #   tests/bench/gpu/run.sh BUILD_DIR [PART...]     default: all, in this order
 #     model       loading, prefill and tokens, beside a copy on the device and cuBLASLt alone
@@ -11,7 +11,7 @@
 #     attention
 #
 # $VLMSH_CUDA names the library. PEERS=PYTHON: an interpreter with torch, transformers and
-# accelerate; without it vlmsh stands alone. PEERS_STATIC=1: also transformers with a static cache,
+# accelerate; without it, vlmsh is measured alone. PEERS_STATIC=1: also transformers with a static cache,
 # compiled. GPU_FOLDER: where the models are written, 22 GB (build/bench; a folder in memory is
 # faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces its
 # former text. GPU_SECONDS: time limit of one measurement. GPU_TRY=1: very small sizes, to try this

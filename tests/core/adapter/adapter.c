@@ -494,7 +494,7 @@ static void switching_acts_at_once_and_failing_changes_nothing(void **state)
     must(engine_regenerate(e, &err), &err);
     expect_ids(&h, "adapter.ln_tuning.gen_ids");
     must(engine_reset(e, "adapter.scale", &err), &err);
-    must(engine_adapter_load(e, LORA "/", &err), &err); // read anew
+    must(engine_adapter_load(e, LORA "/", &err), &err); // read again
     must(engine_regenerate(e, &err), &err);
     expect_ids(&h, "adapter.lora.gen_ids");
     assert_int_equal(engine_adapters(e)->count, 2);

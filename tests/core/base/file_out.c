@@ -223,7 +223,8 @@ static void models_and_databases_stay(void **state)
     file_out_force(false);
 }
 
-// Instead of the C library's: counts what would change the permissions of other threads' files.
+// Replaces the C library's umask and counts its calls: they would change the permissions of other
+// threads' files.
 static int masks;
 mode_t umask(mode_t mask)
 {

@@ -26,7 +26,7 @@ static void the_rest_goes_like_what_was_done(void **state)
     assert_float_equal(pace_left(&p, 10, 40), 90, 1);
     assert_float_equal(pace_left(&p, 20, 40), 30, 1);
     assert_float_equal(pace_left(&p, 40, 40), 0, 0);
-    struct pace resumed = ago(30, 1000); // what an earlier process did took no time of this one
+    struct pace resumed = ago(30, 1000); // steps of an earlier process took none of this one's time
     assert_float_equal(pace_left(&resumed, 1010, 1040), 90, 1);
 }
 

@@ -251,7 +251,7 @@ static void test_layouts(void **state)
     check_turns("qwen2", "llava-onevision", "Yes.", " \nYes.<|im_end|>| \nNo.<|im_end|>");
 }
 
-// A token that reaches over the border of an answer: the ids stay those of the whole text.
+// A token that spans the border of an answer: the ids stay those of the whole text.
 static void test_borders(void **state)
 {
     // "\n\n" is one token, the end of the prompt and the beginning of the answer.

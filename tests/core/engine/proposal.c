@@ -296,7 +296,7 @@ static void what_is_odd_is_no_reason_to_refuse_others(void **state)
     must(engine_set_all(g.engine, other, 2, &err), &err);
     must(engine_set(g.engine, "adapter", LORA, &err), &err);
     assert_string_equal(value(&g, "prune.layer"), "0,2");
-    assert_null(engine_propose(g.engine, other, 2, &err)); // which is to be computed
+    assert_null(engine_propose(g.engine, other, 2, &err)); // checked for a computation
     assert_non_null(strstr(err.text, "one value per layer"));
     end(&g, &said);
 }

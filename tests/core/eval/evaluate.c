@@ -521,7 +521,7 @@ static void check_ranks(struct fixture *f, const char *picture, const char *data
 static void test_ranks(void **state)
 {
     static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/llava-1.5" };
-    // Behind "ASSISTANT:" of the second a space is written; both layouts end an answer differently.
+    // The second layout writes a space after "ASSISTANT:"; the two end an answer differently.
     static const char *const letters[][4] = { { "A", "B" }, { " A", " B" } };
     static const char *const endings[][4] = {
         { "falls down", "eats a very long lunch", "x" },

@@ -166,7 +166,7 @@ static bool one_picture(struct fixture *f, int number)
 }
 
 // The demo model's answers are words of its tokenizer, so that a file can hold them, without the
-// blank that the prompt's layout puts before an answer.
+// space that the prompt's layout puts before an answer.
 static void as_if_it_stood_there(void **state)
 {
     struct fixture f;

@@ -420,7 +420,7 @@ static void takes_a_lone_file(void **state)
     char *folder = scratch_new();
     const char *names[] = { "a" };
     scratch_text(folder, "config.json", "{}");
-    // Beside what training left.
+    // Besides the files that training left.
     write_weights(folder, "best.safetensors", names, 1);
     write_weights(folder, "best-40.safetensors", names, 1);
     refuse(folder, "has no weights");
@@ -517,7 +517,8 @@ static void nested_picture_settings(void **state)
     const char *names[] = { "a" };
     scratch_text(folder, "config.json", "{}");
     scratch_text(folder, "processor_config.json", "{\"image_processor\": {\"resample\": 3}}");
-    scratch_text(folder, "preprocessor_config.json", "{\"resample\": 0}"); // which counts less
+    scratch_text(folder, "preprocessor_config.json",
+                 "{\"resample\": 0}"); // which has lower precedence
     write_weights(folder, "model.safetensors", names, 1);
     struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
     assert_non_null(c);
@@ -606,7 +607,7 @@ static void expect_lost(const char *name, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-// Beside org/name, which is there.
+// Besides org/name, which exists.
 static void lists_models(const char *home)
 {
     static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",
@@ -667,7 +668,7 @@ static void locates_models(void **state)
     free(file);
     file = xasprintf("%s/snapshots/def456/config.json", cache);
     scratch_text(home, file, "{}");
-    expect_located("org/name", "snapshots/def456"); // what refs/main names is not there
+    expect_located("org/name", "snapshots/def456"); // the snapshot that refs/main names is missing
     free(file);
     file = xasprintf("%s/snapshots/abc123/config.json", cache);
     scratch_text(home, file, "{}");

@@ -1,5 +1,5 @@
-// core/files/content.c: any change changes the hash; holes are zeros; a stored hash belongs to one
-// state of the file.
+// tests/core/files/content.c -- core/files/content.c: any change changes the hash; holes are zeros;
+// a stored hash belongs to one state of the file.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void sees_every_byte(void **state)
         write_bytes(path, &bytes[places[i]], 1, places[i]);
         expect_hash(path, hex, true);
     }
-    write_bytes(path, bytes, 1 << 20, 1 << 20); // two pieces the other way round
+    write_bytes(path, bytes, 1 << 20, 1 << 20); // two pieces swapped
     write_bytes(path, bytes + (1 << 20), 1 << 20, 0);
     expect_hash(path, hex, false);
     write_bytes(path, bytes, SIZE, 0);
@@ -129,14 +129,14 @@ static void keeps_hashes(void **state)
     content_cache(path, newer);      // replaces the one just read
     expect_hash(path, newer, true);
     content_cache(path, kept);
-    for (int i = 0; i < 2; i++) { // the same of hashes by name
+    for (int i = 0; i < 2; i++) { // hashes stored by name, too
         content_put("weights", "q8_0", i ? newer : kept);
         content_get("weights", "q8_0", hex);
         assert_string_equal(hex, i ? newer : kept);
     }
     assert_int_equal(content_hash_uncached(path, NULL, hex, &err), 0);
     assert_string_not_equal(hex, kept);
-    // Changed, and its time of change put back.
+    // Changed, with its modification time restored.
     assert_int_equal(stat(path, &st), 0);
     usleep(50000); // longer than a tick of the clock that times of change come from
     write_bytes(path, "x", 1, 1000);

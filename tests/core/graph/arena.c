@@ -13,7 +13,7 @@
 
 static size_t device_limit = SIZE_MAX, device_used;
 
-// Remembers the size in front of the block, so that device_used is what is out.
+// Stores the size in front of the block, so that device_used counts the allocated bytes.
 static void *device_alloc(size_t bytes)
 {
     if (bytes > device_limit - device_used) return NULL;
@@ -37,7 +37,7 @@ static const struct backend device = { .name = "test",
                                        .alloc = device_alloc,
                                        .release = device_release };
 
-// Two GPUs; that of a block is noted behind its size.
+// Two GPUs; a block's GPU is stored after its size.
 static int gpu_now;
 
 static int enter_gpu(int gpu)
@@ -59,7 +59,7 @@ static const struct backend two_gpus = {
     .name = "two", .alloc = gpu_alloc, .release = device_release, .gpus = &two
 };
 
-// The block that a small tensor lies in is the chunk; its head is found from the chunk's first one.
+// A small tensor's block is its chunk; the GPU is stored in front of the chunk's first tensor.
 static int gpu_of(const char *first)
 {
     int gpu;
@@ -85,7 +85,7 @@ static void each_gpu_has_chunks_of_its_own(void **state)
     assert_int_equal(gpu_of(more), 0);
     const size_t reserved = a.reserved;
     arena_reset(&a, mark);
-    for (int i = 0; i < 3; i++) { // the same again takes nothing new
+    for (int i = 0; i < 3; i++) { // the same allocations take no new memory
         enter_gpu(1);
         assert_ptr_equal(arena_alloc(&a, 100), one);
         enter_gpu(0);

@@ -1,5 +1,5 @@
-// tests/core/graph/gradients_layers.h -- the ops of layers, plainly: products, norms, rotary
-// positions, attention, activations.
+// tests/core/graph/gradients_layers.h -- plain implementations of the ops of layers: products,
+// norms, rotary positions, attention, activations.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
 

@@ -1,4 +1,5 @@
-// tests/core/graph/gradients_methods.h -- the ops of methods, plainly: scaling, IRA.
+// tests/core/graph/gradients_methods.h -- plain implementations of the ops of methods: scaling,
+// IRA.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_METHODS_H
 

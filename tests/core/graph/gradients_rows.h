@@ -1,5 +1,5 @@
-// tests/core/graph/gradients_rows.h -- ops that choose, place and blend rows, plainly: tables,
-// pictures, experts.
+// tests/core/graph/gradients_rows.h -- plain implementations of ops that select, place and blend
+// rows: tables, pictures, experts.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_ROWS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_ROWS_H
 

@@ -73,7 +73,8 @@ static void goes_on_with_the_same_alone(void **state)
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
     assert_string_equal(taken, "line\nmore\n");
-    // The last sample is written again where it may have more lines, with all that is not valid.
+    // If a sample may have several lines (not `whole`), a resumed job drops the last sample's lines
+    // and everything invalid, and writes them again.
     struct job_data parts = of;
     parts.whole = false;
     add(f, 3, "first");
@@ -152,7 +153,7 @@ static void hears_of_a_cancel(void **state)
     assert_int_equal(dataset_open(&d, path, NULL, &err), -1);
     assert_non_null(strstr(err.text, "cancelled"));
     assert_int_equal(w.looks, 3);
-    // What is recorded with a cancelled answer is whole.
+    // The hash recorded with a cancelled answer is complete.
     assert_int_equal(hash_file_always(path, hex, &err), 0);
     assert_int_equal(strlen(hex), HASH_HEX - 1);
     cancel_unwatch(&w.job.cancel);

@@ -63,7 +63,7 @@ static void times(const struct linear *l, int64_t from, int64_t D, const double 
     }
 }
 
-// Turns the pairs of each head.
+// Rotates the pairs of each head.
 static void turn(const struct vision_config *c, const float *cos, const float *sin, double *x)
 {
     const int64_t d = c->hidden / c->heads;
@@ -130,7 +130,8 @@ static double *received(const struct vision *v, const struct vision_picture *p, 
     return sum;
 }
 
-// The place of a cell in the stream where windows of cells go row by row, and cells in each.
+// Position of a cell in the stream, in which windows of cells follow row by row, and so do the
+// cells of each.
 static int64_t windowed_cell(const struct vision_config *c, int64_t rows, int64_t cols, int64_t row,
                              int64_t col)
 {

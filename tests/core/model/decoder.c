@@ -220,8 +220,8 @@ static void looking_changes_no_bit_of_a_long_prompt(void **state)
     if (!test_device()->own_memory) check_looking(MATMUL_BF16);
 }
 
-// The CPU's queries, keys and values of many rows in one call, and its FFN, in two blocks of rows,
-// and in their ops.
+// Compares the CPU's single calls for queries, keys and values and for the FFN of many rows (two
+// blocks) with their ops.
 static void many_rows_in_one_call_have_the_bits_of_the_ops(void **state)
 {
     struct backend ops = *test_device();
@@ -453,7 +453,7 @@ static void a_pass_that_stops_after_rows_dropped(void **state)
     bench_close(&b);
 }
 
-// Of layers of one byte count: how many each GPU computes.
+// With layers of equal size: how many each GPU computes.
 static void check_deal(int layers, double rest, int gpus, const int *expected)
 {
     int count[16] = { 0 };

@@ -92,7 +92,7 @@ static void begin(struct golden *g, int way, const char *dtype)
     must(engine_set_all(g->engine, list, count, &err), &err);
 }
 
-// Two questions, the second about the answer, too; the logits of all tokens of it.
+// Asks two questions; the second one follows the first answer.
 static void converse(struct golden *g)
 {
     struct err err = { 0 };

@@ -130,7 +130,7 @@ static void test_names(void **state)
     weights_release(&w);
 }
 
-// A weight whose rows stand in another order gives the same products, with a bias and LoRA in the
+// A weight whose rows are in another order gives the same products, with a bias and LoRA in the
 // usual one.
 static void test_order(void **state)
 {

@@ -172,8 +172,8 @@ static void yarn_equals_the_reference(void **state)
     }
 }
 
-// Where only a part of a head turns, yarn makes longer what turns; without the original context
-// length the model's is meant.
+// If only part of a head rotates, yarn scales the factors of that part only; without an original
+// context length, the model's applies.
 static void yarn_leaves_what_does_not_turn(void **state)
 {
     static const char json[] = "{\"max_position_embeddings\": 32, \"rope_theta\": 1e4,"

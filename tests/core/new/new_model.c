@@ -310,7 +310,7 @@ static size_t length_in_tokens(const char *learned, const char *text)
     return count;
 }
 
-// Words that come twice become one token; the space before belongs to them.
+// Words that occur twice become one token; the space before belongs to them.
 static void words_are_learned_from_text(void **state)
 {
     static const char seldom[] = "a quokka";
@@ -351,7 +351,7 @@ static void fresh_shapes_begin_small(void **state)
     free(folder);
 }
 
-// Only the header is there; it is that of a folder with numbers.
+// The file has only a header, the same as that of a folder with weights.
 static void zeros_take_no_disk(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/m", base);

@@ -335,7 +335,7 @@ static size_t colours_size(uint8_t flags)
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-// Behind the first frame of a whole GIF.
+// Offset of the end of a whole GIF's first frame.
 static size_t first_frame_end(const uint8_t *bytes)
 {
     size_t at = 13 + colours_size(bytes[10]);

@@ -1,7 +1,7 @@
 // tests/core/picture/resize.c -- core/picture/resize.c: filters, pass orders, parts and cropping.
 //
-// Checksums (FNV-1a) are of what Pillow 13 gives for the same made-up pictures; the order of
-// Pillow 12 by resizing in two steps, widths first.
+// Checksums (FNV-1a) are those of Pillow 13's results for the same generated pictures; for Pillow
+// 12's order of passes, it resized in two steps, width first.
 #include "tests/core/picture/pictures.h"
 
 #include "core/picture/resize.h"

@@ -229,9 +229,9 @@ static void ask_of(struct golden *g, const char *model, int width, int height)
     must(engine_ask(g->engine, "q", &err), &err);
 }
 
-// In pixel space every pixel of the picture is counted once; checked by going through them, against
-// maps whose cells may be cut by the picture's edge, and tiles beside their thumbnail: of pictures
-// that leave an edge of the tiles free, and that fill them.
+// In pixel space every pixel of the picture counts once. Compares with a loop over all pixels, for
+// maps whose cells the picture's edge cuts, and for tiles with a thumbnail, of pictures that fill
+// the tiles and that do not.
 static void pixels_are_counted_once(void **state)
 {
     for (int i = 0; i < 2 * MODELS; i++) {

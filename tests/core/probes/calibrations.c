@@ -93,7 +93,7 @@ static void norms_equal_the_reference_and_add_up(void **state)
     }
 }
 
-// Large norms that differ by little, in two files: the deviation of all of them is left.
+// Large norms that differ by little, in two files: merging keeps the deviation over all of them.
 static void norms_add_up_without_cancelling(void **state)
 {
     struct err err = { 0 };
@@ -202,7 +202,7 @@ static void files_of_other_shapes_are_refused(void **state)
         unlink(paths[2]);
         assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
         assert_non_null(strstr(err.text, "different tensors"));
-        // One that is set already is looked at when it is used, with another model on.
+        // One that was set earlier is checked when it is used, here with another model loaded.
         struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
         struct results r = { 0 };
         assert_int_equal(engine_set(g.engine, "sinks.calibration", paths[0], &err), -1);

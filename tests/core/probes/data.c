@@ -130,7 +130,7 @@ static void tables_are_files(void **state)
     snprintf(path, sizeof path, "%s/many.csv", folder);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
     check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
-    // Several do not fit into what is no plain file, nor beside it.
+    // Several tables can be written neither to a special file nor beside it.
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);

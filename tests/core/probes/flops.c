@@ -26,7 +26,7 @@ static double layer(const struct decoder_config *d, double n, double ffn)
            2 * n * (n + 1) * H * w;
 }
 
-// Of Kimi the experts that a row chooses, and a latent a key: bytes and operations.
+// Counts the bytes and operations of Kimi's chosen experts per row and of one latent per key.
 static void experts_and_latents_are_counted(void **state)
 {
     struct golden g;

@@ -29,7 +29,8 @@ static void similarity_equals_the_reference(void **state)
     }
 }
 
-// The reference's are over the tokens of two prompts: a mean of tokens, by their numbers.
+// The reference averages over the tokens of two prompts, so this weights the two means by their
+// numbers of tokens.
 static void redundancy_equals_the_reference(void **state)
 {
     static const char *const prompts[] = { "single", "second_picture" };

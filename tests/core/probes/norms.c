@@ -1,7 +1,7 @@
 // tests/core/probes/norms.c -- core/probes/norms.c and interface.c against the reference.
 #include "tests/core/probes/probe.h"
 
-// Means of a golden tensor [rows, N] over the tokens of a group, and what the table says.
+// Compares means of a golden tensor [rows, N] over the tokens of a group with the table.
 static void check_group(const struct golden *g, const struct results *r, const char *table,
                         const char *column, const char *tensor, const char *group, size_t skip)
 {
@@ -98,8 +98,8 @@ static void theory_equals_the_reference(void **state)
     }
 }
 
-// Qwen's merger begins with the norm of what leaves the encoder (RMSNorm, eps 1e-6); CLIP and
-// InternViT have none for their patches.
+// Qwen's merger begins with a norm of the encoder's output (RMSNorm, eps 1e-6); CLIP and InternViT
+// have none for their patches.
 static void check_final_norm(const struct golden *g, const struct results *r)
 {
     const char *row = "encoder, after its final norm";
@@ -167,7 +167,7 @@ static void interface_equals_the_reference(void **state)
     }
 }
 
-// The numbers of an answer, before and after every probe looked.
+// Compares the logits of an answer before and after every probe has run.
 static void probes_change_no_answer(void **state)
 {
     struct golden g;

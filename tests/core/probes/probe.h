@@ -67,7 +67,7 @@ static inline void check_column(const struct golden *g, const struct results *r,
 
 enum { MAP_TILES = 64 };
 
-// The maps of picture 0: where their cells stand among its tokens. Their number.
+// The maps of picture 0: positions of their cells among its tokens. Returns the number of maps.
 static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
 {
     const struct model *m = engine_model(g->engine);
@@ -75,7 +75,7 @@ static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MA
                                       MAP_TILES);
 }
 
-// Which visual token of picture 0 a cell of a map is.
+// Index of the visual token of picture 0 that a map's cell shows.
 static inline int64_t map_token(const struct golden *g, const struct result_map *m, int64_t i)
 {
     struct picture_tile tiles[MAP_TILES];

@@ -2,7 +2,8 @@
 // pictures: an artificial family, numbers by hand.
 //
 // Picture 0 (40 x 60): an overview of 2 x 3 tokens, then 4 x 2 of which each row ends in a further
-// token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Text stands around both.
+// token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Both have text before and after
+// them.
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
 #include "core/probes/dice.h"

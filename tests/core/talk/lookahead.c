@@ -25,7 +25,7 @@ static struct sequence sequence_of(const char *letters)
     return s;
 }
 
-// The draft behind the letters, with sample.lookahead so.
+// Checks the draft after these letters under this sample.lookahead.
 static void check_draft(const char *value, const char *letters, int64_t rows, int64_t room,
                         const char *want)
 {
@@ -48,10 +48,11 @@ static void drafts_follow_repetitions(void **state)
 {
     check_draft("7", "abcdefgh", 8, 100, "");
     check_draft("7", "abcdefghXabc", 8, 100, "defghXa");
-    check_draft("7", "abcdeXabcfgYabc", 8, 100, "fgYabcf"); // where it stood last
-    check_draft("7", "zbcdeXabcfgYzbc", 8, 100, "deXabcf"); // three tokens go before two
-    check_draft("7", "abcdeXaYbc", 8, 100, "deXaYbc");      // two are enough
-    check_draft("7", "Xababab", 8, 100, "abababa");         // behind its end it repeats itself
+    check_draft("7", "abcdeXabcfgYabc", 8, 100, "fgYabcf"); // the last occurrence counts
+    check_draft("7", "zbcdeXabcfgYzbc", 8, 100,
+                "deXabcf"); // three equal tokens take precedence over two
+    check_draft("7", "abcdeXaYbc", 8, 100, "deXaYbc"); // two are enough
+    check_draft("7", "Xababab", 8, 100, "abababa");    // past the end the draft repeats itself
     check_draft("2", "abcdefghXabc", 8, 100, "de");
     check_draft("7", "abcdefghXabc", 4, 100, "def"); // a pass of four rows
     check_draft("7", "abcdefghXabc", 1, 100, "");
@@ -184,7 +185,7 @@ static void listen(void *self, const struct event *e)
     t->accepted += e->answer->accepted;
 }
 
-// The layers of which the golden has parameters.
+// The layers for which the golden has parameters.
 static void list_ira_layers(const struct golden *g)
 {
     struct buf list = { 0 };

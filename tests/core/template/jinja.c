@@ -244,7 +244,7 @@ static void test_origin(void **state)
            "[a].[B].[c].[aBc][a]");
 }
 
-// Bytes of a text know where in it they stood, so that a whole text is known as such.
+// Bytes record their position in their text, so that a whole text is recognised as such.
 static void test_whole(void **state)
 {
     struct err err;
@@ -420,7 +420,7 @@ static void test_bounds(void **state)
         "{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
         "{% endfor %}",
         "takes more than 20 million steps");
-    // Each search begins with a look at all that it is for.
+    // Each search first reads the whole text that it looks for.
     refused("{% set s = 'a' * 100000 %}{% set w = 'a' * 50000 + 'b' %}{% for i in range(9000) %}"
             "{% set found = w in s %}{% endfor %}",
             "takes more than 20 million steps");

@@ -451,7 +451,7 @@ static void test_rewritten_history(void **state)
     struct sequence s;
     char *text = prompt_of(&f, keeps, m, 3, &s);
     assert_true(has_ids(&s, ids, 4));
-    // The blank before an answer is the answer's.
+    // The space before an answer belongs to the answer.
     assert_string_equal(text, "<user> a\n<assistant> <think>\nno</think>\n\nyes \n\n<user> b\n"
                               "<assistant>");
     free(text);

@@ -24,7 +24,7 @@ static void test_added_tokens(void **state)
     check_tokens(ADDED(",\"lstrip\":true"), "", "c  ab c", "c / ab /   / c");
     check_tokens(ADDED(",\"rstrip\":true"), "", "c ab  c", "c /   / ab / c");
     check_tokens(ADDED(",\"single_word\":true"), "", "xab ab", "x / ab /   / ab");
-    // The leftmost, of those the longest.
+    // The leftmost match wins; of several at one position, the longest.
     struct tokenizer *t =
         small(",\"added_tokens\":[{\"id\":200,\"content\":\"<a\"},"
               "{\"id\":201,\"content\":\"<a>\"},{\"id\":202,\"content\":\"a>b\"}]",
@@ -32,7 +32,7 @@ static void test_added_tokens(void **state)
     assert_non_null(t);
     check_ids(t, "<a>b<a<", 7, 0, (int32_t[]){ 201, 'b', 200, '<' }, 4);
     tokenizer_free(t);
-    // Those that are not normalised before the others, with a normaliser or without.
+    // Tokens that are not normalised match before the others, with a normaliser or without.
     for (int i = 0; i < 2; i++) {
         t = small(i ? FIRST_PLAIN NORM("\"NFC\"") : FIRST_PLAIN, "", &err);
         assert_non_null(t);

@@ -195,7 +195,7 @@ static void test_t5(void **state)
     tokenizer_free(t);
 }
 
-// An empty file, and one that holds something else: named for what it should be.
+// An empty file, or one with other content: the error says what the file should be.
 static void files_are_named_for_what_they_are(void **state)
 {
     static const struct {

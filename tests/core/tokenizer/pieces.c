@@ -126,7 +126,8 @@ static void test_configs(void **state)
     check_small("{}", "a</s>a", 0, MARK "a / </s> / " MARK "a");
     check_small("{\"legacy\":false}", "a</s>a", 0, MARK "a / </s> / a");
     check_small("{}", "b#x#b??b", 0, MARK " / b / #x# / b / <unk> / b");
-    // A configuration names an id anew: the former text is text, and nobody types the new token.
+    // A configuration renames an id: its former name is plain text, and typed text never gives the
+    // new token.
     const char *named = "{\"added_tokens_decoder\":{\"9\":{\"content\":\"<end>\",\"special\":true},"
                         "\"12\":{\"content\":\"<new>\",\"special\":true,\"rstrip\":true}}}";
     check_small(named, "b<end>b<new> b", 0,

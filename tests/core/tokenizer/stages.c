@@ -169,7 +169,7 @@ static void test_hostile_pattern(void **state)
     cancel_unwatch(&flag);
 }
 
-// What a parenthesis or a quantifier may begin still compiles with callouts in it.
+// Everything that a parenthesis or quantifier can begin still compiles with callouts inserted.
 static void test_pattern_forms(void **state)
 {
     static const char *const regexes[] = { "((?R)?a)*b",

@@ -360,8 +360,8 @@ static void test_lora_start(void **state)
     model_free(m);
 }
 
-// Two steps with gradients in rows 3 and 5 of the table; whole: every row is looked at. What became
-// of master and moments, and the gradient's last norm.
+// Runs two steps with gradients in rows 3 and 5 of the table; whole: visits every row. Gives master
+// and moments in *became; returns the gradient's last norm.
 static double table_steps(struct model *m, const struct settings *s, bool whole, float *became[3])
 {
     struct err err;

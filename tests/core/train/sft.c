@@ -529,7 +529,7 @@ static void test_cancel_on_the_way_back(void **state)
     static const char *const settings[] = { "train.method=all",        "train.batch=1",
                                             "train.steps=1",           "train.shuffle=off",
                                             "train.checkpointing=off", NULL };
-    enum { SAMPLES = 1, LAYERS = 4 }; // each looks once on the way there
+    enum { SAMPLES = 1, LAYERS = 4 }; // each checks once in the forward pass
     char *out = xasprintf("%s/out", scratch), *other = xasprintf("%s/other", scratch);
     char *data = xasprintf("%s/one.jsonl", scratch);
     scratch_text(scratch, "one.jsonl",

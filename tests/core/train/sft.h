@@ -56,7 +56,7 @@ struct trial {
     struct buf log;
     struct buf results;                // "key: value" lines
     int64_t pause_after, cancel_after; // steps; 0: never
-    atomic_int looks;                  // how often the job looked whether to end at once
+    atomic_int looks;                  // how often the job checked for cancellation
     int cancel_at;                     // of these; 0: never
     int64_t steps;                     // reported steps
     const char *pause_said;            // pause at this log message; NULL: never

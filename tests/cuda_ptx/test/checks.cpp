@@ -211,7 +211,7 @@ const std::string rows = "shl.b32 %r5, %r0, 4;\nadd.s32 %r5, %r1, %r5;\nshl.b32 
 
 void check_matrices(void)
 {
-    // Row l / 4 of matrix 2, numbers 2 (l % 4) and the next; and turned.
+    // Row l / 4 of matrix 2, elements 2 (l % 4) and the next; and transposed.
     expect_words("ldmatrix",
                  rows +
                      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r12, %r13, %r10, %r14}, [%r5];\n",

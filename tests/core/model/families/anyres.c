@@ -89,7 +89,8 @@ static void bad_grids_are_refused(void **state)
 
 // --- tokens --------------------------------------------------------------------------------------
 
-// Every shape: tiles lie inside the tokens, none over another, and what they leave are newlines.
+// In every shape, tiles lie inside the tokens and do not overlap, and all other tokens are
+// newlines.
 static void tokens_are_cells_of_tiles_and_newlines(void **state)
 {
     static const char *const folders[] = { ONEVISION, NEXT };

@@ -1,5 +1,5 @@
 // tests/core/model/families/downsample.c -- image.downsample (core/model/families/pooling.c): grids
-// of visual tokens averaged over areas, against a second way to the same means; smaller pictures
+// of visual tokens averaged over areas, compared with means computed another way; smaller pictures
 // where the encoder takes any size; changes in the middle of a conversation.
 #include "core/model/families/pooling.h"
 #include "tests/core/methods/fresh.h"
@@ -26,8 +26,8 @@ static void same_bytes(const struct safetensors *a, const struct safetensors *b,
 
 // --- averages ------------------------------------------------------------------------------------
 
-// The mean of an area by cutting every token into now.rows x now.cols equal parts, of which a new
-// one then has was.rows x was.cols whole ones.
+// The mean of an area: cuts every token into now.rows x now.cols equal parts, so that a new token
+// consists of was.rows x was.cols whole parts.
 static double mean_of_parts(const float *x, int64_t width, const struct picture_tile *was,
                             const struct picture_tile *now, int64_t r, int64_t c, int64_t column)
 {
@@ -69,7 +69,7 @@ static int64_t others(const struct picture_tile *tiles, int count, int64_t token
     return n;
 }
 
-// Newlines are at the ends of rows, a class token is at the front: each is as one was before.
+// Newlines are at the ends of rows, a class token is at the front: each equals one from before.
 static void check_others(const struct picture *p, const float *x, const float *y, int64_t width,
                          const struct picture_tile *was, const struct picture_tile *now, int count,
                          int64_t before)
@@ -140,8 +140,8 @@ static void tokens_are_means_of_areas(void **state)
 
 // --- smaller pictures ----------------------------------------------------------------------------
 
-// As image.max_tokens with so many tokens, which test limits.c compares with the processor's own
-// limit: the same pixels, positions and logits.
+// Gives the pixels, positions and logits of image.max_tokens with that many tokens, which limits.c
+// compares with the processor's own limit.
 static void a_smaller_picture_is_read(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++)

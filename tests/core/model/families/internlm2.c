@@ -1,5 +1,5 @@
 // tests/core/model/families/internlm2.c -- core/model/families/internlm2.c and attention_packed: a
-// golden Llama with biases, and the same numbers as InternLM2's files have them, give the same
+// golden Llama with biases, and the same weights in the layout of InternLM2's files, give the same
 // logits, losses and gradients.
 #include <math.h>
 #include <setjmp.h>

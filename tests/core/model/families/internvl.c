@@ -30,7 +30,7 @@ enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 
 struct variant {
     bool plain; // RMSNorm and norms of queries and keys, no biases of theirs
     bool chat;  // the authors' layout
-    bool newer; // InternVL3.5, of which the rest is also compared
+    bool newer; // InternVL3.5, whose other keys and weights are compared too
     double eps; // "layer_norm_eps", if not 0
 };
 
@@ -108,7 +108,7 @@ static bool left_out(const char *name, struct variant v)
     return v.chat && vision && (strstr(name, "k_proj") || strstr(name, "v_proj"));
 }
 
-// The keys' and values' rows behind the queries'.
+// Appends the rows of keys and values to those of queries.
 static void append(struct tensor_out *q, const struct safetensors *f, const char *name)
 {
     for (const char *part = "kv"; *part; part++) {
@@ -332,7 +332,7 @@ static double *product(const struct safetensors *f, const double *x, int64_t row
     return y;
 }
 
-// A tile's rows [ROWS,WIDTH] of q, k, v to those of the attention.
+// Computes the attention of a tile from its rows [ROWS,WIDTH] of q, k, v.
 static void attend_tile(const double *q, const double *k, const double *v, double *to)
 {
     enum { DIM = WIDTH / HEADS };

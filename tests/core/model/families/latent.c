@@ -98,7 +98,7 @@ static void passes_equal_the_reference(void **state)
     golden_close(&g);
 }
 
-// Latents are a short row; with a method that may change values they are as long as all heads.
+// Rows of latents are short; with a method that may change values, rows are as long as all heads.
 static void a_cache_of_latents_answers_as_one_of_keys_and_values(void **state)
 {
     struct golden g;
@@ -247,7 +247,7 @@ static void other_shapes_equal_naive_loops(void **state)
 
 // --- in one call ---------------------------------------------------------------------------------
 
-// Widths of whole tiles, with which the CPU takes many rows in few calls where AMX is.
+// Widths of whole tiles, for which a CPU with AMX computes many rows in few calls.
 static const struct naive_shape whole[] = {
     { .layers = 3,
       .hidden = 64,

@@ -219,7 +219,8 @@ static struct safetensors *pruned_dump(char *folder)
     return f;
 }
 
-// cos and sin twice as long are queries four times as long, also where pruning undoes the rotation.
+// Doubling cos and sin has the effect of queries four times as long, also where pruning undoes the
+// rotation.
 static void yarn_lengthens_queries_and_keys(void **state)
 {
     static const char *const taps[] = { "score.1", "layer.2.in", "logits" };

@@ -7,7 +7,7 @@
 
 enum { WEIGHTS_MAX = 256 };
 
-// A model with its golden numbers; gradients stand in the order of names[].
+// A model with its golden numbers; gradients are in the order of names[].
 struct fixture {
     struct reference r;
     struct tape tape;
@@ -223,8 +223,8 @@ static void same_gradients(const struct fixture *f, const float *want)
         assert_memory_equal(want, f->grads[i]->data, (size_t)f->grads[i]->count * sizeof(float));
 }
 
-// Products of bf16, where a GPU has the parts of a layer in one call if only norms are trained:
-// gradients are near the exact ones, and the same to the bit whatever is kept.
+// With bf16 products, a GPU computes the parts of a layer in one call if only norms are trained:
+// gradients are close to the exact ones, and bit for bit the same whatever is kept.
 static void test_norms_rounded(void **state)
 {
     (void)state;

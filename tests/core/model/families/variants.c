@@ -124,7 +124,7 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
     scratch_remove(folder);
 }
 
-// Kimi-VL: the classes' defaults are no model that was published.
+// Kimi-VL: the defaults of transformers' classes describe no published model.
 static void parts_of_the_config_are_needed(void **state)
 {
     static const char *const parts[] = { "text_config", "vision_config" };
