@@ -4,6 +4,7 @@
 
 #include "commands/command.h"
 #include "commands/reference.h"
+#include "core/checkup/checkup.h"
 #include "core/metrics/metric.h"
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
@@ -48,9 +49,10 @@ static void help_groups(const struct shell *shell)
     }
     buf_release(&names);
     table_emit(&t, shell->sinks);
-    sinks_text(shell->sinks,
-               "A line without '/' is a question to the model. More: /help GROUP, /help COMMAND, "
-               "/help SETTING, /help commands, lines, taps, templates, metrics, sets, settings.");
+    sinks_text(
+        shell->sinks,
+        "A line without '/' is a question to the model. More: /help GROUP, /help COMMAND, "
+        "/help SETTING, /help commands, lines, taps, templates, metrics, sets, checks, settings.");
 }
 
 static void help_command(const struct shell *shell, const struct command *c)
@@ -142,6 +144,15 @@ static void topic_metrics(const struct shell *shell)
     table_emit(&t, shell->sinks);
 }
 
+static void topic_checks(const struct shell *shell)
+{
+    struct table_builder t;
+    table_begin(&t, "checks", "check|shows");
+    for (int i = 0; checkup_check_name(i); i++)
+        table_row(&t, "%s|%s", checkup_check_name(i), checkup_check_shows(i));
+    table_emit(&t, shell->sinks);
+}
+
 static void topic_sets(const struct shell *shell)
 {
     struct table_builder t;
@@ -190,9 +201,9 @@ static const struct topic {
     const char *name;
     void (*show)(const struct shell *shell);
 } topics[] = {
-    { "commands", help_commands },    { "lines", topic_lines }, { "scripts", topic_lines },
-    { "templates", topic_templates }, { "taps", topic_taps },   { "metrics", topic_metrics },
-    { "sets", topic_sets },
+    { "commands", help_commands },    { "lines", topic_lines },   { "scripts", topic_lines },
+    { "templates", topic_templates }, { "taps", topic_taps },     { "metrics", topic_metrics },
+    { "sets", topic_sets },           { "checks", topic_checks },
 };
 
 extern const struct command command_help;
@@ -233,7 +244,8 @@ const struct command command_help = {
     .name = "help",
     .also = "manual docs",
     .alias = "? h",
-    .usage = "/help [COMMAND [WORD]|SETTING|GROUP|commands|lines|metrics|sets|taps|templates]",
+    .usage =
+        "/help [COMMAND [WORD]|SETTING|GROUP|checks|commands|lines|metrics|sets|taps|templates]",
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
     .details = "With WORD, only the help on that action: /help train plan.",
     .max = 2,

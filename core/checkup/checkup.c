@@ -89,7 +89,7 @@ const struct option_row checkup_rows[] = {
     { "--out", "DIR", "the output folder (default: checkup-MODEL)", OPTION_TEXT, AT(out) },
     { "--quick", NULL, "fewer samples: at most 3 minutes for a model of 2 billion weights",
       OPTION_FLAG, AT(quick) },
-    { "--only", "NAME,...", "runs only these checks", OPTION_NAMES, AT(only) },
+    { "--only", "NAME,...", "runs only these checks (/help checks)", OPTION_NAMES, AT(only) },
     { "--again", NULL, "discards the findings in DIR and starts again", OPTION_FLAG, AT(again) },
     { "--here", NULL, "checks in this process", OPTION_FLAG, AT(here) },
     JOB_OPTIONS,
