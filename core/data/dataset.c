@@ -4,6 +4,7 @@
 // strings; in JSON lines, at the end of the line. The content is checked when a sample is read, so
 // that a file of any size needs memory only for the offsets.
 #include "core/data/dataset.h"
+#include "core/data/shots.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -238,6 +239,7 @@ void dataset_close(struct dataset *d)
     free(d->path);
     free(d->folder);
     free(d->entries);
+    shots_free(d->shots);
     *d = (struct dataset){ .file = -1 };
 }
 
@@ -338,7 +340,7 @@ char *dataset_picture(const struct dataset *d, const char *name, size_t limit, s
     return picture_source_read(name, limit, size, err);
 }
 
-int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
+static int read_alone(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
 {
     if (d->reader) return d->reader->read(d->self, index, s, err);
     cJSON *json = dataset_json(d, index, err);
@@ -350,6 +352,13 @@ int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struc
     s->index = index;
     s->line = d->entries[index].line;
     cJSON_Delete(json);
+    return status;
+}
+
+int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
+{
+    const int status = read_alone(d, index, s, err);
+    if (status == 0 && d->shots) shots_put(d->shots, &s->dialogue);
     return status;
 }
 

@@ -38,7 +38,7 @@ size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d)
 {
     size_t i = 0;
     if (!evaluate_has_first(v->settings)) return d->count;
-    while (i < d->count && d->messages[i].role != ROLE_USER) i++;
+    while (i < d->count && (d->messages[i].role != ROLE_USER || d->messages[i].example)) i++;
     return i < d->count && shows(&d->messages[i]) ? i : d->count;
 }
 

@@ -82,6 +82,10 @@ const struct option_row evaluate_rows[] = {
     { "--limit", "N", "only the first N samples", OPTION_WHOLE, AT(limit), 1, INT64_MAX },
     { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, AT(set.images) },
+    { "--shots", "FILE",
+      "few-shot examples: questions with answers, in any format of data sets, with or without "
+      "pictures, in front of every sample; they are not scored",
+      OPTION_TEXT, AT(set.shots) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, AT(kinds) },
     { "--answers", "FILE",
@@ -181,6 +185,7 @@ int evaluate_options_check_submission(const struct evaluate_options *o, struct e
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
+    if (o->set.shots && dataset_check(o->set.shots, err) < 0) return err_in(err, "--shots");
     if (grid_set_check(&o->set, err) < 0) return -1;
     return evaluate_options_check_submission(o, err); // must not be a file that was read
 }
@@ -191,6 +196,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     char *unused = o->answer_file ? answer_file_unused(o->answer_file) : NULL;
     char *differ = o->answer_file ? answer_file_differ(o->answer_file) : NULL;
     if (o->answers) job_results_add(to, "answers", xstrdup(o->answers));
+    if (o->set.shots) job_results_add(to, "shots", xstrdup(o->set.shots));
     if (unused) job_results_add(to, "answers unused", unused);
     if (differ) job_results_add(to, "other questions", differ);
     if (!o->set.kind) return;
@@ -363,6 +369,19 @@ static int open_set(struct evaluate_work *w, const struct grid_set *set, struct 
     return w->stopped && w->grid->job ? JOB_STOPPED : -1;
 }
 
+// Returns the hash of the data together with the examples, which a resumed job must not change.
+static const char *hash_with_shots(const struct grid_set *set, const char *known,
+                                   char hex[HASH_HEX], struct err *err)
+{
+    char data[HASH_HEX], shots[HASH_HEX];
+    if (!known && hash_file(set->data, data, err) < 0) return NULL;
+    if (hash_file(set->shots, shots, err) < 0) return NULL;
+    char *both = xasprintf("%s %s", known ? known : data, shots);
+    hash_hex(both, strlen(both), hex);
+    free(both);
+    return hex;
+}
+
 static int evaluate(struct grid *g, size_t cell, struct err *err)
 {
     struct evaluate_work *w = (struct evaluate_work *)g->self + cell;
@@ -382,11 +401,14 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     if (grid_use(g, cell, err) < 0) return -1;
     const int opened = open_set(w, set, err);
     if (opened) return opened;
-    if (job_data_same(ranks, set->data, eval_set_hash(&w->data), err) < 0) return -1;
+    char hex[HASH_HEX];
+    const char *hash = eval_set_hash(&w->data);
+    if (set->shots && !(hash = hash_with_shots(set, hash, hex, err))) return -1;
+    if (job_data_same(ranks, set->data, hash, err) < 0) return -1;
     if (first && evaluate_options_check_submission(o, err) < 0) return -1;
     if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
     const struct job_data of = { .data = w->data.path,
-                                 .hash = eval_set_hash(&w->data),
+                                 .hash = hash,
                                  .answers = o->answers,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
                                  .notices = picture_notices(w) };

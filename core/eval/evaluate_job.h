@@ -31,7 +31,7 @@ struct settings;
     "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] " \
     "[--export-predictions SUITE[:FILE]] [--force]] "                              \
     "[--metric M] [--limit N] "                                                    \
-    "[--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
+    "[--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 struct evaluate_options {
     struct grid_set set; // borrowed from argv

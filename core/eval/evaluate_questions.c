@@ -51,9 +51,10 @@ bool question_at(const struct sample *s, const struct metric *m, size_t i, struc
 {
     const struct dialogue *d = &s->dialogue;
     *q = (struct question){ .message = i };
-    if (d->messages[i].role != ROLE_USER) return false;
+    if (d->messages[i].role != ROLE_USER || d->messages[i].example) return false;
     const bool last = question_is_last(d, i);
-    for (size_t k = 0; k < i; k++) q->turn += d->messages[k].role == ROLE_USER;
+    for (size_t k = 0; k < i; k++)
+        q->turn += d->messages[k].role == ROLE_USER && !d->messages[k].example;
     q->text = message_text(&d->messages[i]);
     if (last && s->reference_count) {
         q->references = (const char *const *)s->references;

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/data/dataset.h"
+#include "core/data/shots.h"
 #include "core/engine/engine.h"
 #include "core/files/content.h"
 #include "core/jobs/job.h"
@@ -115,8 +116,10 @@ int grid_set_check(const struct grid_set *s, struct err *err)
 
 int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
 {
-    if (s->kind) return eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err);
-    return dataset_open(d, s->data, s->images, err);
+    const int status = s->kind
+                           ? eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err)
+                           : dataset_open(d, s->data, s->images, err);
+    return status == 0 && s->shots ? dataset_add_shots(d, s->shots, err) : status;
 }
 
 // --- kept lines ----------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ struct set_way;
 struct grid_set {
     const char *data, *images;   // images NULL: the data's folder
     const char *columns;         // of an evaluation set, as the user names them; NULL: its own
+    const char *shots;           // file of examples in front of each sample; NULL: none
     const struct eval_set *kind; // NULL: a data set
     const struct set_way *way;   // of the evaluation set
 };

@@ -47,7 +47,8 @@ void message_copy(struct message *to, const struct message *from)
     *to = (struct message){ .role = from->role,
                             .generated = from->generated,
                             .from_data = from->from_data,
-                            .untrained = from->untrained };
+                            .untrained = from->untrained,
+                            .example = from->example };
     for (size_t i = 0; i < from->content_count; i++) {
         const struct content_item *p = &from->content[i];
         add_item(to, p->text ? xstrdup(p->text) : NULL, p->picture);

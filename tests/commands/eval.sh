@@ -78,7 +78,7 @@ session "refused" $work/tiny <<E
 > /eval $work/absent.json
 error: cannot open '$work/absent.json': No such file or directory
 > /eval
-error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
+error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
 > /eval $work/world/yesno.json --metric bleu
 error: no metric 'bleu': choose one of exact, ...
 > /eval $work/world/yesno.json --limit 0
@@ -96,7 +96,7 @@ error: --export-predictions lmms-eval: it has no task for the file of --set blin
 > /eval $work/world/yesno.json --set hellaswag --export-predictions lmms-eval
 error: --export-predictions: loglik ranks choices and generates no answers
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': options are --set, --rule, --columns, --submit, --export-predictions, --force, --metric, --limit, --images, --kind, --answers, --thinking, --here, --ranks, --sbatch
+error: unknown option '--dance': options are --set, --rule, --columns, --submit, --export-predictions, --force, --metric, --limit, --images, --shots, --kind, --answers, --thinking, --here, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99

@@ -1,0 +1,100 @@
+// core/data/shots.c -- few-shot examples: answered questions in front of every sample.
+#include "core/data/shots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/data/dataset.h"
+#include "core/template/message.h"
+
+enum { SHOTS_MOST = 64 }; // examples of a file
+
+// Appends the messages from..to of a dialogue, and all its pictures.
+static void append(struct dialogue *d, const struct dialogue *from, size_t begin, size_t end)
+{
+    d->messages = xreallocarray(d->messages, d->count + end - begin + 1, sizeof *d->messages);
+    d->paths = xreallocarray(d->paths, d->path_count + from->path_count + 1, sizeof *d->paths);
+    for (size_t i = begin; i < end; i++) {
+        struct message *m = &d->messages[d->count++];
+        message_copy(m, &from->messages[i]);
+        for (size_t k = 0; k < m->content_count; k++)
+            if (!m->content[k].text) m->content[k].picture += (int)d->path_count;
+    }
+    for (size_t i = 0; i < from->path_count; i++)
+        d->paths[d->path_count++] = xstrdup(from->paths[i]);
+}
+
+// Adds one example: its messages but a system message, and its reference if it ends with a
+// question.
+static int add_example(struct dialogue *shots, struct sample *s, struct err *err)
+{
+    struct dialogue *d = &s->dialogue;
+    const size_t begin = d->count && d->messages[0].role == ROLE_SYSTEM;
+    const size_t first = shots->count;
+    if (begin)
+        return err_set(err, "it has a system message: set it with /system or in the data instead");
+    append(shots, d, 0, d->count);
+    if (shots->count > first && shots->messages[shots->count - 1].role == ROLE_USER &&
+        s->reference_count) {
+        shots->messages = xreallocarray(shots->messages, shots->count + 1, sizeof *shots->messages);
+        shots->messages[shots->count] =
+            (struct message){ .role = ROLE_ASSISTANT, .from_data = true };
+        message_add_text(&shots->messages[shots->count++], s->references[0]);
+    }
+    if (shots->count == first || shots->messages[shots->count - 1].role != ROLE_ASSISTANT)
+        return err_set(err, "it has no answer");
+    return 0;
+}
+
+int dataset_add_shots(struct dataset *d, const char *path, struct err *err)
+{
+    struct dataset file;
+    if (dataset_open(&file, path, NULL, err) < 0) return err_in(err, "--shots");
+    struct dialogue *shots = xcalloc(1, sizeof *shots);
+    int status = 0;
+    if (file.count > SHOTS_MOST)
+        status = err_set(err, "'%s' has %lld examples, more than %d", path, (long long)file.count,
+                         SHOTS_MOST);
+    for (int64_t i = 0; i < file.count && status == 0; i++) {
+        struct sample s;
+        status = dataset_read(&file, i, &s, err);
+        if (status == 0) status = add_example(shots, &s, err);
+        if (status < 0) err_in(err, "'%s', line %lld", path, (long long)s.line);
+        sample_release(&s);
+    }
+    dataset_close(&file);
+    for (size_t i = 0; i < shots->count; i++)
+        shots->messages[i].example = shots->messages[i].untrained = true;
+    d->shots = shots;
+    return status < 0 ? err_in(err, "--shots") : 0;
+}
+
+void shots_put(const struct dialogue *shots, struct dialogue *d)
+{
+    struct dialogue whole = { 0 };
+    const size_t system = d->count && d->messages[0].role == ROLE_SYSTEM;
+    // The sample's pictures keep their numbers; the examples' follow.
+    append(&whole, d, 0, system);
+    append(&whole, shots, 0, shots->count);
+    struct message *rest = xreallocarray(NULL, d->count + 1, sizeof *rest);
+    for (size_t i = system; i < d->count; i++) message_copy(&rest[i], &d->messages[i]);
+    whole.messages =
+        xreallocarray(whole.messages, whole.count + d->count + 1, sizeof *whole.messages);
+    for (size_t i = system; i < d->count; i++) whole.messages[whole.count++] = rest[i];
+    free(rest);
+    for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
+    for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
+    free(d->messages);
+    free(d->paths);
+    d->messages = whole.messages;
+    d->count = whole.count;
+    d->paths = whole.paths;
+    d->path_count = whole.path_count;
+}
+
+void shots_free(struct dialogue *shots)
+{
+    if (shots) dialogue_release(shots);
+    free(shots);
+}
