@@ -16,7 +16,7 @@ $job
 $job
 $job"
 lines '/job pause' '/job 3 paus' '/delete x' '/delete session x' '/resume session x' '/save preset x'
-check "what is missing or meant" 'select(.event == "error").message | .[:40]' \
+check "the missing argument, or the intended command" 'select(.event == "error").message | .[:40]' \
     "name what to pause: /job N|OUT [show|log
 /job has no action 'paus': did you mean 
 /delete is an action of several commands

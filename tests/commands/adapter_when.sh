@@ -97,7 +97,7 @@ $plain"
     cmp "$work/$name-always.gguf" "$work/$name.gguf" || fail "another model is quantized"
     lines "${with[@]}" '/set adapter.when pictures' '/adapter show' "/train $work/data.jsonl $work/$name-out"
     check_has "shown" 'select(.event == "text").text' "applied only in conversations with a picture"
-    check_has "no training of it" 'select(.event == "error").message' "/set adapter.when always"
+    check_has "training on it is refused" 'select(.event == "error").message' "/set adapter.when always"
     lines "${start[@]}" '/set adapter.when pictures' "$text" "/set adapter $adapter" /regen '/adapter unload' /regen
     check "set before the adapter" "$answers" "$plain
 $plain

@@ -280,7 +280,7 @@ sed -i '4,$d' "$work/job.jsonl"
     "/ask --data data.json --out job.jsonl --limit 2 --job" /wait \
     "/ask --data $work/data.json --out job.jsonl --job" /wait '/system Be kind.' '/ask --data own.json --job' /wait)
 same "resumed by a job" "$(jq -c .id "$work/job.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "$(jq -c .id "$work/whole.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')"
-same "a name of its own, and the system message" "$(jq -r '.provenance["system message"]' "$work/own.answers.jsonl" | sort -u)" "Be kind."
+same "the named file records the system message" "$(jq -r '.provenance["system message"]' "$work/own.answers.jsonl" | sort -u)" "Be kind."
 session "refused jobs" $llava <<E
 > /set sample.max_tokens 4
 > /set sample.ignore_eos on

@@ -8,14 +8,14 @@ compared=("/load demo/model" "/compare off | $pruned --data $work/world/yesno.js
 lines "${compared[@]}"
 count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")
 table=$(jq -r 'select(.name=="compare.changed").rows[] | [.[0],.[2],.[3],.[4],.[5],.[6],.[7]] | @tsv' "$work/events")
-same "the table has all questions besides" "$(wc -l <"$work/all.csv")" 25
+same "the CSV has all questions" "$(wc -l <"$work/all.csv")" 25
 [ "$count" -ge 3 ] || fail "only $count flips"
 mapfile -t shows < <(seq -f '/changed %g' "$count")
 lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
 same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
 check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
 check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
-check_has "no more" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
+check_has "past the last question" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
 
 # --worse and --better together list all questions.
 worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")

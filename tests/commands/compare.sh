@@ -39,7 +39,7 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 ...
 E
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
-check "titles name what presets leave" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
+check "titles name presets" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
 # With the adapter that the model's folder keeps for them.
 lines '/load demo/model' "${short[@]}" "/image $scene" '/compare @ira | @norm-alignment Where is it?' '/set'
@@ -51,10 +51,10 @@ check "settings are as before" '[inputs, .] | map(select(.event=="setting").key)
 lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \
     '/adapter unload' '/regen' "/compare adapter= | adapter=$llava/adapters/lora" '/regen' '/get adapter' \
     "/compare off | adapter=$work/none" '/get adapter'
-check "each side has its own" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
+check "each side has its own adapter" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
     map(select(.event=="answer").text) | $t[0] == .[1] and $t[1] == .[0] and .[2] == .[1]' true
 same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
-check "it is off" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
+check "the adapter is off afterwards" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
 # Refused before anything is computed; nothing changes.
 session "refused" $llava <<E
@@ -160,10 +160,10 @@ lines '/results compare'
 first=$(jq -r 'select(.event=="table").rows[1][0]' "$work/events")
 lines "/results $first" "/results $((first + 1))"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
-same "as it was" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
+same "shown again unchanged" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
 check "every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
 check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
-check_has "what was compared" 'select(.event=="notice").text' "B: $prune"
+check_has "the compared settings" 'select(.event=="notice").text' "B: $prune"
 
 # A job killed in the middle resumes at its sample and ends with the results of an uninterrupted run.
 # The first sample has two questions that cannot be scored and counts as one skipped sample.

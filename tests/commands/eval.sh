@@ -39,9 +39,9 @@ same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval $work/world/questions.json --limit 2 --here" \
     "/eval show" "/jobs" "/eval show --csv $work/here.csv" "/eval show 2" "/eval show"
 same "metrics" "$(value metric)" $'exact\nexact\nyesno\nexact'
-check "shown as it was" '[inputs, .] | map(select(.event=="table" and (.name=="evaluation" or .name=="answers")) |
+check "shown again unchanged" '[inputs, .] | map(select(.event=="table" and (.name=="evaluation" or .name=="answers")) |
     .rows) | .[0] == .[2] and .[1] == .[3] and .[0] == .[6]' true
-check "it is no job" 'select(.event=="table" and .name=="jobs") | .rows | length' 2
+check "an evaluation in the shell is not a job" 'select(.event=="table" and .name=="jobs") | .rows | length' 2
 same "csv" "$(wc -l <"$work/here.csv")" 3
 lines "/eval show"
 same "in another shell" "$(value metric)" exact

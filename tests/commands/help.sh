@@ -62,7 +62,7 @@ for key in $(jq -r 'select(.event == "table").rows[][0]' "$work/events"); do
     effect "$key" "takes effect with the next training (/train)"
 done
 lines '/help train.method' '/help train.lora.rank'
-check_has "what LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with the projector, embedding and head trained in full)"
+check_has "weights that LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with the projector, embedding and head trained in full)"
 check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" trains LoRA only'
 lines '/help metrics'
 check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \

@@ -30,7 +30,7 @@ lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/i
 check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids build/${llava#tests/}/golden.json)"
 check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_tokens' \
     "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' build/${llava#tests/}/golden.json)"
-check "where it is" 'select(.name == "images").rows[0][4]' "message 0"
+check "its message" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 
 # A prompt beyond the context does not give a negative number of free tokens.
@@ -108,7 +108,7 @@ for model in qwen2.5-vl glm-4.1v; do
         "/eval $work/thin.jsonl --metric loss --here" "/eval $work/thin.jsonl --metric exact --here"
     check "$model: attached" 'select(.event == "error").message | test("thin.png|flat.png") and test("200 times as long as wide")' \
         $'true\ntrue'
-    check "$model: none is there" 'select(.name == "images").rows | length' 0
+    check "$model: no picture is attached" 'select(.name == "images").rows | length' 0
     check "$model: checked" 'select(.event == "table" and .name == "data problems").rows | map(.[0] + " " + .[1]) | join("; ")' \
         'picture broken thin; picture broken flat'
     check_has "$model: asked" 'select(.event == "notice").text' "1 answered, 2 with errors"

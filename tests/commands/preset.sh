@@ -9,14 +9,14 @@ lines "/load $llava" '/preset load capa-transition' '/preset load fastv' '/set p
     '/preset save mine prune.*' '/preset save all' '/baseline' '/preset load mine' '/get prune.*' \
     '/preset show mine' '/preset save fastv' '/preset save "a b"' '/preset save x no.such' \
     '/preset load nothing' '/preset nonsense' '/preset load' '/preset delete fastv'
-check "what fails" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+check "lines that fail" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
 # The model's phases are not known: 1/8, 3/8 and 5/8 of its 4 layers, half to even.
 check_has "reports guessed layers" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
 check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
 lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
 check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
-check "nothing is set of it" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
+check "no setting of the preset is applied" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
 
 # In another process it is still there.
 lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'

@@ -92,21 +92,21 @@ out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c '
     -c '/set prune.score contribution' -c /contribution 2>&1) || fail "contribution: $out"
 case $out in
 *"19 dropped, 6 kept"*) ;;
-*) fail "what was dropped: $out" ;;
+*) fail "counts of dropped tokens: $out" ;;
 esac
 
 # --picture selects one picture: its 25 tokens follow those of the first.
 lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/image $scene" \
     "/image $scene" 'What?' '/attention --picture 1' '/sink-ratio --picture 1'
 same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
-same "the share is that of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
+same "the share equals the sum of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
 # The demo's sinks are layout text: counted separately, without a type. --data keeps the tokens of all samples.
 demo=demo/model scene1=demo/pictures/scene-1.png
 lines "/load $demo" "/image $scene1" 'What is in the picture?' /sinks
 same "text is no visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
     [.sinks, ."probability dumps (type I)", ."structural anchors (type II)", ."text tokens above tau"] | join(" ")' "$work/events")" "0 0 0 2"
-same "nor has it a type" "$(jq -rs '[map(select(.event == "table" and .name == "sinks.tokens"))[0].rows[] | select((.[3] // "") == "") | .[6]] | unique | join(" ")' "$work/events")" 0
+same "text sinks have no type" "$(jq -rs '[map(select(.event == "table" and .name == "sinks.tokens"))[0].rows[] | select((.[3] // "") == "") | .[6]] | unique | join(" ")' "$work/events")" 0
 printf '{"id": "%s", "image": "'"$PWD/$scene1"'", "conversations": [{"from": "human", "value": "<image> What is it?"}, {"from": "gpt", "value": "a"}]}\n' a b >"$work/sinks.jsonl"
 lines "/load $demo" '/set sinks.tau 1' '/set sample.max_tokens 1' "/sinks --data $work/sinks.jsonl --csv $work/t.csv"
 check "no error" 'select(.event == "error").message' ""
@@ -128,7 +128,7 @@ same "--pixels is first" "$(jq -rs '[.[] | select(.event == "table" and .name ==
 lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
     "/sink-ratio now $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
-check "what fails" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
+check "lines that fail" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
 check_has "another vocabulary" 'select(.event == "error").message' "$llama': '$llama' is not a checkpoint of the model"
 check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
 check "nothing is changed" '[inputs, .] | map(select(.event == "answer").ids) | .[0] == .[1]' true
@@ -246,7 +246,7 @@ check_has "names the dtypes" 'select(.event == "error").message' "f32, bf16"
 lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
     'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
     '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned
-check "what is refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+check "refused lines" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true true false false true true true true'
 same "norms and cosines are those of the pass" "$(python3 - "$work/events" "$work/pass.safetensors" <<'P'
 import array, json, struct, sys

@@ -120,7 +120,7 @@ same "full" "$(ls "$work/full")" ''
 # Progress shows the time left once a part of the text has been read, and none at the end. (tests/core/base/pace.c
 # checks the times.)
 lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
-check "what takes time" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
+check "progress of each part" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
 
 # A loaded adapter is merged into the file, also with permuted rows.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1

@@ -49,7 +49,7 @@ common=("/load $llava" '/set job.nice 0' "/set job.folder $shared" '/set compute
 lines "${common[@]}" '/set job.nodes 2' '/set job.gpus 4' '/set job.threads 1' '/set job.time 12:00:00' '/set job.partition big' \
     '/set job.sbatch "--account=x --qos=y"' "/train $work/data.jsonl $work/a --ranks 2 --sbatch $work/a.sh" '/job 1'
 check_has "written" 'select(.event == "notice").text' "job 1: wrote '$work/a.sh'; submit it with /job 1 submit"
-check "what it waits for" 'select(.event == "table") | .rows[] | select(.[0] == "why")[1]' "not submitted: /job 1 submit, or sbatch $work/a.sh"
+check "the reason for waiting" 'select(.event == "table") | .rows[] | select(.[0] == "why")[1]' "not submitted: /job 1 submit, or sbatch $work/a.sh"
 bash -n "$work/a.sh" || fail "no script"
 for option in job-name=vlmsh-train-1 nodes=2 ntasks=2 gpus-per-node=4 cpus-per-task=1 time=12:00:00 partition=big account=x qos=y requeue; do
     grep -qx "#SBATCH --$option" "$work/a.sh" || fail "no $option: $(cat "$work/a.sh")"
@@ -136,7 +136,7 @@ check_has "refused" 'select(.event == "error").message' "sbatch: sbatch: error: 
 check_has "no file" 'select(.event == "error").message' "--sbatch needs a file"
 check_has "a missing folder" 'select(.event == "error").message' "cannot write '$work/none/c.sh'"
 lines '/jobs'
-check "what was refused is no job" '[select(.name == "jobs").rows[][0]] | join(" ")' "4 3 2 1"
+check "a refused submission leaves no job" '[select(.name == "jobs").rows[][0]] | join(" ")' "4 3 2 1"
 rm "$queue/refuse"
 lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" '/job 7'
 rm "$queue/47.state"

@@ -38,7 +38,7 @@ same "done is done" "$(cat "$work"/out/*.csv | sha256sum)" "$sum"
 mkdir "$work/quick"
 vlmsh -f demo/seeing/quick.vlmsh "${tiny[@]}" -D WORK="$work/quick" -D OUT="$work/quick" -D ADAPTER="$work/w/runs/see" \
     >"$work/log" 2>&1 || fail "quick: $(tail -5 "$work/log" | cut -c1-300)"
-same "no table of it is empty" "$(grep -A1 '^<!-- table' "$work/quick/quick.md" | grep -c '^<!-- end')" 0
+same "none of its tables is empty" "$(grep -A1 '^<!-- table' "$work/quick/quick.md" | grep -c '^<!-- end')" 0
 same "the same scores" "$(grep ^quick, "$work/quick/see_held.csv" | cut -d, -f2-5)" \
     "$(grep ^see, "$work/out/see_held.csv" | cut -d, -f2-5)"
 finish

@@ -65,6 +65,6 @@ printf '/set sample.max_tokens 1\nHello\n' >&7
 exec 7>&-
 wait $other || fail "the other program"
 cp "$work/first" "$work/events"
-check "goes on" 'select(.event == "notice").text | select(test("twice"))' \
+check "the second one gets another name" 'select(.event == "notice").text | select(test("twice"))' \
     "another program has started a session 'twice' meanwhile: this one continues as 'twice-2'"
 finish

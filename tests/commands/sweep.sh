@@ -17,8 +17,8 @@ lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set
     "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no" "/sweep train.filter a,b $work/data.jsonl $work/no" \
     "/sweep prune.keep 0.25,0.5 $work/data.jsonl $work/no"
 check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "what changes no training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which never acts in training"
-check_has "what is compared by" 'select(.event=="error").message' "train.validation determines how a sweep compares"
+check_has "a setting that does not affect training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which never acts in training"
+check_has "a setting that defines the comparison" 'select(.event=="error").message' "train.validation determines how a sweep compares"
 check_has "filtered validation" 'select(.event=="error").message' "train.filter determines how a sweep compares"
 [ -e "$work/no" ] && fail "a folder was made"
 
@@ -35,7 +35,7 @@ pid=$(running "job run 2 --db $work/")
 [ -n "$pid" ] && kill -9 $pid || fail "the job ended before it was killed"
 while kill -0 $pid 2>/dev/null; do sleep 0.01; done
 lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"
-check "goes on" '[select(.event=="error").message] | .[]' ""
+check "resumes without an error" '[select(.event=="error").message] | .[]' ""
 check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \
     $'3\n3'
 check "/wait shows the scores" 'select(.event=="table" and .name=="sweep") | .rows |

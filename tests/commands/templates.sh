@@ -60,7 +60,7 @@ printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
 taken=$(prompt_of taken "/load $model")
 check_has "notice" 'select(.event == "notice").text' "the statement 'include' is not known"
 check_has "its line" 'select(.event == "notice").text' "line "
-check_has "what is used" 'select(.event == "notice").text' "the built-in template 'chatml' is used"
+check_has "the template used instead" 'select(.event == "notice").text' "the built-in template 'chatml' is used"
 printf %s "$original" >"$model/chat_template.jinja"
 same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
 
@@ -71,7 +71,7 @@ echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
 check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
 check_has "error" 'select(.event == "error").message' "the filter 'nonsense' is not known"
-check_has "what to do" 'select(.event == "error").message' "/set chat.template"
+check_has "the advice" 'select(.event == "error").message' "/set chat.template"
 
 # raise_exception of the template is the answer's error, and the conversation does not change.
 cat >"$model/chat_template.jinja" <<'J'
@@ -84,7 +84,7 @@ echo "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') 
     >"$model/chat_template.jinja"
 lines "/load $model" '/set sample.max_tokens 1' '/system Be brief.' good '/system ""' good
 check "refused with a system message" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue'
-check_has "what to do without it" 'select(.event == "error").message' 'no system role (it takes no system message; /system "" removes'
+check_has "the advice on the system message" 'select(.event == "error").message' 'no system role (it takes no system message; /system "" removes'
 # BOS: for a folder of a text model only the template writes it, as apply_chat_template does; a GGUF file's tokenizer
 # and a vision model's processor always add it.
 begins() { # NAME LINE...: the first id of a prompt

@@ -122,7 +122,7 @@ same "shared experts" "$(told '*.shared_experts.up_proj.weight')" 0
 lines "/load $llava" "/set train.ira on" "/set ira.gate off" "/set train.method connector" "/set train.steps 3" \
     "/set train.lr.ira 0.1" "/train $work/data.jsonl $work/ungated" /wait "/plot $work/ungated kl kl_weighted --csv $work/kl.csv"
 check "no error without a gate" 'select(.event=="error").message' ""
-same "no gate: both alike" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl_weighted)"
+same "without a gate, kl equals kl_weighted" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl_weighted)"
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
@@ -141,7 +141,7 @@ mapfile -t idle < <(train idle)
 mapfile -t aligned < <(train aligned)
 lines "${base[@]}" "${plain[@]}" '/set prune.score contribution' '/set prune.layer 0' '/set ffn.layers 0-2' \
     '/set ffn.approx skip' "${idle[@]}" '/train plan' "/job $work/idle log"
-check "methods that learn nothing change nothing" '[inputs, .] | map(select(.event=="notice").text | capture("loss (?<l>[0-9.]+) ").l) |
+check "methods that do not learn change no loss" '[inputs, .] | map(select(.event=="notice").text | capture("loss (?<l>[0-9.]+) ").l) |
     "\(length) \(unique | length)"' '2 1'
 idle='pruning is on, but never acts in training: the model is trained without it;FFN approximation is on, but never acts in training: the model is trained without it;'
 same "said" "$(each)" "${idle}methods in training: none;$idle"
@@ -151,14 +151,14 @@ lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/ali
     '/adapter unload' "/adapter load $work/aligned" '/set norm.align on' '/set train.method connector' '/train plan' \
     '/set norm.align off' '/set train.ira on' '/train plan' '/set train.ira off' '/set train.params norm_align.*' \
     "/train $work/data.jsonl $work/no"
-same "it acts and does not learn" "$(each)" "$(printf '%s;' \
+same "a method that acts without being trained" "$(each)" "$(printf '%s;' \
     'norm alignment acts in training, but its parameters are not trained: train the projector too, or name norm_align.* in train.params' \
     'methods in training: norm alignment (trained)' 'methods in training: IRA (trained)')"
 same "in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
 check_has "with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
-check_has "when it is loaded" 'select(.event=="notice").text' 'it was trained while norm alignment was on: /set norm.align on'
-check_has "what it continues from" 'select(.event=="notice").text' "continues from the adapter '$work/aligned'"
-check_has "parameters that are not there are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
+check_has "the notice on loading" 'select(.event=="notice").text' 'it was trained while norm alignment was on: /set norm.align on'
+check_has "the adapter that it continues from" 'select(.event=="notice").text' "continues from the adapter '$work/aligned'"
+check_has "missing parameters are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
 
 # The end of a training reports the number of skipped samples; an adapter without tensors for some targets names them.

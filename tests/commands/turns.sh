@@ -12,7 +12,7 @@ check "only new tokens are computed" \
     'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
     $'false\ntrue\ntrue\ntrue'
 check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
-check "what is undone" 'select(.event == "notice").text | select(startswith("undone"))' \
+check "the notice on undone turns" 'select(.event == "notice").text | select(startswith("undone"))' \
     "undone: 'And what else?' and its answer
 undone: 'And what else?' and its answer
 undone: 'What is this?' with its picture scene.png and its answer"

@@ -65,10 +65,10 @@ check_has "a session opens it again" 'select(.event == "model").path' "$work/nor
 # A GGUF file cannot hold them.
 more tests/goldens/llama-3.2 "$work/llama" 'model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/llama --ignore-weights" "/quantize $work/llama.gguf --type f16"
-check_has "what is not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
+check_has "tensors that are not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
 lines "/load $work/llama.gguf" "/quantize $work/again.gguf --type q8_0" "/load $work/again.gguf" /info
 check_has "nor does the file hide it" 'select(.event == "notice").text' "when the file was made: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4) inside"
-check_has "of a file of it" 'select(.name == "model").rows[] | select(.[0] == "not read")[1]' "when the file was made: 4 tensors"
+check_has "a file made from that file" 'select(.name == "model").rows[] | select(.[0] == "not read")[1]' "when the file was made: 4 tensors"
 # A merged model has the ignored tensors too.
 more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged" "/load $work/merged" \

@@ -138,7 +138,7 @@ static void check_add(enum dtype dtype, int64_t n, bool after)
     }
     pair_same("fused add", &h.on[1], &alone.on[1]);
     DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
-    norm_behind(&y, after ? &gain.on[0] : NULL, 1e-5f);
+    norm_after(&y, after ? &gain.on[0] : NULL, 1e-5f);
     DONE(cpu->add(&h.on[0], &h.on[0], &y));
     pair_compare("fused add", &h, tolerance_for(&h.on[0]), 1e-5);
     free(y.data);

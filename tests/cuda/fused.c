@@ -56,7 +56,7 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
                                  .mode = (int)mode };
     if (computed(gpu->fused->add(&p), n <= FEW ? packs : many)) {
         DONE(cpu->matmul(&y, &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
-        norm_behind(&y, after ? &gain.on[0] : NULL, eps);
+        norm_after(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
     pair_compare("fused add", &h, tolerance(mode, n, k), 1e-5); // or left as it was
@@ -121,11 +121,11 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
         DONE(cpu->matmul(&b, &x, &up.on[0], after ? &wide.on[0] : NULL, MATMUL_F32));
         DONE(cpu->swiglu(&a, &a, &b));
         DONE(cpu->matmul(&y, &a, &down.on[0], &bias.on[0], MATMUL_F32));
-        norm_behind(&y, after ? &behind.on[0] : NULL, eps);
+        norm_after(&y, after ? &behind.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    // Each of the inner numbers is a product of two sums over d. Noise of f16 is about 1.5: the
-    // numbers are larger, what is rounded off them is a smaller part.
+    // Each of the inner numbers is a product of two sums over d. f16 noise is about 1.5, so the
+    // numbers are larger, and their rounding errors are a smaller share of them.
     const double size = dtype == DTYPE_F16 ? 4 : 1;
     pair_compare("fused FFN", &h, 2 * size * tolerance(mode, n, inner) * sqrt((double)d), 1e-5);
     free(x.data);
@@ -166,7 +166,7 @@ static void check_attend(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
                             MATMUL_F32));
         a = (struct tensor){ .data = a.data, .dtype = a.dtype, .rank = 2, .shape = { n, width } };
         DONE(cpu->matmul(&y, &a, &w.on[0], &bias.on[0], MATMUL_F32));
-        norm_behind(&y, after ? &gain.on[0] : NULL, eps);
+        norm_after(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
     pair_compare("fused attention", &h, 2 * tolerance(mode, n, width), 1e-5);

@@ -21,7 +21,7 @@ static inline bool computed(int status, bool expected)
 }
 
 // y of the CPU after its norm; gain NULL: no norm.
-static inline void norm_behind(struct tensor *y, const struct tensor *gain, float eps)
+static inline void norm_after(struct tensor *y, const struct tensor *gain, float eps)
 {
     if (gain) DONE(cpu->rmsnorm(y, y, gain, eps));
 }

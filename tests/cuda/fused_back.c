@@ -358,7 +358,7 @@ static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
 
 // --- norms behind products -----------------------------------------------------------------------
 
-// Keeping the product changes no bit of the sum; what is kept is the product.
+// Keeping the product changes no bit of the sum, and the kept tensor equals the product.
 static void check_behind(int64_t n, int64_t k, int64_t m)
 {
     struct pair h = pair_noise(2, n, m, 0, 1), x = pair_noise(2, n, k, 0, 2);

@@ -268,7 +268,7 @@ static void latent_on_cpu(const struct latent *l, struct latent_pairs *p)
         for (int64_t i = 0; i < l->value; i++) ((float *)o.data)[h * l->value + i] = (float)head[i];
     }
     DONE(cpu->matmul(&y, &o, &p->out.on[0], NULL, MATMUL_F32));
-    norm_behind(&y, l->after ? &p->after.on[0] : NULL, 1e-5f);
+    norm_after(&y, l->after ? &p->after.on[0] : NULL, 1e-5f);
     DONE(cpu->add(&p->h.on[0], &p->h.on[0], &y));
     void *all[] = { x.data,  low.data, asked.data, y.data, both.data, o.data,
                     up.data, turning,  head,       c,      r };

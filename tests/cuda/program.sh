@@ -47,18 +47,18 @@ grep -q 'no GPU available: cuda:0 is an sm_90, .*CUDA_ARCH=90.*; computing on th
 printf '%s\n' "/load $llava" 'What is this?' 'What is this?' /version |
     CUDA_HOST_FAULT=500 vlmsh --device cuda --json >"$work/events"
 check_has "the GPU is lost" 'select(.event == "error").message' "the GPU cannot be used any more"
-check "the shell goes on" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue'
+check "the shell continues" 'select(.event == "done").ok' $'true\nfalse\nfalse\ntrue'
 grep -q '0.0 of 0.0 MB' "$work/events" && fail "reports the fault as short memory"
 memory=$((32 * 1024 * 1024 + 500000)) # cuBLASLt takes 32 MB
 lines_on "/load $llava" /version
 check_has "no room for the weights" 'select(.event == "error").message' "out of memory"
-check "the shell goes on" 'select(.event == "done").ok' $'false\ntrue'
+check "the shell continues" 'select(.event == "done").ok' $'false\ntrue'
 memory=$((37 * 1024 * 1024))
 long=$(printf 'word %.0s' $(seq 600))
 lines_on "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' "/forward $long" \
     /clear 'What is this?'
 check_has "no room for a long prompt" 'select(.event == "error").message' "MB are free"
-check "the shell goes on, and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
+check "the shell continues and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
 same "the same answer" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3).ids' "$work/events" | sort -u | wc -l)" 1
 
 # A training without enough memory says so before it fails, and suggests no setting that it already uses.

@@ -68,7 +68,7 @@ done
 pid=$(word process)
 kill -9 "$pid" || fail "it had ended before it was killed"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
-"$VLMSH" job run "$(word job)" --db "$work/vlmsh.db" >"$work/told" 2>&1 || fail "it does not go on: $(cat "$work/told")"
+"$VLMSH" job run "$(word job)" --db "$work/vlmsh.db" >"$work/told" 2>&1 || fail "it does not resume: $(cat "$work/told")"
 cmp "$work/straight/adapter_model.safetensors" "$work/killed/adapter_model.safetensors" || fail "other weights after a kill"
 
 # Merges the adapter trained on the GPU into a model's files.
@@ -77,5 +77,5 @@ check "merged" 'select(.event == "error").message' ""
 answer() {
     vlmsh --device "$1" --json "${@:2}" -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c 'What is this?' | jq -c 'select(.event == "answer").ids'
 }
-same "merged it answers alike" "$(answer cuda -c "/load $work/merged")" "$(answer cuda -c "/load $llava" -c "/adapter load $work/straight")"
+same "the merged model gives the same answer" "$(answer cuda -c "/load $work/merged")" "$(answer cuda -c "/load $llava" -c "/adapter load $work/straight")"
 finish

@@ -1,6 +1,6 @@
 // tests/cuda_ptx/arithmetic.cpp -- instructions that each lane does alone: a table of their names.
 //
-// An instruction's function is a loop over the lanes, made from what it does to one.
+// An instruction's function is a loop over the lanes, made from its operation on one lane.
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>

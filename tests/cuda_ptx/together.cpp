@@ -73,8 +73,8 @@ void product(warp &w, const instruction &i, uint32_t lanes)
 
 // --- ldmatrix.m8n8.x4 ----------------------------------------------------------------------------
 // Lanes 0-7 name the rows of matrix 0, lanes 8-15 those of matrix 1, and so on: 16 bytes each. Lane
-// l gets of each matrix the numbers 2 (l % 4) and the next of row l / 4; turned, of column l / 4
-// those of rows 2 (l % 4) and the next.
+// l gets elements 2 (l % 4) and the next of row l / 4 of each matrix; transposed, elements 2 (l %
+// 4) and the next of column l / 4.
 
 template <bool TURNED> void load_matrices(warp &w, const instruction &i, uint32_t lanes)
 {

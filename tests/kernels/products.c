@@ -229,7 +229,7 @@ static void test_activations(void **state)
 
 // Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, whether they
 // rotate, and in which pairs: last tiles that are not full, heads that begin between two steps or
-// lie in the middle of one, rows that see themselves alone.
+// lie in the middle of one, rows that see only themselves.
 static const struct attention {
     int64_t N, heads, d, window;
     enum dtype dtype;

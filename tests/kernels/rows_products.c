@@ -126,7 +126,7 @@ static void test_refusals(void **state)
     }
 }
 
-// --- turns ---------------------------------------------------------------------------------------
+// --- rotation ------------------------------------------------------------------------------------
 
 // Pairs brought apart by put_columns, rotated by rope, and put behind the numbers that are not
 // rotated.

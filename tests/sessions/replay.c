@@ -299,8 +299,8 @@ static void test_made_before(void **state)
     end_program(&a);
 }
 
-// A new session after a resumed one is computed in what was set before, unless somebody set it
-// meanwhile; also after one that has kept its arithmetic as a setting since it was resumed.
+// A new session after a resumed one uses the arithmetic set before, unless the user changed it
+// meanwhile; also if the resumed session has kept its arithmetic as a setting.
 static void test_new_after_resume(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);

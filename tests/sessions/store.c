@@ -181,7 +181,7 @@ static void test_cancel(void **state)
     const atomic_bool flag = true;
     cancel_watch(&flag, NULL);
     assert_true(interrupted(s));
-    assert_int_equal(number(s, "SELECT 3"), 3); // what is short is still done
+    assert_int_equal(number(s, "SELECT 3"), 3); // short statements still work
     cancel_unwatch(&flag);
     store_close(s);
 }

@@ -235,7 +235,7 @@ static void test_no_such_end(void **state)
 
 static void test_turns(void **state)
 {
-    // No </s> stands between the turns of LLaVA-1.5, but the first answer predicts it.
+    // LLaVA-1.5 writes no </s> between turns, but the first answer predicts it.
     check_turns("llava-1.5", NULL, "Yes.", "Yes.</s>|No. </s>");
     check_turns("llava-siglip-llama3", NULL, "Yes.", "Yes.<|eot_id|>|No.<|eot_id|>");
     check_turns("llama-3.2", NULL, "Yes.", "Yes.<|eot_id|>|No.<|eot_id|>");

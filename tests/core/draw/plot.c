@@ -74,7 +74,7 @@ static void intervals_stand_around_points(void **state)
     const char *const names[] = { "a", "b" };
     struct buf b = { 0 };
     plot_text(&b, NULL, &line, 1, 40, 7);
-    // The rows are 4, 3.5, ... 1; the first point stands behind the axis.
+    // The rows are 4, 3.5, ... 1; the first point is behind the axis.
     char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
     for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
         assert_non_null(row);

@@ -256,14 +256,14 @@ static void resumed(void **state)
         buf_puts(&part.told, rest.told.data);
         assert_string_equal(part.told.data, one.told.data);
         release(&part);
-        buf_release(&rest.told); // its evaluation has nothing noted of the first
+        buf_release(&rest.told); // its own reports were appended to part's
         evaluation_release(&rest.e);
     }
     release(&one);
     close_fixture(&f);
 }
 
-static uint64_t logits; // a hash of what was downloaded
+static uint64_t logits; // a hash of the downloaded logits
 
 static void download(void *host, const void *device, size_t bytes)
 {

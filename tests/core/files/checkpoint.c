@@ -529,7 +529,7 @@ static void nested_picture_settings(void **state)
     scratch_remove(folder);
 }
 
-// One file with a tensor of each kind; `u` makes what follows it unaligned.
+// One file with a tensor of each kind; `u` makes the tensors after it unaligned.
 static struct checkpoint *open_mixed(const char *folder)
 {
     static const unsigned char f32[12] = { 0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 192, 127 };

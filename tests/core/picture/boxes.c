@@ -111,7 +111,7 @@ static void check_scene(const struct box_style *s, const int box[4], int left, i
     }
 }
 
-// Square, wide and high pictures: the scene stands in a larger picture at that place.
+// Square, wide and high pictures: the scene is at that place in a larger picture.
 static void scenes_survive_every_style(void **state)
 {
     static const struct {

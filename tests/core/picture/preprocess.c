@@ -237,7 +237,7 @@ static int level(const struct image *image, int64_t x, int64_t y)
     return image->pixels[(y * image->width + x) * 3];
 }
 
-// The crop is larger than what was resized: black around it, the odd row on top.
+// The crop is larger than the resized picture: it gets a black border, with the odd row on top.
 static void crop_pads(void **state)
 {
     struct picture_config c =

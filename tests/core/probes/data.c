@@ -167,7 +167,7 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     assert_int_equal(t->row_count, 1);
     assert_true(t->rows[0].value[0] == results_find(&r, "dice")->rows[0].value[0]);
     assert_true(t->rows[0].value[1] == 0 || t->rows[0].value[1] == 1);
-    assert_int_equal(r.note_count, 2); // how many, and what was left out
+    assert_int_equal(r.note_count, 2); // the number of samples, and those left out
     results_release(&r);
     // The current conversation is a different one and does not change.
     assert_int_equal(engine_conversation(g.engine)->message_count, 0);

@@ -83,7 +83,8 @@ static void curvature_equals_the_reference(void **state)
     }
 }
 
-// Layers after the pruned one hold fewer rows; what was alive before is as without pruning.
+// Layers after the pruned one hold fewer rows; the results of earlier layers equal those without
+// pruning.
 static void pruned_layers_are_measured_as_they_are(void **state)
 {
     struct golden g;

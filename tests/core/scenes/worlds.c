@@ -62,7 +62,8 @@ static bool near_object(const uint8_t *owner, int side, int x, int y)
     return false;
 }
 
-// Objects differ from the background; what is neither object nor its soft edge is background.
+// Objects differ from the background; all pixels outside objects and their soft edges are
+// background.
 static void check_picture(const char *folder, const cJSON *scene, int side)
 {
     struct image image;

@@ -201,7 +201,7 @@ static void test_gqa(void **state)
     dataset_close(&d);
 }
 
-// Five examples of the subject (there are six) stand before a question of MMLU.
+// Five examples of the subject (there are six) precede a question of MMLU.
 static void test_examples(void **state)
 {
 #define ASK(i) "What is " i "?\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:"

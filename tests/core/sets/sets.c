@@ -78,7 +78,7 @@ static void test_pope(void **state)
     check_one("pope", NULL, "pope/coco_pope_random.json", 4, 0,
               (struct expected){ "1", "", "Is there a red circle in the image?" SHORT, "yes", "",
                                  -1, 1 });
-    // The label lies beside.
+    // The label is in a file beside it.
     check_one("pope", "llava", "pope/llava_pope_test.jsonl", 4, 1,
               (struct expected){ "1", "random", "Is there a blue square in the image?" SHORT, "no",
                                  "", -1, 1 });

@@ -194,7 +194,7 @@ static void read_runs(const struct folder *f, const cJSON *ids, struct picture *
     }
 }
 
-// The reference's text with "<image>" where its pictures stand, and what is written around them.
+// The reference's text with "<image>" in place of its pictures, and the text written around them.
 static char *with_pictures(const struct folder *f, const char *text)
 {
     struct buf b = { 0 };

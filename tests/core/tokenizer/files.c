@@ -297,7 +297,7 @@ static void test_ranks(void **state)
     t = parse_ranks("", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", &err);
     if (!t) fail_msg("%s", err.text);
     tokenizer_free(t);
-    // A special token may be spelled like the character that stands for a byte.
+    // A special token may be spelled like the character that represents a byte.
     t = parse_ranks("", "{\"bos_token\":\"\xC3\xA9\"}", &err);
     if (!t) fail_msg("%s", err.text);
     tokenizer_free(t);

@@ -101,12 +101,12 @@ static void check_golden(const char *method, const char *params, const char *ali
     char key[64];
     snprintf(key, sizeof key, "train.%s.losses", name);
     const struct safetensor *want = safetensors_find(g.file, key);
-    for (int i = 0; i < 3; i++) losses[i] = (float)trial_told(&t, "loss", i);
+    for (int i = 0; i < 3; i++) losses[i] = (float)trial_value(&t, "loss", i);
     losses[3] = ((const float *)want->data)[3];
     compare(&g, key, losses, 4);
     compare_weights(&g, name, out);
-    assert_true(trial_told(&t, "grad_norm", 2) > 0);
-    assert_float_equal(trial_told(&t, "lr", 1), 1e-3, 1e-12);
+    assert_true(trial_value(&t, "grad_norm", 2) > 0);
+    assert_float_equal(trial_value(&t, "lr", 1), 1e-3, 1e-12);
     trial_release(&t);
     close_golden(&g);
     free(data);
@@ -313,9 +313,9 @@ static void test_pause(void **state)
     if (trial_run(&t, GOLDEN, data, straight, false, trial_settings) != 0)
         fail_msg("%s", t.err.text);
     assert_int_equal(t.steps, 6);
-    assert_false(isnan(trial_told(&t, "validation_loss", 6)));
-    assert_false(isnan(trial_told(&t, "grad_var.layers.3.input_layernorm", 5)));
-    const double last = trial_told(&t, "loss", 5);
+    assert_false(isnan(trial_value(&t, "validation_loss", 6)));
+    assert_false(isnan(trial_value(&t, "grad_var.layers.3.input_layernorm", 5)));
+    const double last = trial_value(&t, "loss", 5);
     trial_release(&t);
     for (int64_t step = 1; step <= 5; step++) {
         t.pause_after = step;
@@ -324,7 +324,7 @@ static void test_pause(void **state)
     }
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, parts, true, trial_settings) != 0) fail_msg("%s", t.err.text);
-    assert_true(trial_told(&t, "loss", 5) == last);
+    assert_true(trial_value(&t, "loss", 5) == last);
     trial_release(&t);
     same_state(straight, parts, 6);
     same_file(straight, parts, "model.safetensors");
@@ -376,7 +376,7 @@ static double step_from(const char *adapter, const char *rules, const char *rate
     };
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
-    const double loss = trial_told(&t, "loss", 0);
+    const double loss = trial_value(&t, "loss", 0);
     trial_release(&t);
     free(from), free(params), free(lr);
     return loss;
@@ -414,7 +414,7 @@ static void test_lora_goes_on(void **state)
     for (int i = 0; i < 5; i++) out[i] = xasprintf("%s/out%d", scratch, i);
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, out[0], false, settings) != 0) fail_msg("%s", t.err.text);
-    const double first = trial_told(&t, "loss", 0);
+    const double first = trial_value(&t, "loss", 0);
     trial_release(&t);
     const double stays = step_from(out[0], lora, "0", data, out[1]);
     assert_true(same_tensors(out[0], out[1]));
@@ -458,7 +458,7 @@ static void test_one_step(void **state)
     char *data = trial_data(), *out = xasprintf("%s/out", scratch);
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
-    assert_float_equal(trial_told(&t, "lr", 0), 1e-3, 1e-12);
+    assert_float_equal(trial_value(&t, "lr", 0), 1e-3, 1e-12);
     assert_false(same_weights(GOLDEN, out));
     trial_release(&t);
     free(data), free(out);
@@ -481,11 +481,11 @@ static void test_accumulate(void **state)
     char *two = xasprintf("%s/two", scratch);
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, one, false, at_once) != 0) fail_msg("%s", t.err.text);
-    const double loss = trial_told(&t, "loss", 0), norm = trial_told(&t, "grad_norm", 0);
+    const double loss = trial_value(&t, "loss", 0), norm = trial_value(&t, "grad_norm", 0);
     trial_release(&t);
     if (trial_run(&t, GOLDEN, data, two, false, in_parts) != 0) fail_msg("%s", t.err.text);
-    assert_float_equal(trial_told(&t, "loss", 0), loss, 1e-6 * loss);
-    assert_float_equal(trial_told(&t, "grad_norm", 0), norm, 1e-4 * norm);
+    assert_float_equal(trial_value(&t, "loss", 0), loss, 1e-6 * loss);
+    assert_float_equal(trial_value(&t, "grad_norm", 0), norm, 1e-4 * norm);
     trial_release(&t);
     free(data), free(one), free(two);
 }
@@ -694,7 +694,7 @@ static void test_lost_data(void **state)
     data = trial_data();
     t.pause_after = 0;
     assert_int_equal(trial_run(&t, GOLDEN, data, out, true, trial_settings), 0);
-    assert_true(isnan(trial_told(&t, "loss", 1))); // it did not start again
+    assert_true(isnan(trial_value(&t, "loss", 1))); // it did not start again
     trial_release(&t);
     free(data), free(out);
 }

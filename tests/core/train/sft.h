@@ -134,7 +134,7 @@ static inline void trial_release(struct trial *t)
 }
 
 // The reported value of a series at a step; NaN: none.
-static inline double trial_told(const struct trial *t, const char *series, int64_t step)
+static inline double trial_value(const struct trial *t, const char *series, int64_t step)
 {
     for (int i = 0; i < t->told_count; i++)
         if (t->told[i].step == step && !strcmp(t->told[i].series, series)) return t->told[i].value;

@@ -192,7 +192,7 @@ static void test_validation_is_plain(void **state)
     struct trial t = { 0 };
     if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
     assert_non_null(strstr(t.log.data, "1 of the 1 pictures in"));
-    const double told = trial_told(&t, "validation_loss", t.steps);
+    const double told = trial_value(&t, "validation_loss", t.steps);
     const double loss = evaluated_loss(data, out, beside);
     const double plain = evaluated_loss(data, out, without);
     assert_true(loss > 0 && told > 0);
@@ -211,18 +211,18 @@ static void test_best_step(void **state)
     char *data = trial_data(), *out = xasprintf("%s/out", scratch);
     struct trial t = { .pause_after = 4 };
     assert_int_equal(trial_run(&t, GOLDEN, data, out, false, trial_settings), JOB_STOPPED);
-    assert_false(isnan(trial_told(&t, "validation_loss", 4)));
-    const double before = trial_told(&t, "validation_loss", 4);
+    assert_false(isnan(trial_value(&t, "validation_loss", 4)));
+    const double before = trial_value(&t, "validation_loss", 4);
     trial_release(&t);
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
     // Forgetting later steps does not forget this one.
-    assert_true(trial_told(&t, "validation_loss", 4) == before);
+    assert_true(trial_value(&t, "validation_loss", 4) == before);
     const char *best = strstr(t.results.data, "best step: ");
     const char *loss = strstr(t.results.data, "validation loss: ");
     assert_non_null(best);
     assert_non_null(loss);
-    const double told = trial_told(&t, "validation_loss", strtoll(best + 11, NULL, 10));
+    const double told = trial_value(&t, "validation_loss", strtoll(best + 11, NULL, 10));
     assert_float_equal(told, strtod(loss + 17, NULL), 1e-5 * told);
     trial_release(&t);
     free(data), free(out);

@@ -213,7 +213,7 @@ static struct model *open_naive(struct naive *n, const struct naive_shape *s, bo
     naive_write(n, folder, stacked);
     struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    scratch_remove(folder); // what is mapped stays
+    scratch_remove(folder); // mapped files stay
     return m;
 }
 

@@ -163,7 +163,7 @@ static void a_change_encodes_pictures_anew(void **state)
         const struct picture *p = &engine_conversation(g.engine)->pictures[0];
         const int64_t whole = p->tokens;
         limit(&g, whole - 1);
-        const int64_t fewer = p->tokens; // counted anew at once
+        const int64_t fewer = p->tokens; // counted again at once
         assert_true(fewer < whole && fewer > 0 && !p->visual);
         must(engine_dump(g.engine, "ids visual.0 step.logits", g.dump, &err), &err);
         must(engine_regenerate(g.engine, &err), &err);

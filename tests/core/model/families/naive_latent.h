@@ -268,7 +268,7 @@ static inline double naive_gain(const struct naive_shape *s, double share)
 }
 
 // Pairs 2i, 2i + 1 of x [rope] at a position.
-static inline void naive_turn(double *x, const struct naive_shape *s, int64_t position)
+static inline void naive_rotate(double *x, const struct naive_shape *s, int64_t position)
 {
     for (int i = 0; i < s->rope / 2; i++) {
         const double angle = (double)position * naive_frequency(s, i);
@@ -299,11 +299,11 @@ static inline void naive_row(struct naive *m, int l, const double *x, int64_t po
     }
     naive_product(latent, NAIVE_LAYER("self_attn.kv_a_proj_with_mqa.weight"),
                   NAIVE_LAYER("self_attn.kv_a_proj_with_mqa.bias"), x);
-    naive_turn(latent + s->rank, s, position);
+    naive_rotate(latent + s->rank, s, position);
     naive_norm(latent, latent, NAIVE_LAYER("self_attn.kv_a_layernorm.weight"), 1e-6);
     naive_product(both, NAIVE_LAYER("self_attn.kv_b_proj.weight"), NULL, latent);
     for (int h = 0; h < s->heads; h++) {
-        naive_turn(q + h * d + s->nope, s, position);
+        naive_rotate(q + h * d + s->nope, s, position);
         memcpy(k + h * d, both + h * wide, (size_t)s->nope * sizeof *k);
         memcpy(k + h * d + s->nope, latent + s->rank, (size_t)s->rope * sizeof *k);
         memcpy(v + h * s->value, both + h * wide + s->nope, (size_t)s->value * sizeof *v);

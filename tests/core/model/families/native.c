@@ -170,7 +170,7 @@ static void a_picture_after_text_continues_the_cache(void **state)
         must(engine_ask(g.engine, "What is this?", &err), &err);
         struct ids later = { 0 };
         ids_append(&later, g.answer.data, g.answer.count);
-        must(engine_set(g.engine, "kv.dtype", "bf16", &err), &err); // what is cached is dropped
+        must(engine_set(g.engine, "kv.dtype", "bf16", &err), &err); // drops the cache
         must(engine_set(g.engine, "kv.dtype", "f32", &err), &err);
         must(engine_regenerate(g.engine, &err), &err);
         assert_int_equal(later.count, g.answer.count);

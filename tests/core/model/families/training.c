@@ -330,8 +330,8 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
     }
 }
 
-// Samples joined in one pass give what they give one by one, the encoder's gradients too; and the
-// same bits each time, whatever is kept.
+// Samples joined in one pass give the losses and gradients that they give one by one, the encoder's
+// too; and the same bits each time, whatever is kept.
 static void test_batch(void **state)
 {
     (void)state;
