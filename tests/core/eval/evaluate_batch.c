@@ -256,8 +256,7 @@ static void resumed(void **state)
         buf_puts(&part.told, rest.told.data);
         assert_string_equal(part.told.data, one.told.data);
         release(&part);
-        buf_release(&rest.told); // its own reports were appended to part's
-        evaluation_release(&rest.e);
+        release(&rest);
     }
     release(&one);
     close_fixture(&f);
