@@ -90,6 +90,7 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
                        : 0;
     outcome.found = o.found;
     outcome.score = o.score;
+    outcome.overlap = o.overlap;
     outcome.class = o.class;
     outcome.cut = cut;
     add_outcome(v, &outcome);

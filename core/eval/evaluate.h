@@ -59,6 +59,7 @@ struct evaluated {
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // the first reference answer
     double score;                // NaN when skipped
+    double overlap;              // of boxes
     const char *skipped;         // reason why it was not scored; NULL: scored
     int class;                   // the metric's own case (true positive, ...), -1
     enum cut cut;

@@ -233,7 +233,8 @@ static bool take_line(void *self, const cJSON *line)
     const char *answer = cJSON_GetStringValue(json_get(line, "answer"));
     const char *group = cJSON_GetStringValue(json_get(line, "group"));
     const cJSON *metric = json_get(line, "metric"), *kind = json_get(line, "kind"),
-                *score = json_get(line, "score"), *class = json_get(line, "class");
+                *score = json_get(line, "score"), *class = json_get(line, "class"),
+                *overlap = json_get(line, "overlap");
     const struct metric *m = cJSON_IsString(metric) ? metric_find(metric->valuestring) : NULL;
     w->first = json_whole(json_get(line, "done"), 0);
     w->grid->number++;
@@ -253,11 +254,13 @@ static bool take_line(void *self, const cJSON *line)
         }
         return true;
     }
-    evaluation_note(e, &(struct evaluated){ .metric = m,
-                                            .kind = kind->valuestring,
-                                            .group = group ? group : "",
-                                            .score = score->valuedouble,
-                                            .class = class->valueint });
+    evaluation_note(
+        e, &(struct evaluated){ .metric = m,
+                                .kind = kind->valuestring,
+                                .group = group ? group : "",
+                                .score = score->valuedouble,
+                                .overlap = cJSON_IsNumber(overlap) ? overlap->valuedouble : 0,
+                                .class = class->valueint });
     const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
     if (cut > CUT_NONE && cut < CUTS) e->cut[cut]++;
     e->lost += json_whole(json_get(line, "lost"), 0);
@@ -294,6 +297,7 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         cJSON_AddStringToObject(line, "kind", e->kind);
         if (*e->group) cJSON_AddStringToObject(line, "group", e->group);
         cJSON_AddItemToObject(line, "score", job_data_number(e->score));
+        if (e->overlap > 0) cJSON_AddItemToObject(line, "overlap", job_data_number(e->overlap));
         cJSON_AddNumberToObject(line, "class", e->class);
         if (e->cut) cJSON_AddNumberToObject(line, "cut", e->cut);
         if (e->lost) cJSON_AddNumberToObject(line, "lost", e->lost);

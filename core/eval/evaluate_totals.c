@@ -32,7 +32,9 @@ struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
 {
     metric_tally_add(evaluate_total(e, outcome->metric, outcome->kind),
-                     &(struct metric_outcome){ .score = outcome->score, .class = outcome->class });
+                     &(struct metric_outcome){ .score = outcome->score,
+                                               .overlap = outcome->overlap,
+                                               .class = outcome->class });
     if (!e->total) return;
     const size_t kind = names_add(&e->kinds, outcome->kind, NULL);
     const size_t group = names_add(&e->groups, outcome->group, NULL);
@@ -40,6 +42,7 @@ void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
     e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
                                                       .group = e->groups.list[group],
                                                       .score = outcome->score,
+                                                      .overlap = outcome->overlap,
                                                       .class = outcome->class };
 }
 

@@ -20,7 +20,8 @@ struct box {
     double x1, y1, x2, y2;
 };
 
-// Classes of outcomes: how well the boxes overlap. They are saved and must not change.
+// How well the boxes overlap. An outcome's class is twice this number, plus 1 if the reference
+// contains the centre of the answer's box. Classes are saved and must not change.
 enum { BELOW_10, FROM_10, FROM_30, FROM_50, FROM_70, FROM_90, NO_BOX };
 static const double levels[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
 enum { LEVELS = sizeof levels / sizeof *levels };
@@ -185,6 +186,12 @@ static double overlap(const struct box *a, const struct box *b)
     return all > 0 ? both / all : 0;
 }
 
+static bool has_centre(const struct box *right, const struct box *said)
+{
+    const double x = (said->x1 + said->x2) / 2, y = (said->y1 + said->y2) / 2;
+    return right->x1 <= x && x <= right->x2 && right->y1 <= y && y <= right->y2;
+}
+
 // How each rule reads a box, in pixels; false if there is none.
 static const struct {
     const struct metric *metric;
@@ -198,7 +205,7 @@ static const struct {
 static int score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
                  struct err *err)
 {
-    struct box said;
+    struct box said = { 0 };
     double n[6]; // corners, width and height
     if (!c->reference_count) return err_set(err, "the sample has no reference box");
     if (!box_numbers(c->references[0], n, 6))
@@ -208,10 +215,14 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
     while (readers[reader].metric != m) reader++;
     const bool found = readers[reader].read(c->answer, n[4], n[5], &said);
     const double share = found ? overlap(&right, &said) : 0;
-    *o = (struct metric_outcome){ .score = share >= 0.5, .class = NO_BOX };
+    int level = 0;
+    while (level < LEVELS && share >= levels[level]) level++;
+    // lmms-eval takes a missing box as an empty one in the corner of the picture.
+    const bool centre = (found || m == &metric_box_lmms_eval) && has_centre(&right, &said);
+    *o = (struct metric_outcome){ .score = share >= 0.5,
+                                  .overlap = share,
+                                  .class = 2 * (found ? level : NO_BOX) + centre };
     if (!found) return 0;
-    for (o->class = 0; o->class < LEVELS && share >= levels[o->class]; o->class ++) {
-    }
     o->found =
         scratch_printf(c->scratch, "[%.6g, %.6g, %.6g, %.6g]", said.x1, said.y1, said.x2, said.y2);
     return 0;
@@ -221,14 +232,18 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
 {
     static const char *const names[LEVELS] = { "ACC@0.1", "ACC@0.3", "ACC@0.5", "ACC@0.7",
                                                "ACC@0.9" };
-    double reached = 0;
+    const double count = t->scores.count ? (double)t->scores.count : NAN;
+    double reached = 0, centres = 0;
     for (int i = LEVELS; i-- > 0;) {
-        reached += (double)t->classes[i + 1];
-        to[i] = (struct metric_number){ names[i],
-                                        t->scores.count ? reached / (double)t->scores.count : NAN };
+        reached += (double)(t->classes[2 * i + 2] + t->classes[2 * i + 3]);
+        to[i + 1] = (struct metric_number){ names[i], reached / count };
     }
-    to[LEVELS] = (struct metric_number){ "no box", (double)t->classes[NO_BOX] };
-    return LEVELS + 1;
+    for (int i = 0; i <= NO_BOX; i++) centres += (double)t->classes[2 * i + 1];
+    to[0] = (struct metric_number){ "IoU", t->overlap / count };
+    to[LEVELS + 1] = (struct metric_number){ "Center_ACC", centres / count };
+    to[LEVELS + 2] = (struct metric_number){ "no box", (double)(t->classes[2 * NO_BOX] +
+                                                                t->classes[2 * NO_BOX + 1]) };
+    return LEVELS + 3;
 }
 
 const struct metric metric_box_lmms_eval = {

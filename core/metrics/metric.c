@@ -40,12 +40,14 @@ void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o)
 {
     tally_add(&t->scores, o->score);
     if (o->class >= 0 && o->class < METRIC_CLASSES) t->classes[o->class]++;
+    t->overlap += o->overlap;
 }
 
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other)
 {
     tally_merge(&t->scores, &other->scores);
     for (int i = 0; i < METRIC_CLASSES; i++) t->classes[i] += other->classes[i];
+    t->overlap += other->overlap;
 }
 
 static const double z = 1.959963984540054; // the normal distribution's 97.5% quantile

@@ -52,11 +52,12 @@ struct metric_case {
     struct scratch *scratch; // holds the texts that the rule makes, including the outcome's
 };
 
-enum { METRIC_CLASSES = 8, METRIC_NUMBERS = 8 };
+enum { METRIC_CLASSES = 14, METRIC_NUMBERS = 8 };
 
 struct metric_outcome {
     double score;
     int class;         // the metric's own class (true positive, ...), or -1
+    double overlap;    // of boxes: intersection over union; 0 for other metrics
     const char *found; // the extracted answer, owned by the case or its scratch; NULL: none
 };
 
@@ -64,6 +65,7 @@ struct metric_outcome {
 struct metric_tally {
     struct tally scores;
     int64_t classes[METRIC_CLASSES];
+    double overlap; // sum
 };
 
 struct metric_number {

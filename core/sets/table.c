@@ -414,7 +414,7 @@ const struct eval_set eval_sets[] = {
                   LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
                   .before = BOX_WORDS },
                 { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS,
-                  "box-vlmevalkit", &set_total_kinds, "dataset/refcoco.py" },
+                  "box-vlmevalkit", &set_total_boxes, "dataset/refcoco.py" },
                 { "llava", prompt_raw, "\"" REGION_WORDS "\", the expression", LLAVA_TOKENS,
                   "box-llava", NULL, "issue 606 of LLaVA", .before = REGION_WORDS },
                 { "internvl", prompt_raw, "\"" REGION_WORDS "<ref>...</ref>\"", 100, "box-internvl",

@@ -37,7 +37,8 @@ static void sums_release(struct sums *s)
 
 static void add_score(struct metric_tally *t, const struct set_score *s)
 {
-    metric_tally_add(t, &(struct metric_outcome){ .score = s->score, .class = s->class });
+    metric_tally_add(
+        t, &(struct metric_outcome){ .score = s->score, .overlap = s->overlap, .class = s->class });
 }
 
 static void add_to_parts(struct sums *sums, const struct set_total *t, const struct set_score *s)
@@ -140,6 +141,30 @@ const struct set_total set_total_kinds = {
     .name = "kinds",
     .rule = "mean over the categories, equally weighted",
     .count = count_parts,
+    .number = "mean of kinds",
+    .by = BY_KIND,
+    .of_part = mean_of,
+};
+
+static double overlap_of(const struct metric *m, const struct metric_tally *t)
+{
+    return t->scores.count ? t->overlap / (double)t->scores.count : NAN;
+}
+
+static int count_boxes(const struct set_total *t, const struct set_score *scores, size_t n,
+                       const struct metric *m, struct set_number *numbers)
+{
+    struct set_total overlaps = *t;
+    overlaps.of_part = overlap_of;
+    overlaps.number = "mean IoU of kinds";
+    count_parts(t, scores, n, m, numbers);
+    return 1 + count_parts(&overlaps, scores, n, m, numbers + 1);
+}
+
+const struct set_total set_total_boxes = {
+    .name = "boxes",
+    .rule = "mean over the splits, equally weighted",
+    .count = count_boxes,
     .number = "mean of kinds",
     .by = BY_KIND,
     .of_part = mean_of,

@@ -14,6 +14,7 @@ struct set_score {
     const char *kind, *group;
     double score;
     int class;
+    double overlap; // as in struct metric_outcome
 };
 
 enum { SET_NUMBERS = 8 };
@@ -41,6 +42,8 @@ struct set_total {
 extern const struct set_total set_total_mme;
 // Mean over the kinds, equally weighted.
 extern const struct set_total set_total_kinds;
+// RefCOCO: mean over the splits of accuracy and of intersection over union.
+extern const struct set_total set_total_boxes;
 // Mean over the kinds of the metric's F1; a kind "a,b" counts for both.
 extern const struct set_total set_total_f1;
 // F1 over all questions; a question of several kinds ("a,b") counts once for each.

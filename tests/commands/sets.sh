@@ -125,7 +125,13 @@ echo '{"question_id":0,"text":"(100,200),(500,600)"}' >"$work/thousandths.jsonl"
 tiny "/eval $work/refcoco_val.jsonl --set refcoco --answers $work/boxes.jsonl --here" \
     "/eval $work/box.tsv --set box --columns question=q,answer=where,picture=img --answers $work/thousandths.jsonl --here"
 same "boxes" "$(value score | paste -sd' ') $(value "ACC@0.9" | paste -sd' ') $(value "no box" | paste -sd' ')" "0.5 1 0 1 1 0"
+same "overlap and centres" "$(value IoU | paste -sd' ') $(value Center_ACC | paste -sd' ')" "0.434085 1 0.500000 1"
 check_has "the box as pixels" 'select(.event=="table" and .name=="answers").rows[0][5]' "[10, 20, 50, 60] of 96x96"
+printf 'index\tquestion\tanswer\tcategory\twidth\theight\timage_path\n' >"$work/RefCOCO.tsv"
+printf '%s\t%s\t[10, 20, 50, 60]\t%s\t100\t100\ta.png\n' 0 a val 1 b val 2 c testA >>"$work/RefCOCO.tsv"
+printf '%s\n' '{"question_id":0,"text":"[100, 200, 500, 600]"}' '{"question_id":1,"text":"[0, 0, 5, 5]"}' '{"question_id":2,"text":"[100, 200, 300, 600]"}' >"$work/split.jsonl"
+tiny "/eval $work/RefCOCO.tsv --set refcoco --rule vlmevalkit --answers $work/split.jsonl" "/wait" "/eval show"
+same "splits weigh the same" "$(value "mean of kinds" | cut -d' ' -f1) $(value "mean IoU of kinds") $(value "IoU val")" "0.750000 0.500000 0.500000"
 tiny "/eval $work/named.tsv --set vqa --columns $names,subset=group --answers $work/said.jsonl --here" \
     "/eval $work/named.jsonl --set vqa --columns $names,subset=k --answers $work/said.jsonl --here" \
     "/eval $work/list.jsonl --set mcq --columns $names,choices=opts --answers $work/letters.jsonl --here" \

@@ -211,6 +211,11 @@ static void test_boxes(void **state)
     struct sums s;
     check_file("boxes", 700, &s);
     assert_int_equal(s.count, 5);
+    check_number(&s, "box-lmms-eval", "IoU", 0.108455589706);
+    check_number(&s, "box-lmms-eval", "Center_ACC", 0.135);
+    check_number(&s, "box-lmms-eval", "ACC@0.1", 0.135);
+    check_number(&s, "box-lmms-eval", "ACC@0.9", 0.04);
+    check_number(&s, "box-vlmevalkit", "IoU", 0.481134321436);
 }
 
 static void test_captions(void **state)

@@ -473,14 +473,15 @@ static void test_python_list(void **state)
 static void test_totals(void **state)
 {
     static const struct set_score mme[] = {
-        { "count", "a", 1, -1 }, { "count", "a", 1, -1 },          { "count", "b", 1, -1 },
-        { "count", "b", 0, -1 }, { "code_reasoning", "a", 0, -1 }, { "code_reasoning", "a", 1, -1 },
+        { "count", "a", 1, -1, 0 },          { "count", "a", 1, -1, 0 },
+        { "count", "b", 1, -1, 0 },          { "count", "b", 0, -1, 0 },
+        { "code_reasoning", "a", 0, -1, 0 }, { "code_reasoning", "a", 1, -1, 0 },
     };
     static const struct set_score rotated[] = {
-        { "x", "1", 1, -1 },
-        { "x", "1", 0, -1 },
-        { "y", "2", 1, -1 },
-        { "y", "2", 1, -1 },
+        { "x", "1", 1, -1, 0 },
+        { "x", "1", 0, -1, 0 },
+        { "y", "2", 1, -1, 0 },
+        { "y", "2", 1, -1, 0 },
     };
     struct set_number n[SET_NUMBERS];
     double low, high;
@@ -580,8 +581,8 @@ static void mme_equals_a_second_way(void **state)
 static void test_f1(void **state)
 {
     static const struct set_score s[] = {
-        { "random", "", 1, 0 },  { "random", "", 0, 3 },         { "random", "", 1, 4 },
-        { "popular", "", 1, 0 }, { "random,popular", "", 0, 1 },
+        { "random", "", 1, 0, 0 },  { "random", "", 0, 3, 0 },         { "random", "", 1, 4, 0 },
+        { "popular", "", 1, 0, 0 }, { "random,popular", "", 0, 1, 0 },
     };
     struct set_number n[SET_NUMBERS];
     const struct metric *m = metric_find("pope-llava");
