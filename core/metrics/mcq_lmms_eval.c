@@ -162,7 +162,8 @@ static int find_option(struct scratch *s, const char *answer)
     return NO_LETTER;
 }
 
-// The suite reads an absent choice as the text "nan", which counts as a choice.
+// The suite's files have the text "nan" for an absent choice, and it counts as a choice. "None" is
+// a choice like any other there.
 static int find_text(const struct metric_case *c, const char *lower)
 {
     const char *texts[CHOICES];
@@ -170,7 +171,7 @@ static int find_text(const struct metric_case *c, const char *lower)
                                        .choice_count = CHOICES,
                                        .scratch = c->scratch };
     for (size_t i = 0; i < CHOICES; i++)
-        texts[i] = i < c->choice_count && !python_is_missing(c->choices[i]) ? c->choices[i] : "nan";
+        texts[i] = i < c->choice_count && *c->choices[i] ? c->choices[i] : "nan";
     return c->choice_count ? choices_only_text(&table, lower, CHOICES) : NO_LETTER;
 }
 
@@ -326,7 +327,6 @@ const struct metric metric_mmbench_lmms_eval = {
     .rule = "the only letter that is a word, with or without punctuation around it; else the only "
             "choice whose text is in the answer; else as mmstar-lmms-eval",
     .suite = SUITE_LMMS_EVAL,
-    .loses = true,
     .letter = read_mmbench,
     .score = choices_score,
     .summary = choices_summary,

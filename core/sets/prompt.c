@@ -155,24 +155,33 @@ const char **prompt_choices(struct set_record *r, size_t *count)
     return texts;
 }
 
-// Returns the index of the first choice that the prompt leaves out, or `count`.
-static size_t first_missing(const char *const *texts, size_t count, enum prompt_lost lost)
+enum prompt_lost prompt_lost_of(const struct set_record *r, enum prompt_lost lost)
+{
+    return lost == LOST_MARKED && !r->nan ? LOST_MISSING : lost;
+}
+
+bool prompt_is_lost(const char *text, enum prompt_lost lost)
+{
+    if (lost == LOST_MARKED) return !*text || !strcmp(text, "nan");
+    return lost == LOST_MISSING && python_is_missing(text);
+}
+
+// Returns the index of the first choice that LLaVA leaves out, or `count`.
+static size_t first_missing(const char *const *texts, size_t count)
 {
     size_t i = 0;
-    if (lost == LOST_NONE) return count;
     // LLaVA tests values that pandas has read, and treats "none" as missing too.
-    while (i < count && !python_is_missing(texts[i]) &&
-           (lost != LOST_REST ||
-            (strcasecmp(texts[i], "none") != 0 && strcasecmp(texts[i], "nan") != 0)))
+    while (i < count && !python_is_missing(texts[i]) && strcasecmp(texts[i], "none") != 0 &&
+           strcasecmp(texts[i], "nan") != 0)
         i++;
     return i;
 }
 
 int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost lost)
 {
-    size_t n = 0, i = first_missing(texts, count, lost);
-    if (lost == LOST_REST) return (int)(count - i);
-    for (; i < count; i++) n += python_is_missing(texts[i]) && lost == LOST_MISSING;
+    size_t n = 0;
+    if (lost == LOST_REST) return (int)(count - first_missing(texts, count));
+    for (size_t i = 0; i < count; i++) n += prompt_is_lost(texts[i], lost);
     return (int)n;
 }
 
@@ -183,9 +192,10 @@ static size_t put_choices(struct set_record *r, struct buf *to, const char *befo
 {
     size_t count;
     const char **texts = prompt_choices(r, &count);
-    const size_t rest = lost == LOST_REST ? first_missing(texts, count, lost) : count;
+    const size_t rest = lost == LOST_REST ? first_missing(texts, count) : count;
+    lost = prompt_lost_of(r, lost);
     for (size_t i = 0; i < rest; i++)
-        if (lost != LOST_MISSING || !python_is_missing(texts[i]))
+        if (!prompt_is_lost(texts[i], lost))
             buf_printf(to, "%s%c. %s%s", before, (char)('A' + i), texts[i], after);
     return count;
 }
@@ -216,7 +226,7 @@ void prompt_mmbench_lmms_eval(struct set_record *r, struct buf *to)
     const char *hint = set_text(r, "hint");
     if (hint) buf_printf(to, "%s ", hint);
     buf_printf(to, "%s There are several options:", question_of(r));
-    put_choices(r, to, "\n", "", LOST_MISSING);
+    put_choices(r, to, "\n", "", LOST_MARKED);
     buf_printf(to, "\n%s", letter_answer);
 }
 

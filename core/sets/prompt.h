@@ -2,6 +2,7 @@
 #ifndef CORE_SETS_PROMPT_H
 #define CORE_SETS_PROMPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
@@ -21,8 +22,10 @@ set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
 set_prompt prompt_chair;
 // Which choices a prompt leaves out: none; those whose text a suite's table reads as missing (None,
-// NA, an empty cell); or the first such choice and all behind it (LLaVA's MMBench).
-enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST };
+// NA, an empty cell); the first such choice and all behind it (LLaVA's MMBench); or those that
+// lmms-eval's files mark: "nan", and in a table, from which these files were made, all missing
+// ones.
+enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST, LOST_MARKED };
 // How a suite treats marks of pictures in a question. All pictures precede the text; only those
 // with a mark "<image 2>" do, or all if there is no mark; a picture replaces each of its marks;
 // pictures replace plain marks "<image>" in order.
@@ -57,6 +60,9 @@ void prompt_add_shot(struct set_record *r, struct buf *to);
 // that the answer names (absent ones are ""). Endings (HellaSwag) are cleaned as
 // lm-evaluation-harness does.
 const char **prompt_choices(struct set_record *r, size_t *count);
+// Returns LOST_MISSING for LOST_MARKED if the record is a table's; else `lost`.
+enum prompt_lost prompt_lost_of(const struct set_record *r, enum prompt_lost lost);
+bool prompt_is_lost(const char *text, enum prompt_lost lost);
 // Returns the number of choices that a prompt leaves out.
 int prompt_count_lost(const char *const *choices, size_t count, enum prompt_lost lost);
 

@@ -172,11 +172,14 @@ static void take_references(struct sample *s, const struct set_record *r)
     cJSON_Delete(parsed);
 }
 
-static void take_choices(struct sample *s, struct set_record *r, enum prompt_lost lost)
+static void take_choices(struct sample *s, struct set_record *r, enum prompt_lost way)
 {
+    const enum prompt_lost lost = prompt_lost_of(r, way);
     const char **texts = prompt_choices(r, &s->choice_count);
     s->choices = xcalloc(s->choice_count + 1, sizeof *s->choices);
-    for (size_t i = 0; i < s->choice_count; i++) s->choices[i] = xstrdup(texts[i]);
+    for (size_t i = 0; i < s->choice_count; i++)
+        s->choices[i] =
+            xstrdup(way == LOST_MARKED && prompt_is_lost(texts[i], lost) ? "nan" : texts[i]);
     s->endings = json_get(r->json, "endings") != NULL;
     s->lost = prompt_count_lost(texts, s->choice_count, lost);
     // The right choice: a letter, or a number from 0 (HellaSwag).

@@ -132,7 +132,7 @@ const struct eval_set eval_sets[] = {
                   "hint, question, \"There are several options:\", \"A. ...\", \"Answer with the "
                   "option's letter from the given choices directly.\"",
                   LMMS_EVAL_TOKENS, "mmbench-lmms-eval", &set_total_circular,
-                  "tasks/mmbench/mmbench_evals.py, static", LOST_MISSING } } },
+                  "tasks/mmbench/mmbench_evals.py, static", LOST_MARKED } } },
     { .name = "mmstar",
       .title = "MMStar: multiple choice that cannot be answered without the picture",
       .files = "MMStar.tsv",

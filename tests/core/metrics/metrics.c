@@ -380,6 +380,21 @@ static void test_absent_choice(void **state)
     assert_true(score("mcq-vlmevalkit", &c, NULL) == 0);
 }
 
+// "None" is a choice of lmms-eval's MMBench; "nan" stands for an absent one.
+static void test_none(void **state)
+{
+    static const char *const choices[] = { "a red circle", "None", "nan" };
+    struct metric_case c = { .answer = "none of them",
+                             .choices = choices,
+                             .choice_count = 3,
+                             .references = (const char *const[]){ "B" },
+                             .reference_count = 1,
+                             .right = 1 };
+    assert_true(score("mmbench-lmms-eval", &c, NULL) == 1);
+    c.answer = "an elegant nan"; // of three absent choices
+    assert_true(score("mmbench-lmms-eval", &c, NULL) == 0);
+}
+
 static void test_loglik(void **state)
 {
     const char *const choices[] = { "short", "much longer" };
@@ -707,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_letter_question),
         cmocka_unit_test(test_right),
         cmocka_unit_test(test_absent_choice),
+        cmocka_unit_test(test_none),
         cmocka_unit_test(test_loglik),
         cmocka_unit_test(test_ptb),
         cmocka_unit_test(test_lower),

@@ -19,6 +19,7 @@
 
 #include "core/base/json.h"
 #include "core/base/scratch.h"
+#include "core/metrics/python.h"
 #include "core/metrics/suite.h"
 
 enum { TEXTS = 16, RULES = 32, PIPELINES = 1249 };
@@ -80,6 +81,11 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
         enum thought thought;
         assert_non_null(m);
         struct scratch scratch = { 0 };
+        // The set's reader marks choices that the table loses.
+        const char *marked[TEXTS];
+        for (size_t i = 0; i < c.choice_count; i++)
+            marked[i] = python_is_missing(choices[i]) ? "nan" : choices[i];
+        c.choices = m == &metric_mmbench_lmms_eval ? marked : choices;
         c.scratch = &scratch;
         c.answer = suite_answer(&scratch, suite ? suite_find(suite->valuestring) : m->suite, m, raw,
                                 json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);

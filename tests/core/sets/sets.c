@@ -252,6 +252,24 @@ static void test_nan(void **state)
     }
 }
 
+// lmms-eval's parquet files of MMBench have the text "nan" for an absent choice, so that "None" is
+// a choice. The table that they were made from loses it.
+static void test_none(void **state)
+{
+    static const char json[] =
+        "{\"question\": \"q\", \"A\": \"x\", \"B\": \"None\", \"C\": \"nan\", \"D\": \"N/A\"}";
+    for (int nan = 0; nan < 2; nan++) {
+        struct set_record r = { .json = cJSON_Parse(json), .nan = nan };
+        struct buf prompt = { 0 };
+        prompt_mmbench_lmms_eval(&r, &prompt);
+        const char *want =
+            nan ? "options:\nA. x\nB. None\nD. N/A\n\nAnswer" : "options:\nA. x\n\nAnswer";
+        assert_non_null(strstr(prompt.data, want));
+        buf_release(&prompt);
+        set_record_release(&r);
+    }
+}
+
 // lmms-eval keeps marks as words and shows each marked picture once; VLMEvalKit puts pictures in
 // place of their marks.
 static void test_mmmu(void **state)
@@ -765,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_none),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
