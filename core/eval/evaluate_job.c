@@ -17,6 +17,7 @@
 #include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/eval/answer_file.h"
+#include "core/files/checkpoint.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
 #include "core/jobs/job_data.h"
@@ -138,6 +139,8 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status == 0 && o->predictions) status = read_predictions(o, err);
+    if (status == 0 && !(o->found = checkpoint_data_file(o->set.data, err))) status = -1;
+    if (status == 0) o->set.data = o->found;
     if (status < 0) evaluate_options_release(o);
     return status;
 }
@@ -146,6 +149,7 @@ void evaluate_options_release(struct evaluate_options *o)
 {
     names_release(&o->kinds);
     answer_file_free(o->answer_file);
+    free(o->found);
     free(o->predictions_suite);
     free(o->predictions_file);
     *o = (struct evaluate_options){ 0 };

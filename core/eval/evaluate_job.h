@@ -35,6 +35,7 @@ struct settings;
 
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
+    char *found;         // set.data, if it is a data set of the hub cache
     const struct metric *metric;
     const char *suite, *submit; // as typed
     const char *predictions;    // SUITE[:FILE] as typed; NULL: not exported

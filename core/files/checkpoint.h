@@ -66,6 +66,10 @@ struct checkpoint {
 // resolves to the one GGUF model in it. Returns a new string, or NULL with a message that says
 // where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
+// Returns the path of a data file: `name` itself, or org/name or org/name/FILE of a data set in the
+// hub cache, whose only parquet file (the first of several shards) org/name means. Free it. NULL:
+// it has several, which the message lists.
+char *checkpoint_data_file(const char *name, struct err *err);
 // Names of the models in that cache, sorted, for checkpoint_locate.
 void checkpoint_cached(struct names *found);
 

@@ -80,13 +80,14 @@ static bool is_hub_name(const char *name)
     return true;
 }
 
-static char *repository_folder(const char *name)
+// kind: "models" or "datasets".
+static char *repository_folder(const char *kind, const char *name)
 {
     char *cache = cache_folder();
     const int organization = (int)strcspn(name, "/");
-    char *folder = name[organization] ? xasprintf("%s/models--%.*s--%s", cache, organization, name,
-                                                  name + organization + 1)
-                                      : xasprintf("%s/models--%s", cache, name);
+    char *folder = name[organization] ? xasprintf("%s/%s--%.*s--%s", cache, kind, organization,
+                                                  name, name + organization + 1)
+                                      : xasprintf("%s/%s--%s", cache, kind, name);
     free(cache);
     return folder;
 }
@@ -165,7 +166,7 @@ static char *snapshot_of(const char *repository)
 
 static char *locate_in_cache(const char *name, struct err *err)
 {
-    char *repository = repository_folder(name), *found = snapshot_of(repository);
+    char *repository = repository_folder("models", name), *found = snapshot_of(repository);
     if (!found && is_folder(repository))
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
@@ -250,7 +251,7 @@ static char *locate_file(const char *name)
     if (access(path, F_OK) == 0 || !rest || strstr(rest, "..")) return path;
     char *model = xstrndup(name, (size_t)(rest - name));
     if (is_hub_name(model)) {
-        char *repository = repository_folder(model), *snapshot = snapshot_of(repository);
+        char *repository = repository_folder("models", model), *snapshot = snapshot_of(repository);
         if (snapshot) {
             free(path);
             path = xasprintf("%s%s", snapshot, rest);
@@ -346,4 +347,60 @@ int checkpoint_check_link(const char *path, struct err *err)
     free(file);
     free(blobs);
     return status;
+}
+
+// --- data sets -----------------------------------------------------------------------------------
+
+// Adds the paths of a folder's parquet files to a list, one for each group of shards.
+static void find_parquet(const char *folder, int depth, struct names *found)
+{
+    char **names = folder_list(folder);
+    for (char **name = names; *name; name++) {
+        char *path = xasprintf("%s/%s", folder, *name);
+        const char *shard = strstr(*name, "-of-");
+        if (is_folder(path) && depth > 0 && **name != '.')
+            find_parquet(path, depth - 1, found);
+        else if (text_ends(*name, ".parquet") && is_file(path) &&
+                 (!shard || shard - *name < 6 || !strncmp(shard - 6, "-00000", 6)))
+            names_add(found, path, NULL);
+        free(path);
+    }
+    folder_list_free(names);
+}
+
+char *checkpoint_data_file(const char *name, struct err *err)
+{
+    enum { DEPTH = 4 };
+    const char *rest = strchr(name, '/') ? strchr(strchr(name, '/') + 1, '/') : NULL;
+    char *whole = rest ? xstrndup(name, (size_t)(rest - name)) : xstrdup(name);
+    char *repository = strchr(whole, '/') && access(name, F_OK) != 0 && is_hub_name(whole)
+                           ? repository_folder("datasets", whole)
+                           : NULL;
+    char *snapshot = repository && is_folder(repository) ? snapshot_of(repository) : NULL;
+    char *path = NULL;
+    struct names files = { 0 };
+    if (!snapshot) {
+        path = xstrdup(name); // a file, or an error of whoever opens it
+    } else if (rest && !strstr(rest, "/..")) {
+        path = xasprintf("%s%s", snapshot, rest);
+    } else {
+        find_parquet(snapshot, DEPTH, &files);
+        if (files.count == 1) path = xstrdup(files.list[0]);
+    }
+    if (!path) {
+        struct buf b = { 0 };
+        for (size_t i = 0; i < files.count && b.length < 800; i++)
+            buf_printf(&b, "%s%s%s", i ? ", " : "", whole, files.list[i] + strlen(snapshot));
+        if (files.count)
+            err_set(err, "'%s' has %zu data files in the hub cache: choose one of %s", name,
+                    files.count, b.data);
+        else
+            err_set(err, "'%s' has no parquet file in '%s'", name, snapshot);
+        buf_release(&b);
+    }
+    names_release(&files);
+    free(snapshot);
+    free(repository);
+    free(whole);
+    return path;
 }

@@ -189,4 +189,22 @@ for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/ev
     check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
     check "before a job starts: $line" 'select(.event=="job")' ""
 done
+# Data sets in the hub cache: the only file of org/name, a file of several, shards, and what there is.
+hub=$work/hub/datasets--lmms-lab--ChartQA
+mkdir -p "$hub/refs" "$hub/snapshots/abc123/data" "$work/hub/datasets--a--b/refs"
+printf abc123 >"$hub/refs/main"
+cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/test-00000-of-00001.parquet"
+in_hub() {
+    HF_HUB_CACHE=$work/hub tiny "/eval $1 --set chartqa --here --limit 2"
+}
+in_hub lmms-lab/ChartQA
+check_has "only file" 'select(.event=="error").message' "no picture is given with the question" # the file has none
+cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/val-00000-of-00001.parquet"
+in_hub lmms-lab/ChartQA
+check_has "several" 'select(.event=="error").message' \
+    "choose one of lmms-lab/ChartQA/data/test-00000-of-00001.parquet, lmms-lab/ChartQA/data/val-00000-of-00001.parquet"
+in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
+check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
+in_hub lmms-lab/Nothing
+check_has "not there" 'select(.event=="error").message' "lmms-lab/Nothing"
 finish
