@@ -447,7 +447,8 @@ static int measure_rates(struct run *r, struct err *err)
     struct checkup *c = &r->c;
     struct checkup_answer a;
     struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
-    checkup_ask(c, &(int){ 0 }, c->scenes ? 1 : 0, "What is in the picture?");
+    const int first = 0;
+    checkup_ask(c, &first, c->scenes ? 1 : 0, "What is in the picture?");
     struct err why;
     for (int i = 0; i < 2; i++) {
         if (checkup_answer(c, s, WARM_TOKENS, false, &a, &why) < 0) break;

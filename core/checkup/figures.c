@@ -48,8 +48,9 @@ int checkup_curves(struct checkup *c, const char *title, const char *text,
             x[i] = strtod(t->rows[i].key, NULL);
             y[i] = t->rows[i].value[k - 1];
         }
-        lines[count++] =
+        lines[count] =
             (struct plot_line){ .name = t->columns[k], .x = x, .y = y, .count = t->row_count };
+        count++;
     }
     char *path = xasprintf("%s/figure.svg", c->folder);
     const struct plot_axes axes = { .x = t->columns[0], .y = results_unit(t->name) };

@@ -132,8 +132,6 @@ struct evaluation {
     size_t total_count;
     int64_t samples, skipped; // processed samples; samples with a question that was not scored
     char *why;                // the first reason, NULL
-    struct names reasons;     // all reasons, without the names and numbers of single samples
-    int64_t *reason_counts;   // [reasons.count] questions
     int64_t cut[CUTS];        // answers by the limit that ended them
     int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
     bool cancelled;                   // the totals cover the scores until then
@@ -174,8 +172,6 @@ int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, con
 const char *evaluated_answer(const struct evaluated *outcome);
 // Adds a scored question: metric, kind, group, score and class of *outcome.
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome);
-// Counts a question that was not scored, by its reason.
-void evaluation_skip(struct evaluation *e, const char *id, const char *why);
 void evaluation_release(struct evaluation *e);
 // Returns the total of the metric with most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);

@@ -250,12 +250,7 @@ static bool take_line(void *self, const cJSON *line)
         const char *why = cJSON_GetStringValue(json_get(line, "skipped"));
         if (w->first != w->marred) e->skipped++;
         w->marred = w->first;
-        const char *rest = why ? strstr(why, ": ") : NULL; // "sample ID: WHY"
-        if (rest && strlen("sample ") <= (size_t)(rest - why)) {
-            char *id = xstrndup(why + strlen("sample "), (size_t)(rest - why) - strlen("sample "));
-            evaluation_skip(e, id, rest + 2);
-            free(id);
-        }
+        if (!e->why && why) e->why = xstrdup(why);
         return true;
     }
     evaluation_note(

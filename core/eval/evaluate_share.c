@@ -58,7 +58,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *outcome)
 {
     struct evaluation *e = v->e;
     if (outcome->skipped) {
-        evaluation_skip(e, outcome->id, outcome->skipped);
+        if (!e->why) e->why = xasprintf("sample %s: %s", outcome->id, outcome->skipped);
     } else {
         evaluation_note(e, outcome);
         e->cut[outcome->cut]++;

@@ -1,6 +1,5 @@
 // core/eval/evaluate_totals.c -- totals of an evaluation: sums of scores by metric and kind, and
 // the lines that report them.
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,46 +110,8 @@ void evaluate_totals(struct evaluation *e)
     set_total_interval(e->total, e->scores, e->score_count, all[0].metric, &e->low, &e->high);
 }
 
-// Copies a reason without what differs from sample to sample: "cannot open '...'", "row N".
-static char *general(const char *why)
-{
-    enum { LONGEST = 160 };
-    struct buf b = { 0 };
-    while (*why && b.length < LONGEST) {
-        const char *end = *why == '\'' ? strchr(why + 1, '\'') : NULL;
-        const bool word = b.length && (isalnum((unsigned char)b.data[b.length - 1]) != 0);
-        const size_t digits = word ? 0 : strspn(why, "0123456789");
-        if (end) {
-            buf_puts(&b, "'...'");
-            why = end + 1;
-        } else if (digits) {
-            buf_putc(&b, 'N');
-            why += digits;
-        } else
-            buf_putc(&b, *why++);
-    }
-    return buf_take(&b);
-}
-
-void evaluation_skip(struct evaluation *e, const char *id, const char *why)
-{
-    bool known;
-    char *reason = general(why);
-    const size_t at = names_add(&e->reasons, reason, &known);
-    free(reason);
-    if (!known) {
-        e->reason_counts =
-            xreallocarray(e->reason_counts, e->reasons.count, sizeof *e->reason_counts);
-        e->reason_counts[at] = 0;
-    }
-    e->reason_counts[at]++;
-    if (!e->why) e->why = xasprintf("sample %s: %s", id, why);
-}
-
 void evaluation_release(struct evaluation *e)
 {
-    names_release(&e->reasons);
-    free(e->reason_counts);
     free(e->totals);
     free(e->why);
     free(e->first);
@@ -251,12 +212,4 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
         job_results_add(to, "skipped",
                         xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
                                   (long long)e->samples, e->why ? e->why : ""));
-    enum { REASONS = 10 }; // the rest is counted
-    struct buf reasons = { 0 };
-    for (size_t i = 0; e->reasons.count > 1 && i < e->reasons.count && i < REASONS; i++)
-        buf_printf(&reasons, "%s%lld: %s", i ? "; " : "", (long long)e->reason_counts[i],
-                   e->reasons.list[i]);
-    if (e->reasons.count > REASONS)
-        buf_printf(&reasons, "; %zu more reasons", e->reasons.count - REASONS);
-    if (reasons.length) job_results_add(to, "skipped by reason", buf_take(&reasons));
 }

@@ -73,13 +73,6 @@ tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval sh
 check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why" 'select(.event=="error").message' "loss does not score"
 
-# Samples that cannot be scored are counted by reason, whatever files and numbers the messages name.
-printf '%s\n' '{"image": "a.png", "question": "hi", "answer": "x"}' '{"image": "b.png", "question": "hi", "answer": "x"}' \
-    '{"question": "hi"}' '{"question": "hi", "answer": "x"}' >"$work/reasons.jsonl"
-tiny "/eval $work/reasons.jsonl --metric exact --here"
-check "reasons" 'select(.event=="table").rows[] | select(.[0]=="skipped by reason")[1]' \
-    "2: cannot open '...': No such file or directory; 1: no question has a reference answer"
-
 # Refusals, each before a job starts.
 session "refused" $work/tiny <<E
 > /eval $work/absent.json
