@@ -17,7 +17,8 @@
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
 // A change undoes a damage if it takes away that share of the nats that the predictions lack, and
 // no less than `nats_least` a token.
-static const double share_least = 0.2, nats_least = 0.004;
+// Of text, which is longer, a smaller share is clear.
+static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
 // The share of a uniform guess's nats below which a model knows a language.
 static const double knows = 0.5, near_best = 0.95;
 static const double adapter_nats = 0.5;
@@ -214,6 +215,7 @@ struct search {
     struct checkup *c;
     struct score base;
     int scenes; // 0: a text-only model
+    bool seen;  // does the model recognise the scenes, as it is?
     double seconds, allowed;
     int tried[KINDS], possible[KINDS];
     struct found {
@@ -244,7 +246,9 @@ static int score_variant(struct search *s, const struct variant *v, double *gain
     *gain = -1;
     if (!sees && score_text(c, is, err) < 0) return -1;
     if (!sees) *gain = gained_text(c, &s->base, is);
-    if (!sees && (knows_text(c, &s->base) || !s->scenes) && *gain < share_least) return 0;
+    const bool by_text = !sees && (knows_text(c, &s->base) || knows_text(c, is));
+    if (by_text && *gain < text_least) *gain = -1;
+    if (by_text && (*gain < 0 || !s->seen)) return 0; // descriptions prove nothing then
     if (!s->scenes) return 0;
     // A few scenes first.
     if (score_scenes(c, SCENES_FIRST, is, err) < 0) return -1;
@@ -253,8 +257,8 @@ static int score_variant(struct search *s, const struct variant *v, double *gain
         if (score_scenes(c, s->scenes, is, err) < 0) return -1;
         here = gained_scenes(&s->base, is);
     }
-    if (!knows_text(c, is) || sees)
-        *gain = here;
+    if (!by_text)
+        *gain = here >= share_least ? here : -1;
     else if (here < 0)
         *gain = -1; // better text, but worse descriptions
     return 0;
@@ -293,8 +297,7 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
         return -1;
     }
     // NaN after a change proves nothing.
-    if (status == 0 && gain >= share_least)
-        add_found(s, &(struct found){ .v = v, .is = is, .gain = gain });
+    if (status == 0 && gain > 0) add_found(s, &(struct found){ .v = v, .is = is, .gain = gain });
     checkup_progress(c, s->seconds, s->allowed);
     return 0;
 }
@@ -476,6 +479,7 @@ static int run(struct checkup *c, struct err *err)
             checkup_scene_nats(c, c->settings, n, nats, err) < 0)
             return -1;
         p = checkup_scene_chance(nats, n);
+        s.seen = checkup_scene_seen(p, n);
     }
     report_predictions(&s, p);
     if (check_adapter(&s, err) < 0 || search(&s, err) < 0) return -1;
