@@ -1,5 +1,5 @@
-# tests/tui/boxes.sh -- boxes of the last answer are drawn on the picture, follow image.boxes, and disappear with the
-# tests/tui/boxes.sh continues: they follow image.boxes.
+# tests/tui/boxes.sh -- boxes of the last answer are drawn on the picture and follow image.boxes.
+set -eu
 . tests/tui/tmux.bash
 shell_at 100 30
 here=$PWD
