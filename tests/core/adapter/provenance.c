@@ -30,6 +30,7 @@ static void rows_say_what_changes_answers(void **state)
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++) {
         if (!strcmp(row->key, "sample.lookahead")) continue; // the same answer, sooner
+        if (!strcmp(row->key, "image.boxes")) continue;      // reads boxes of the same answer
         for (size_t k = 0; k < sizeof changing / sizeof *changing; k++)
             if (!strncmp(row->key, changing[k], strlen(changing[k])) && row->stale < STALE_NEXT)
                 fail_msg("%s changes answers", row->key);
