@@ -103,7 +103,7 @@ static cJSON *take(struct walk *w, size_t i);
 
 static void take_picture(struct walk *w, const struct parquet_node *n)
 {
-    struct parquet_picture picture = { 0 };
+    struct parquet_picture picture = { .column = n->name };
     const struct parquet_node *const end = w->p->nodes + n->end;
     for (const struct parquet_node *m = n->type == PARQUET_GROUP ? n + 1 : n; m < end; m++) {
         const union parquet_value *v = next(w, m);

@@ -79,6 +79,7 @@ void set_record_release(struct set_record *r)
     cJSON_Delete(r->json);
     for (size_t i = 0; i < r->picture_count; i++) free(r->pictures[i]);
     free(r->pictures);
+    free(r->numbers);
     scratch_release(&r->scratch);
     *r = (struct set_record){ 0 };
 }

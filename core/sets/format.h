@@ -21,6 +21,7 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the format's picture() knows
     size_t picture_count;
+    int *numbers;           // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
     bool number;            // its id is a number in the file: "index" holds all ids as texts
     const char *faults;     // why answer files could not be read, borrowed from the format; or NULL
     bool nan;               // trailing choices "nan" are absent

@@ -398,6 +398,24 @@ static const char *shards_hash(const void *self)
 
 // --- rows ----------------------------------------------------------------------------------------
 
+// The N of a column "image_N"; 0 for other names.
+static int column_number(const char *name)
+{
+    int n = 0, used = 0;
+    return sscanf(name, "image_%2d%n", &n, &used) == 1 && n > 0 && !name[used] ? n : 0;
+}
+
+// Numbers the pictures by their columns: a column between them may be empty.
+static void number_pictures(const struct parquet_row *row, struct set_record *r)
+{
+    if (!row->picture_count) return;
+    r->numbers = xcalloc(row->picture_count, sizeof *r->numbers);
+    for (size_t i = 0; i < row->picture_count; i++) {
+        const int n = column_number(row->pictures[i].column);
+        r->numbers[i] = n ? n : (int)i + 1;
+    }
+}
+
 // Names embedded pictures "FILE#ROW.NUMBER", others by path.
 static void name_pictures(const struct shards *s, int64_t index, const struct parquet_row *row,
                           struct set_record *r)
@@ -409,6 +427,7 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         set_add_picture(r, name, p->bytes ? "." : s->folder);
         free(name);
     }
+    number_pictures(row, r);
     size_t number;
     const char *file = row->picture_count ? NULL : set_text(r, "image");
     const char *base64 = row->picture_count ? NULL : set_text(r, "bytes");       // MME-RealWorld

@@ -75,9 +75,18 @@ struct opened {
 
 // --- questions -----------------------------------------------------------------------------------
 
-// Returns the number, from 0, of the picture that a mark at p shows, and the mark's length; -1: no
-// mark. `next`: the picture of a plain "<image>".
-static int picture_mark(const char *p, enum set_marks marks, int next, size_t *length)
+// Returns the index of the picture with the mark "<image NUMBER>"; -1: none.
+static int find_picture(const struct set_record *r, long number)
+{
+    for (size_t i = 0; i < r->picture_count; i++)
+        if ((r->numbers ? r->numbers[i] : (long)i + 1) == number) return (int)i;
+    return -1;
+}
+
+// Returns the index of the picture that a mark at p shows, and the mark's length; -1: no mark, or
+// one without a picture. `next`: the picture of a plain "<image>".
+static int picture_mark(const char *p, const struct set_record *r, enum set_marks marks, int next,
+                        size_t *length)
 {
     static const char plain[] = "<image>";
     char *end;
@@ -87,7 +96,7 @@ static int picture_mark(const char *p, enum set_marks marks, int next, size_t *l
     const long n = strtol(p + 7, &end, 10);
     if (*end != '>' || n < 1 || n > 99) return -1;
     *length = (size_t)(end + 1 - p);
-    return (int)n - 1;
+    return find_picture(r, n);
 }
 
 static void add_text(struct message *m, const char *text, size_t length)
@@ -99,15 +108,16 @@ static void add_text(struct message *m, const char *text, size_t length)
 }
 
 // Writes pictures and text of a question as the suite treats its marks.
-static void write_message(struct message *m, const char *text, size_t pictures,
+static void write_message(struct message *m, const char *text, const struct set_record *r,
                           enum set_marks marks)
 {
+    const size_t pictures = r->picture_count;
     const bool placed = marks == MARKS_ARE_PICTURES || marks == MARKS_IN_ORDER;
     bool *marked = xcalloc(pictures + 1, sizeof *marked), any = false;
     int n = 0, next = 0;
     size_t length;
     for (const char *p = text; (p = strstr(p, "<image")) && marks != MARKS_ARE_TEXT; p++) {
-        n = picture_mark(p, marks, next, &length);
+        n = picture_mark(p, r, marks, next, &length);
         if (n < 0 || (size_t)n >= pictures) continue;
         any = marked[n] = true;
         next++;
@@ -117,7 +127,7 @@ static void write_message(struct message *m, const char *text, size_t pictures,
     const char *from = text;
     next = 0;
     for (const char *p = text; any && placed && (p = strstr(p, "<image")); p++) {
-        n = picture_mark(p, marks, next, &length);
+        n = picture_mark(p, r, marks, next, &length);
         // A number without a picture stays text; a plain mark without one is dropped.
         if (n < 0 || ((size_t)n >= pictures && marks != MARKS_IN_ORDER)) continue;
         add_text(m, from, (size_t)(p - from));
@@ -139,7 +149,7 @@ static void take_question(struct sample *s, const struct opened *o, struct set_r
     d->messages[0].role = ROLE_USER;
     d->messages[0].from_data = true;
     d->count = 1;
-    write_message(&d->messages[0], text.data ? text.data : "", r->picture_count, o->way->marks);
+    write_message(&d->messages[0], text.data ? text.data : "", r, o->way->marks);
     d->paths = r->pictures;
     d->path_count = r->picture_count;
     s->blind = !o->set->plain && !r->picture_count;

@@ -130,6 +130,36 @@ static void check_one(const char *set, const char *suite, const char *file, int6
     dataset_close(&d);
 }
 
+// Pictures by their columns' numbers: "0" is the row's first picture.
+static void check_shown(const char *suite, int64_t row, const char *shown)
+{
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    struct buf b = { 0 };
+    open_set(&d, "mmmu-pro", suite, "mmmu_gap");
+    if (dataset_read(&d, row, &s, &err) < 0) fail_msg("%s", err.text);
+    const struct message *m = &s.dialogue.messages[0];
+    for (size_t i = 0; i < m->content_count; i++)
+        if (m->content[i].picture >= 0) buf_printf(&b, "%d", m->content[i].picture);
+    assert_string_equal(b.data, shown);
+    char *text = message_text(m);
+    // The mark of an empty column stays.
+    assert_true(row || strstr(text, "but <image 2>?"));
+    free(text);
+    buf_release(&b);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
+static void test_gap(void **state)
+{
+    check_shown("lmms-eval", 0, "01");
+    check_shown("lmms-eval", 1, "1");
+    check_shown("official", 0, "10");
+    check_shown("official", 1, "1");
+}
+
 static void test_questions(void **state)
 {
     // Both shards, whichever is named.
@@ -509,12 +539,19 @@ static void test_damaged(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_rows),           cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_examples),       cmocka_unit_test(test_gqa),
-        cmocka_unit_test(test_groups),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_zero_byte),      cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_empty_elements), cmocka_unit_test(test_columns_left_out),
-        cmocka_unit_test(test_together),       cmocka_unit_test(test_large_row),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_gqa),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_zero_byte),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_empty_elements),
+        cmocka_unit_test(test_columns_left_out),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_large_row),
         cmocka_unit_test(test_cancelled),
     };
     const struct CMUnitTest rows[] = { cmocka_unit_test(test_rows) };

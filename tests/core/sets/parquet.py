@@ -116,6 +116,14 @@ def sets():
                          "explanation": None, "image_1": picture(3), "image_2": None, "image_3": None, "answer": "3.5",
                          "question_type": "open", "subfield": "Algebra"}]), compression="zstd")
 
+    # MMMU-Pro: a picture's number is that of its column, though columns before it may be empty.
+    save("mmmu_gap", table([("id", S), ("question", S), ("options", S), ("image_1", PICTURE), ("image_2", PICTURE),
+                            ("image_3", PICTURE), ("answer", S), ("subject", S)],
+                           [{"id": "test_Art_1", "question": "<image 3> or <image 1>, but <image 2>?", "options": "['left', 'right']",
+                             "image_1": picture(4), "image_2": None, "image_3": picture(5), "answer": "B", "subject": "Art"},
+                            {"id": "test_Art_2", "question": "<image 3>?", "options": "['left', 'right']", "image_1": picture(4),
+                             "image_2": None, "image_3": picture(5), "answer": "A", "subject": "Art"}]))
+
     # ScienceQA: lists of choices, the number of the right one, rows without a picture; pages v2, no dictionary.
     save("scienceqa", table([("image", PICTURE), ("question", S), ("choices", pa.list_(S)), ("answer", pa.int8()),
                              ("hint", S), ("task", S), ("grade", S), ("subject", S)],
