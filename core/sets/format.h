@@ -24,6 +24,8 @@ struct set_record {
     int *numbers;           // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
     bool number;            // its id is a number in the file: "index" holds all ids as texts
     const char *faults;     // why answer files could not be read, borrowed from the format; or NULL
+    const char *file;       // of several files, borrowed from the format; NULL: there is one
+    bool shared;            // files have the same ids, which the file's name makes unique
     bool nan;               // trailing choices "nan" are absent
     struct scratch scratch; // texts made from it
 };
@@ -47,7 +49,12 @@ struct set_format {
 };
 
 extern const struct set_format set_format_tsv, set_format_lines, set_format_object, set_format_csv,
-    set_format_parquet;
+    set_format_parquet, set_format_folder;
+
+// True for a folder, and for a pattern of files ("BLINK/*/val-*.parquet").
+bool set_folder_is(const char *path);
+// Checks that there are files, and that each has a known format.
+int set_folder_check(const char *path, const struct set_columns *columns, struct err *err);
 
 // Recognises the format by the file's first bytes. NULL with a message.
 const struct set_format *set_format_of(const char *path, const struct set_columns *columns,

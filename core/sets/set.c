@@ -52,11 +52,18 @@ void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to
     if (way->after) buf_puts(to, way->after);
 }
 
+static const struct set_format *find_format(const char *path, const struct set_columns *columns,
+                                            struct err *err)
+{
+    if (!set_folder_is(path)) return set_format_of(path, columns, err);
+    return set_folder_check(path, columns, err) < 0 ? NULL : &set_format_folder;
+}
+
 int eval_set_check(const char *path, const char *columns, struct err *err)
 {
     struct set_columns c;
     if (set_columns_parse(&c, columns, err) < 0) return -1;
-    const struct set_format *format = set_format_of(path, &c, err);
+    const struct set_format *format = find_format(path, &c, err);
     set_columns_release(&c);
     return format ? 0 : -1;
 }
@@ -295,7 +302,7 @@ static const char *kind_of(const struct eval_set *set, const struct set_record *
         free(key);
         keys += n + (keys[n] == ' ');
     }
-    return kind ? kind : "";
+    return kind ? kind : r->file ? r->file : "";
 }
 
 // HallusionBench: "SUBCATEGORY_SET_FIGURE\nSUBCATEGORY_SET_QUESTION". VLMEvalKit's index ends in
@@ -365,7 +372,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
     const char *id = set_text(&r, "index");
-    if (id) s->id = xstrdup(id);
+    if (id) s->id = r.shared ? xasprintf("%s_%s", r.file, id) : xstrdup(id);
     s->kind = xstrdup(kind_of(o->set, &r));
     if (status == 0 && o->set->boxes) take_expression(&r, part);
     s->broken = status < 0;
@@ -373,6 +380,11 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
         s->metric = xstrdup(o->way->metric);
         s->suite = o->way->suite;
         s->group = group_of(o->set, &r);
+        if (r.shared && *s->group) {
+            char *group = xasprintf("%s\n%s", r.file, s->group);
+            free(s->group);
+            s->group = group;
+        }
         s->max_tokens = o->way->max_tokens;
         if (o->set->boxes)
             status = take_box(s, o, &r, err);
@@ -428,14 +440,16 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
     o->set = set;
     o->way = way;
     if (set_columns_parse(&o->columns, columns, err) == 0)
-        o->format = set_format_of(path, &o->columns, err);
+        o->format = find_format(path, &o->columns, err);
     if (!o->format) {
         set_columns_release(&o->columns);
         free(o);
         return -1;
     }
     *d = (struct dataset){ .path = xstrdup(path),
-                           .folder = images ? xstrdup(images) : path_folder(path),
+                           .folder = images                ? xstrdup(images)
+                                     : set_folder_is(path) ? xstrdup("")
+                                                           : path_folder(path),
                            .file = -1 };
     o->self = o->format->open(d->path, d->folder, &o->columns, &d->count, err);
     if (!o->self) {

@@ -152,6 +152,24 @@ check_has "columns of parquet" 'select(.event=="error").message' "has no column 
 check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
+# A folder, or a pattern of files, is one set: files with the same ids, a mean for each file, the same after a resume.
+mkdir -p "$work/tasks/Art" "$work/tasks/Jigsaw" "$work/splits"
+printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tA\tx\ty\ta.png\n1\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Art/val.tsv"
+printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Jigsaw/val.tsv"
+echo "not a set" >"$work/tasks/README.md"
+cp "$work/a.png" "$work/tasks/Art" && cp "$work/a.png" "$work/tasks/Jigsaw"
+cp "$work/tasks/Art/val.tsv" "$work/splits/val.tsv" && cp "$work/tasks/Art/val.tsv" "$work/splits/test.tsv"
+printf '%s\n' '{"question_id":"Art/val_0","text":"A"}' '{"question_id":"Art/val_1","text":"A"}' '{"question_id":"Jigsaw/val_0","text":"B"}' >"$work/tasks.jsonl"
+tiny "/eval $work/tasks --set blink --answers $work/tasks.jsonl" "/wait" "/eval show" "/eval $work/tasks/*/v*.tsv --set blink --here" \
+    "/eval $work/tasks --set mcq --images $work --here" "/eval tests/core/sets/parquet/pope-*.parquet --set pope --here" \
+    "/eval $work/splits --set blink --here" "/eval $work/no*such --set blink --here" "/eval $work/tasks/*/*.png --set blink --here"
+same "questions of all files" "$(value n | paste -sd' ')" "3 3 3 3"
+same "a mean for each file" "$(value "score Art/val" | head -1 | cut -d' ' -f1) $(value "score Jigsaw/val" | head -1 | cut -d" " -f1) $(value "mean of kinds" | head -1 | cut -d' ' -f1)" \
+    "0.500000 1.000000 0.750000"
+check_has "several splits" 'select(.event=="error").message' "has files of several splits, test and val: choose one with a pattern"
+check_has "no such file" 'select(.event=="error").message' "no file matches '$work/no*such'"
+check_has "not sets" 'select(.event=="error").message' "is not in a known format"
+
 # The authors' own files.
 echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
 echo '[{"Question_id": "m/1", "Image": "a.png", "Text": "Which?", "Answer choices": ["(A) x", "(B) y", "(C) z", "(D) w", "(E) no"], "Ground truth": "B", "Category": "c", "Task": "Perception"}]' >"$work/MME_RealWorld.json"

@@ -1,0 +1,282 @@
+// core/sets/format_folder.c -- several files as one set: a folder, or a pattern ("BLINK/*/val-*").
+//
+// A folder's files are its parquet files, else its TSV files, JSON lines, JSON or CSV files, also
+// those in folders inside it (BLINK has a folder for each task). Each file is read as if it were
+// named alone; "FILE#ROW.NUMBER" stays the name of a picture.
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/folder.h"
+#include "core/base/hash.h"
+#include "core/base/names.h"
+#include "core/base/text.h"
+#include "core/data/dialogue.h"
+#include "core/picture/image.h"
+#include "core/picture/source.h"
+#include "core/sets/format.h"
+
+enum { DEPTH = 2 };
+
+struct part {
+    const struct set_format *format;
+    void *self;
+    char *path, *folder, *label;
+    int64_t first; // of its rows
+};
+
+struct parts {
+    struct part *list;
+    size_t count;
+    bool collide; // files have the same ids
+    char hash[HASH_HEX];
+};
+
+// --- the files -----------------------------------------------------------------------------------
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool set_folder_is(const char *path)
+{
+    return is_folder(path) || (strpbrk(path, "*?[") && access(path, F_OK) < 0);
+}
+
+// Adds the files with that ending.
+// NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
+static void find_files(const char *folder, const char *ending, int depth, struct names *found)
+{
+    char **names = folder_list(folder);
+    for (char **name = names; names && *name; name++) {
+        char *path = xasprintf("%s/%s", folder, *name);
+        if (is_folder(path) && depth > 1 && **name != '.')
+            find_files(path, ending, depth - 1, found);
+        else if (text_ends(*name, ending) && **name != '.' && !is_folder(path))
+            names_add(found, path, NULL);
+        free(path);
+    }
+    folder_list_free(names);
+}
+
+// Returns the length of a path without its ending and "-00000-of-00003".
+static size_t stem_of(const char *path)
+{
+    const char *name = text_file_name(path), *end = strrchr(name, '.');
+    const char *shard = strstr(name, "-of-");
+    if (shard && shard - name > 6 && shard[-6] == '-' && text_ends(path, ".parquet"))
+        return (size_t)(shard - 6 - path);
+    return end ? (size_t)(end - path) : strlen(path);
+}
+
+// A folder of several splits is more often a mistake than a wish: test splits lack answers.
+static int check_splits(const char *path, const struct names *files, struct err *err)
+{
+    static const char *const splits[] = { "train", "dev", "val", "validation", "test" };
+    const char *first = NULL;
+    for (size_t i = 0; i < files->count; i++) {
+        const char *file = files->list[i], *name = text_file_name(file);
+        const size_t n = stem_of(file) - (size_t)(name - file);
+        for (size_t k = 0; k < sizeof splits / sizeof *splits; k++) {
+            if (strlen(splits[k]) != n || strncmp(name, splits[k], n) != 0) continue;
+            if (first && first != splits[k])
+                return err_set(err,
+                               "'%s' has files of several splits, %s and %s: choose one with a "
+                               "pattern, such as '%s/*/%s-*'",
+                               path, first, splits[k], path, first);
+            first = splits[k];
+        }
+    }
+    return 0;
+}
+
+// Lists the files, the first of several shards for all.
+static int list_files(const char *path, struct names *files, struct err *err)
+{
+    static const char *const endings[] = { ".parquet", ".tsv", ".jsonl", ".json", ".csv" };
+    struct names all = { 0 }, stems = { 0 };
+    int status = 0;
+    if (is_folder(path)) {
+        for (size_t i = 0; !all.count && i < sizeof endings / sizeof *endings; i++)
+            find_files(path, endings[i], DEPTH, &all);
+        status = check_splits(path, &all, err);
+        if (status == 0 && !all.count)
+            status = err_set(err, "'%s' has no parquet, TSV, JSON or CSV files", path);
+    } else {
+        glob_t g = { 0 };
+        if (glob(path, 0, NULL, &g) == 0)
+            for (size_t i = 0; i < g.gl_pathc; i++)
+                if (!is_folder(g.gl_pathv[i])) names_add(&all, g.gl_pathv[i], NULL);
+        globfree(&g);
+        if (!all.count) status = err_set(err, "no file matches '%s'", path);
+    }
+    for (size_t i = 0; status == 0 && i < all.count; i++) {
+        bool known;
+        char *stem = xstrndup(all.list[i], stem_of(all.list[i]));
+        names_add(&stems, stem, &known);
+        if (!known) names_add(files, all.list[i], NULL);
+        free(stem);
+    }
+    names_release(&stems);
+    names_release(&all);
+    return status;
+}
+
+int set_folder_check(const char *path, const struct set_columns *columns, struct err *err)
+{
+    struct names files = { 0 };
+    int status = list_files(path, &files, err);
+    for (size_t i = 0; status == 0 && i < files.count; i++)
+        if (!set_format_of(files.list[i], columns, err)) status = -1;
+    names_release(&files);
+    return status;
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+static void parts_close(void *self)
+{
+    struct parts *p = self;
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->list[i].self) p->list[i].format->close(p->list[i].self);
+        free(p->list[i].path);
+        free(p->list[i].folder);
+        free(p->list[i].label);
+    }
+    free(p->list);
+    free(p);
+}
+
+// The part of a path that tells it from the others: without the folder and the ending.
+static char *label_of(const char *path, const char *file)
+{
+    size_t skip = is_folder(path) ? strlen(path) : strcspn(path, "*?[");
+    while (!is_folder(path) && skip && path[skip - 1] != '/') skip--;
+    while (file[skip] == '/') skip++;
+    return xstrndup(file + skip, stem_of(file) - skip);
+}
+
+// Compares the files' first ids: reading all would take long.
+static void find_collisions(struct parts *p, const int64_t *counts)
+{
+    struct names ids = { 0 };
+    for (size_t i = 0; i < p->count; i++) {
+        struct set_record r = { 0 };
+        struct err ignored;
+        bool known = false;
+        if (counts[i] && p->list[i].format->read(p->list[i].self, 0, &r, &ignored) == 0) {
+            const char *id = set_text(&r, "index");
+            if (id) names_add(&ids, id, &known);
+        }
+        p->collide |= known;
+        set_record_release(&r);
+    }
+    names_release(&ids);
+}
+
+static void *parts_open(const char *path, const char *folder, const struct set_columns *columns,
+                        int64_t *count, struct err *err)
+{
+    struct parts *p = xcalloc(1, sizeof *p);
+    struct names files = { 0 };
+    int status = list_files(path, &files, err);
+    p->list = xcalloc(files.count + 1, sizeof *p->list);
+    int64_t *counts = xcalloc(files.count + 1, sizeof *counts);
+    *count = 0;
+    for (size_t i = 0; status == 0 && i < files.count; i++) {
+        struct part *part = &p->list[p->count++];
+        part->path = xstrdup(files.list[i]);
+        part->folder = *folder ? xstrdup(folder) : path_folder(part->path);
+        part->label = label_of(path, part->path);
+        part->first = *count;
+        part->format = set_format_of(part->path, columns, err);
+        if (part->format)
+            part->self = part->format->open(part->path, part->folder, columns, &counts[i], err);
+        status = part->self ? 0 : err_in(err, "'%s'", part->path);
+        *count += counts[i];
+    }
+    if (status == 0) find_collisions(p, counts);
+    free(counts);
+    names_release(&files);
+    if (status == 0) return p;
+    parts_close(p);
+    return NULL;
+}
+
+static const char *parts_hash(const void *self)
+{
+    struct parts *p = (struct parts *)(uintptr_t)self;
+    struct hash all;
+    struct err ignored;
+    bool good = !*p->hash;
+    hash_start(&all);
+    for (size_t i = 0; i < p->count && good; i++) {
+        char one[HASH_HEX];
+        const struct part *part = &p->list[i];
+        const char *known = part->format->hash ? part->format->hash(part->self) : NULL;
+        good = known || hash_file(part->path, one, &ignored) == 0;
+        if (good) hash_add(&all, known ? known : one, HASH_HEX - 1);
+    }
+    if (good) hash_end(&all, p->hash);
+    return *p->hash ? p->hash : NULL;
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static const struct part *part_of(const struct parts *p, int64_t index)
+{
+    size_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (p->list[middle].first <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &p->list[low];
+}
+
+static int parts_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct parts *p = self;
+    const struct part *part = part_of(p, index);
+    if (part->format->read(part->self, index - part->first, r, err) < 0)
+        return err_in(err, "'%s'", part->path);
+    r->file = part->label;
+    r->shared = p->collide;
+    return 0;
+}
+
+static int parts_read_texts(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct parts *p = self;
+    const struct part *part = part_of(p, index);
+    return (part->format->read_texts ? part->format->read_texts
+                                     : part->format->read)(part->self, index - part->first, r, err);
+}
+
+static char *parts_picture(void *self, const char *name, size_t *size, struct err *err)
+{
+    const struct parts *p = self;
+    const size_t n = (size_t)(strrchr(name, '#') - name);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct part *part = &p->list[i];
+        if (part->format->picture && strlen(part->path) == n && !strncmp(part->path, name, n))
+            return part->format->picture(part->self, name, size, err);
+    }
+    return picture_source_read(name, IMAGE_MAX_FILE, size, err);
+}
+
+const struct set_format set_format_folder = {
+    .name = "several files",
+    .open = parts_open,
+    .read = parts_read,
+    .read_texts = parts_read_texts,
+    .picture = parts_picture,
+    .hash = parts_hash,
+    .close = parts_close,
+};
