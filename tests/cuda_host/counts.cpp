@@ -1,5 +1,5 @@
-// tests/cuda_host/counts.cpp -- which blocks of a kernel are run ($CUDA_HOST_DRY), what is counted
-// ($CUDA_HOST_REPORT).
+// tests/cuda_host/counts.cpp -- chooses which blocks of a kernel run ($CUDA_HOST_DRY), and counts
+// memory and work ($CUDA_HOST_REPORT).
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ enum { GPUS_MOST = 8 };
 constexpr size_t LARGE = 1 << 20, SMALLEST = 512;
 
 struct tally {
-    int64_t held, most; // bytes
+    int64_t held, most; // bytes allocated now, and the peak
     long kernels, products, odd, copies;
     double copied;
 } tallies[GPUS_MOST];
@@ -47,34 +47,34 @@ void report(void)
 dim3::dim3(size_t x_, size_t y_, size_t z_) : x((unsigned)x_), y((unsigned)y_), z((unsigned)z_)
 {
     if (x_ == x && y_ == y && z_ == z) return;
-    fprintf(stderr, "a grid of %zu x %zu x %zu does not fit its numbers\n", x_, y_, z_);
+    fprintf(stderr, "a grid of %zu x %zu x %zu exceeds 32-bit dimensions\n", x_, y_, z_);
     abort();
 }
 
-cuda_host_run cuda_host_how(void)
+cuda_host_run cuda_host_mode(void)
 {
     static const char *const said = getenv("CUDA_HOST_DRY");
     if (!said || !strcmp(said, "0")) return CUDA_HOST_ALL;
     return strcmp(said, "corners") ? CUDA_HOST_NOTHING : CUDA_HOST_CORNERS;
 }
 
-void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
-                  const std::function<void()> &call)
+void cuda_host_submit(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
+                      const std::function<void()> &call)
 {
     const auto run = [=]() {
-        if (cuda_host_how() == CUDA_HOST_ALL)
+        if (cuda_host_mode() == CUDA_HOST_ALL)
             cuda_host_launch(grid, block, dynamic, call);
-        else if (cuda_host_how() == CUDA_HOST_CORNERS &&
+        else if (cuda_host_mode() == CUDA_HOST_CORNERS &&
                  is_new({ kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z }))
             cuda_host_launch_corners(grid, block, dynamic, call);
     };
-    if (!cuda_host_note(run)) run();
+    if (!cuda_host_capture(run)) run();
 }
 
 // --- counts --------------------------------------------------------------------------------------
 
-// As the driver allocates memory: large pieces in units of 2 MB, small ones of 512 bytes.
-void cuda_host_took(int gpu, int64_t bytes)
+// Rounds as the driver does: large allocations to 2 MB, small ones to 512 bytes.
+void cuda_host_allocated(int gpu, int64_t bytes)
 {
     static const bool wanted = getenv("CUDA_HOST_REPORT") && atexit(report) == 0;
     const int64_t size = bytes < 0 ? -bytes : bytes;

@@ -1,11 +1,11 @@
-// tests/cuda_host/cublas.cpp -- cuBLASLt on the host: D = alpha op(A) op(B) + beta C + bias, all of
-// it column by column, summed in float as the GPU does.
+// tests/cuda_host/cublas.cpp -- cuBLASLt on the host: D = alpha op(A) op(B) + beta C + bias, all in
+// column-major order, summed in float as the GPU does.
 //
-// It refuses whatever the documentation forbids, and an algorithm requires the alignments and the
-// workspace that it was chosen for. It requires a bias at a multiple of 16 bytes, which the API
-// cannot promise: GPUs have faulted otherwise. bf16 and f16 that do not come in pairs (an odd line,
-// an odd address) are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE every
-// algorithm requires C at the address of D, as some of a GPU's do.
+// It refuses whatever the documentation forbids, and operands or a workspace unlike those for which
+// the algorithm was chosen. A bias must be aligned to 16 bytes, which the API has no way to state:
+// GPUs have faulted otherwise. bf16 and f16 matrices with an odd leading dimension or an address
+// that is not a multiple of 4 are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE
+// every algorithm requires C at the address of D, as some algorithms of a GPU do.
 #include "cublasLt.h"
 
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct cuda_host_lt {
     int gpu;
 };
 
-struct cuda_host_wish {
-    uint32_t align[4]; // A, B, C, D
-    uint64_t room;
+struct cuda_host_preference {
+    uint32_t align[4];  // A, B, C, D
+    uint64_t workspace; // bytes, at most
 };
 
 struct cuda_host_operation {
@@ -77,21 +77,21 @@ float dot(const float *a, const float *b, uint64_t n)
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-// True if all of a matrix is in device memory.
-bool is_there(const void *x, const cuda_host_layout *l)
+// True if the whole matrix is in device memory.
+bool in_device_memory(const void *x, const cuda_host_layout *l)
 {
     const size_t size = l->type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
     const uint64_t numbers = l->columns ? (l->columns - 1) * (uint64_t)l->line + l->rows : 0;
-    return x && cuda_host_reads(x, numbers * size);
+    return x && cuda_host_is_memory(x, numbers * size);
 }
 
-// bf16 and f16 that the fast kernels cannot read 16 bytes at a time.
+// True for bf16 and f16 that the fast kernels cannot read 16 bytes at a time.
 bool is_odd(const void *x, const cuda_host_layout *l)
 {
     return l->type != CUDA_R_32F && ((uintptr_t)x % 16 || l->line % 8);
 }
 
-// Sizes are int32 within the library, whatever its layouts take.
+// The library computes sizes in int32, although its layouts accept 64 bits.
 bool is_possible(const cuda_host_layout *l)
 {
     return l->rows && l->columns && l->rows <= INT32_MAX && l->columns <= INT32_MAX &&
@@ -109,7 +109,7 @@ bool aligned(const void *p, uint64_t to)
 }
 
 // True if the columns of a matrix do not overlap.
-bool stands(const cuda_host_layout *l)
+bool columns_are_disjoint(const cuda_host_layout *l)
 {
     return l->rows && l->columns && l->line >= (int64_t)l->rows;
 }
@@ -119,8 +119,9 @@ bool biased(const cuda_host_operation *operation)
     return operation->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// True if this type is supported.
-bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host_layout *d)
+// True if the library multiplies these types.
+bool types_are_supported(const cuda_host_layout *a, const cuda_host_layout *b,
+                         const cuda_host_layout *d)
 {
     if (a->type != b->type) return false;
     if (d->type != CUDA_R_32F && d->type != a->type) return false;
@@ -132,11 +133,13 @@ bool takes(const cuda_host_layout *a, const cuda_host_layout *b, const cuda_host
 bool fits(const cuda_host_operation *operation, const cuda_host_layout *a,
           const cuda_host_layout *b, const cuda_host_layout *c, const cuda_host_layout *d)
 {
-    const bool across = operation->a != CUBLAS_OP_N, transposed = operation->b != CUBLAS_OP_N;
-    return stands(a) && stands(b) && stands(d) && c->type == d->type && c->line == d->line &&
-           (across ? a->columns : a->rows) == d->rows &&
-           (transposed ? b->rows : b->columns) == d->columns &&
-           (across ? a->rows : a->columns) == (transposed ? b->columns : b->rows);
+    const bool a_transposed = operation->a != CUBLAS_OP_N,
+               b_transposed = operation->b != CUBLAS_OP_N;
+    return columns_are_disjoint(a) && columns_are_disjoint(b) && columns_are_disjoint(d) &&
+           c->type == d->type && c->line == d->line &&
+           (a_transposed ? a->columns : a->rows) == d->rows &&
+           (b_transposed ? b->rows : b->columns) == d->columns &&
+           (a_transposed ? a->rows : a->columns) == (b_transposed ? b->columns : b->rows);
 }
 
 bool on_this_gpu(cublasLtHandle_t handle)
@@ -155,9 +158,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
                               void *workspace, size_t workspace_size, cudaStream_t stream)
 {
     if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-    if (cuda_host_refuse() || !algo || !fits(operation, a_layout, b_layout, c_layout, d_layout) ||
-        !is_possible(a_layout) || !is_possible(b_layout) || !is_possible(d_layout) ||
-        workspace_size < algo->workspace || !aligned(workspace, 256))
+    if (cuda_host_fail_capture() || !algo ||
+        !fits(operation, a_layout, b_layout, c_layout, d_layout) || !is_possible(a_layout) ||
+        !is_possible(b_layout) || !is_possible(d_layout) || workspace_size < algo->workspace ||
+        !aligned(workspace, 256))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (c != d && *static_cast<const float *>(beta) != 0 && getenv("CUDA_HOST_IN_PLACE"))
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -166,15 +170,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         !aligned(d, algo->y) || (biased(operation) && !operation->bias) ||
         !aligned(operation->bias, algo->bias))
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (!is_there(a, a_layout) || !is_there(b, b_layout) || !is_there(d, d_layout) ||
-        !cuda_host_reads(workspace, workspace_size) ||
-        (biased(operation) && !cuda_host_reads(operation->bias, d_layout->rows * sizeof(float)))) {
-        cudaGetLastError(); // reported here
+    if (!in_device_memory(a, a_layout) || !in_device_memory(b, b_layout) ||
+        !in_device_memory(d, d_layout) || !cuda_host_is_memory(workspace, workspace_size) ||
+        (biased(operation) &&
+         !cuda_host_is_memory(operation->bias, d_layout->rows * sizeof(float)))) {
+        cudaGetLastError(); // clears it: the status reports the error
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }
-    cuda_host_check(stream);
+    cuda_host_begin(stream);
     cuda_host_multiplied(cuda_host_gpu(), is_odd(a, a_layout) || is_odd(b, b_layout));
-    if (cuda_host_how() != CUDA_HOST_ALL) return CUBLAS_STATUS_SUCCESS;
+    if (cuda_host_mode() != CUDA_HOST_ALL) return CUBLAS_STATUS_SUCCESS;
     cuda_host_access access;
     uint64_t m, n, k, k2;
     float *left = unpack(a, a_layout, operation->a, true, &m, &k);
@@ -202,7 +207,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
 
 const char *cublasLtGetStatusString(cublasStatus_t status)
 {
-    return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the host";
+    return status == CUBLAS_STATUS_SUCCESS ? "success" : "refused by the emulation";
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
@@ -229,8 +234,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
                      : what == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&operation->b
                      : what == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&operation->epilogue
                                                              : (void *)&operation->bias;
-    const size_t room = what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof(void *) : sizeof(int);
-    if (size != room) return CUBLAS_STATUS_INVALID_VALUE;
+    const size_t expected =
+        what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof(void *) : sizeof(int);
+    if (size != expected) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -254,27 +260,29 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *wish)
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
-    *wish = new cuda_host_wish{ { 256, 256, 256, 256 }, 0 };
+    *preference = new cuda_host_preference{ { 256, 256, 256, 256 }, 0 };
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t wish,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t what,
                                                     const void *value, size_t size)
 {
-    const bool room = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-    void *const to = room ? (void *)&wish->room
-                          : &wish->align[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
-    if (size != (room ? sizeof(uint64_t) : sizeof(uint32_t))) return CUBLAS_STATUS_INVALID_VALUE;
+    const bool is_workspace = what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    void *const to = is_workspace
+                         ? (void *)&preference->workspace
+                         : &preference->align[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
+    if (size != (is_workspace ? sizeof(uint64_t) : sizeof(uint32_t)))
+        return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(to, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t wish)
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
 {
-    delete wish;
+    delete preference;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -282,16 +290,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t wish, int wanted,
+                                              cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *found, int *count)
 {
     *count = 0;
     if (!on_this_gpu(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (wanted < 1 || !fits(operation, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
-    const uint32_t *const align = wish->align, least = a->type != CUDA_R_32F ? 4 : 1;
-    if (!takes(a, b, d) || align[0] < least || align[1] < least) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint32_t *const align = preference->align, least = a->type != CUDA_R_32F ? 4 : 1;
+    if (!types_are_supported(a, b, d) || align[0] < least || align[1] < least)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint32_t y = align[2] > align[3] ? align[2] : align[3];
-    *found = { { align[0], align[1], y, 16, wish->room }, wish->room, CUBLAS_STATUS_SUCCESS };
+    *found = { { align[0], align[1], y, 16, preference->workspace },
+               preference->workspace,
+               CUBLAS_STATUS_SUCCESS };
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,5 +1,5 @@
 // tests/cuda_host/cublasLt.h -- the part of cuBLASLt that kernels/lt.cu uses, computed on the CPU.
-// It refuses whatever a GPU's may refuse (cublas.cpp).
+// It refuses whatever the library of a GPU may refuse (cublas.cpp).
 #ifndef TESTS_CUDA_HOST_CUBLASLT_H
 #define TESTS_CUDA_HOST_CUBLASLT_H
 
@@ -38,9 +38,9 @@ typedef enum {
 typedef struct cuda_host_lt *cublasLtHandle_t;
 typedef struct cuda_host_operation *cublasLtMatmulDesc_t;
 typedef struct cuda_host_layout *cublasLtMatrixLayout_t;
-typedef struct cuda_host_wish *cublasLtMatmulPreference_t;
+typedef struct cuda_host_preference *cublasLtMatmulPreference_t;
 typedef struct {
-    uint32_t a, b, y, bias; // how they must be aligned
+    uint32_t a, b, y, bias; // required alignments in bytes
     uint64_t workspace;
 } cublasLtMatmulAlgo_t;
 typedef struct {
@@ -60,16 +60,16 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation);
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
                                           uint64_t rows, uint64_t columns, int64_t line);
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *wish);
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t wish,
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference);
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t what,
                                                     const void *value, size_t size);
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t wish);
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t wish, int wanted,
+                                              cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *found, int *count);
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
                               const void *alpha, const void *a, cublasLtMatrixLayout_t a_layout,

@@ -1,11 +1,11 @@
 // tests/cuda_host/cuda_runtime.h -- enough of CUDA for g++ to compile kernels/*.cu and run them on
 // the CPU, to test them without a GPU.
 //
-// A block's threads are fibers of one thread of the host, run one after the other; blocks follow
-// one another. A thread that waits (__syncthreads, a shuffle) yields to the next. What a GPU does
-// in parallel happens here in order; this checks arithmetic, indices, and barriers that not all
-// threads reach (the program ends with a message). A missing barrier shows if the reading thread
-// runs before the writing one: with CUDA_HOST_ORDER=back the last thread runs first.
+// A block's threads are fibers of one host thread and run one after the other, as do blocks. A
+// thread that waits (__syncthreads, a shuffle) yields to the next. Because everything runs in
+// order, this checks arithmetic, indices, and barriers that not all threads reach (the program ends
+// with a message). A missing barrier shows if the reading thread runs before the writing one: with
+// CUDA_HOST_ORDER=back the last thread runs first.
 //
 // Device memory is host memory that is accessible only while a kernel or a copy runs, and it ends
 // at the end of a page: reading it directly, or past its end, raises a signal. (CUDA_HOST_OPEN=1
@@ -14,11 +14,11 @@
 // It refuses whatever a GPU would: grids, blocks and shared memory beyond its limits, pointers that
 // are not into device memory, copies and products that leave it (counts.cpp). With CUDA_HOST_DRY=1
 // it does nothing else: memory is address space only, kernels and products are checked but not run,
-// copies to the host give zeros. So models of any size take seconds. CUDA_HOST_DRY=corners also
-// runs the first and the last block of each kernel along each direction of its grid, once for each
-// size of grid: indices that overflow hit a guard page, or the sanitizer reports them.
-// $CUDA_HOST_REPORT names a file to which a line of JSON is added for each GPU when the process
-// ends: its peak memory and counts of its work.
+// copies to the host give zeros. So a model of any size takes seconds. CUDA_HOST_DRY=corners also
+// runs the first and the last block of each kernel along each direction of its grid, once per grid
+// size: indices that overflow hit a guard page, or the sanitizer reports them.
+// When the process ends, it appends a line of JSON per GPU to the file $CUDA_HOST_REPORT: peak
+// memory and counts of kernels, products and copies.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 
@@ -70,37 +70,39 @@ extern dim3 blockDim, gridDim;
 void cuda_host_launch(dim3 grid, dim3 block, size_t dynamic, const std::function<void()> &kernel);
 void *cuda_host_shared(void);
 typedef struct cuda_host_stream *cudaStream_t;
-// Runs its corners alone.
+// Runs only the blocks at the corners of the grid.
 void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
                               const std::function<void()> &kernel);
-// The stream must be of the GPU that cudaSetDevice named.
-void cuda_host_check(cudaStream_t stream);
+// Begins work on a stream. It is an error if the stream belongs to another GPU than the current one
+// (cudaSetDevice), or is not ordered after all work begun before.
+void cuda_host_begin(cudaStream_t stream);
 // True if the launch is valid. It fails for a grid or block that no GPU accepts, or for more
 // dynamic shared memory than was allowed on this one (cudaFuncSetAttribute).
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
-// True for NULL or `size` bytes of device memory; else the next cudaGetLastError is an error.
-bool cuda_host_reads(const void *memory, size_t size = 0);
+// True for NULL or `size` bytes of device memory; else cudaGetLastError returns an error.
+bool cuda_host_is_memory(const void *memory, size_t size = 0);
 template <typename T> bool cuda_host_argument(const T &)
 {
     return true;
 }
 template <typename T> bool cuda_host_argument(T *const &argument)
 {
-    return cuda_host_reads(argument);
+    return cuda_host_is_memory(argument);
 }
-// The same with the values that its arguments have now: a graph runs it later.
-void cuda_host_go(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
-                  const std::function<void()> &call);
+// Runs a kernel, or adds it to the active capture. `call` holds copies of the arguments, since a
+// graph runs it later.
+void cuda_host_submit(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
+                      const std::function<void()> &call);
 // A kernel as a GPU receives it: its pointer and the bytes of its arguments (tests/cuda_ptx/).
 struct cuda_host_work {
     dim3 grid, block;
     size_t dynamic; // bytes of shared memory
-    bool early;     // it may begin before the kernel in front has ended
+    bool early;     // it may begin before the preceding kernel has ended
     const void *kernel;
     std::vector<std::vector<char>> arguments;
 };
-void cuda_host_go_ptx(const cuda_host_work &work);
-bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX asks for it, and kernels are run at all
+void cuda_host_submit_ptx(const cuda_host_work &work);
+bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX is set, and this is no dry run
 template <typename T> std::vector<char> cuda_host_bytes(T x)
 {
     const char *const from = reinterpret_cast<const char *>(&x);
@@ -111,17 +113,17 @@ void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, siz
                      void (*kernel)(Wants...), Gives... arguments)
 {
     static_assert((sizeof(Wants) + ... + 0) + 16 * sizeof...(Wants) <= 4096,
-                  "a kernel takes 4 KB of arguments");
+                  "a kernel takes at most 4 KB of arguments");
     const void *const name = reinterpret_cast<const void *>(kernel);
-    cuda_host_check(stream);
+    cuda_host_begin(stream);
     if (!cuda_host_fits(name, grid, block, dynamic) ||
         !(cuda_host_argument(static_cast<Wants>(arguments)) & ... & true))
         return;
     if (cuda_ptx_wanted())
-        cuda_host_go_ptx(
+        cuda_host_submit_ptx(
             { grid, block, dynamic, early, name, { cuda_host_bytes<Wants>(arguments)... } });
     else
-        cuda_host_go(grid, block, dynamic, name, [=]() { kernel(arguments...); });
+        cuda_host_submit(grid, block, dynamic, name, [=]() { kernel(arguments...); });
 }
 
 void __syncthreads(void);
@@ -138,18 +140,18 @@ static inline unsigned atomicInc(unsigned *count, unsigned most)
     return before;
 }
 
-// All lanes of a warp call it: the value (of up to 8 bytes) that lane `from` gave.
+// Called by all lanes of a warp: returns the value (up to 8 bytes) that lane `from` passed.
 uint64_t cuda_host_shuffle(uint64_t mine, unsigned from);
 unsigned cuda_host_lane(void);
-// All lanes of a warp call it with `size` bytes, at most 32. The first lane to continue computes a
-// result from the inputs of all lanes, stored one after the other: at most 512 bytes, valid until
+// Called by all lanes of a warp with `size` bytes, at most 32. The first lane to continue computes
+// a result from the inputs of all lanes, stored one after the other: at most 512 bytes, valid until
 // the calling lane's next call.
-const void *cuda_host_together(const void *mine, size_t size,
-                               void (*make)(const void *all, void *made));
-// Counts the blocks that have begun.
+const void *cuda_host_collective(const void *mine, size_t size,
+                                 void (*make)(const void *all, void *made));
+// Returns how many blocks have begun.
 unsigned cuda_host_block(void);
 
-template <typename T> T cuda_host_take(T value, unsigned from)
+template <typename T> T cuda_host_shuffled(T value, unsigned from)
 {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
@@ -159,11 +161,11 @@ template <typename T> T cuda_host_take(T value, unsigned from)
 }
 template <typename T> T __shfl_xor_sync(unsigned mask, T value, int lanes)
 {
-    return cuda_host_take(value, cuda_host_lane() ^ (unsigned)lanes);
+    return cuda_host_shuffled(value, cuda_host_lane() ^ (unsigned)lanes);
 }
 template <typename T> T __shfl_sync(unsigned mask, T value, int lane)
 {
-    return cuda_host_take(value, (unsigned)lane);
+    return cuda_host_shuffled(value, (unsigned)lane);
 }
 static inline void __syncwarp(unsigned mask = 0xffffffff)
 {
@@ -191,12 +193,12 @@ static inline float rsqrtf(float x)
 
 // Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on. There are
 // $CUDA_HOST_GPUS GPUs (default 1), each with its own memory and a stream for kernels; a GPU
-// reaches another's memory once that is enabled. A kernel or copy must be ordered after all work
-// begun on other GPUs (cudaStreamWaitEvent), else it fails. Data copied to pinned memory
-// (cudaHostAlloc; at most $CUDA_HOST_PINNED bytes) arrive when the host waits for them; before
-// that, NaNs are there. A second stream, created while the first is in use, runs copies from and to
-// pinned memory only: these too must be ordered after all kernels, which continue in parallel
-// (beside.h).
+// accesses another's memory once peer access is enabled. A kernel or copy must be ordered after all
+// work begun on other GPUs (cudaStreamWaitEvent), else it fails. Data copied to pinned memory
+// (cudaHostAlloc; at most $CUDA_HOST_PINNED bytes) arrive when the host waits for them; until
+// then, the destination holds NaNs. A second stream, created while the first is in use, runs copies
+// from and to pinned memory only: these too must be ordered after all kernels started before; later
+// kernels run in parallel (copy_queue.h).
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
 enum {
@@ -253,11 +255,11 @@ const char *cudaGetErrorString(cudaError_t error);
 struct cudaFuncAttributes {
     int ptxVersion;
 };
-// $CUDA_HOST_IMAGE=none: the library was made for other GPUs.
-cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel);
+// Fails if $CUDA_HOST_IMAGE is set, as in a library built for other GPUs.
+cudaError_t cuda_host_attributes(struct cudaFuncAttributes *kernel);
 template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
 {
-    return cuda_host_look(to);
+    return cuda_host_attributes(to);
 }
 cudaError_t cuda_host_allow(const void *kernel, int bytes);
 template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute what, int value)
@@ -265,9 +267,9 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
     return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
-// Graphs: the kernels of a capture run in order. Copies and cuBLASLt are refused, as is everything
-// that a GPU would refuse: that ends the capture with an error. A stream that waits for a captured
-// one joins the capture; at the end, the first stream must have waited for all of them.
+// Graphs: the kernels of a capture run in order. Copies, cuBLASLt and everything that a GPU would
+// refuse make the capture fail. A stream that waits for a captured one joins the capture; at the
+// end, the first stream must have waited for all of them.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -275,20 +277,20 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *run, cudaGraph_t graph, unsign
 cudaError_t cudaGraphLaunch(cudaGraphExec_t run, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t run);
-// Records a kernel if a capture is active; returns true then.
-bool cuda_host_note(const std::function<void()> &kernel);
+// If a capture is active, records the kernel and returns true.
+bool cuda_host_capture(const std::function<void()> &kernel);
 // For calls that a capture cannot contain: if one is active, makes it fail and returns true.
-bool cuda_host_refuse(void);
+bool cuda_host_fail_capture(void);
 
-// --- what a GPU refuses, and the run in which nothing is computed (counts.cpp) -------------------
+// --- dry runs and counts (counts.cpp) ------------------------------------------------------------
 
 enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
-cuda_host_run cuda_host_how(void);
+cuda_host_run cuda_host_mode(void);
 // Counts for the report: bytes allocated on a GPU (negative: freed), kernels, products, copies.
-void cuda_host_took(int gpu, int64_t bytes);
+void cuda_host_allocated(int gpu, int64_t bytes);
 void cuda_host_started(int gpu); // a kernel
 void cuda_host_multiplied(int gpu,
-                          bool odd); // odd: bf16 that does not begin at multiples of 16 bytes
+                          bool odd); // odd: 16-bit rows that do not begin at multiples of 16 bytes
 void cuda_host_copied(int gpu, size_t size);
 int cuda_host_gpu(void); // the current one
 

@@ -1,7 +1,7 @@
 // tests/cuda_host/fibers.cpp -- runs a kernel's threads as fibers and schedules them.
 //
-// When its thread ends, a fiber continues with the next thread of the block, so a kernel without
-// barriers needs no switch. When a thread waits, its fiber is suspended and another one runs the
+// A fiber whose thread has ended continues with the next thread of the block, so a kernel without
+// barriers needs no switch. A fiber whose thread waits is suspended, and another fiber runs the
 // next thread.
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 // --- switching -----------------------------------------------------------------------------------
-// A reduction of a warp switches hundreds of times: swapcontext, which makes a system call each
-// time, is used only on processors without code below.
+// A reduction of a warp switches hundreds of times, and swapcontext makes a system call each time:
+// it is used only on processors for which the code below has no assembly.
 
-struct place {
+struct context {
 #ifdef __x86_64__
     void *stack;
 #else
-    ucontext_t context;
+    ucontext_t saved;
 #endif
 };
 
@@ -35,13 +35,13 @@ asm(".text\n.globl cuda_host_switch\n.type cuda_host_switch, @function\ncuda_hos
     "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n"
     ".size cuda_host_switch, .-cuda_host_switch\n");
 
-static void go(place *from, place *to)
+static void go(context *from, context *to)
 {
     cuda_host_switch(&from->stack, to->stack);
 }
 
 // Prepares a stack as if `run` had just been called.
-static void place_begin(place *p, void (*run)(void), size_t size)
+static void context_init(context *p, void (*run)(void), size_t size)
 {
     void **top = (void **)((char *)malloc(size) + size) - 1; // a call leaves it 8 off from 16
     *top-- = nullptr;
@@ -50,22 +50,22 @@ static void place_begin(place *p, void (*run)(void), size_t size)
     p->stack = top;
 }
 #else
-static void go(place *from, place *to)
+static void go(context *from, context *to)
 {
-    swapcontext(&from->context, &to->context);
+    swapcontext(&from->saved, &to->saved);
 }
 
-static void place_begin(place *p, void (*run)(void), size_t size)
+static void context_init(context *p, void (*run)(void), size_t size)
 {
-    getcontext(&p->context);
-    p->context.uc_stack.ss_sp = malloc(size);
-    p->context.uc_stack.ss_size = size;
-    p->context.uc_link = nullptr;
-    makecontext(&p->context, run, 0);
+    getcontext(&p->saved);
+    p->saved.uc_stack.ss_sp = malloc(size);
+    p->saved.uc_stack.ss_size = size;
+    p->saved.uc_link = nullptr;
+    makecontext(&p->saved, run, 0);
 }
 #endif
 
-// --- who runs ------------------------------------------------------------------------------------
+// --- scheduling ----------------------------------------------------------------------------------
 namespace
 {
 
@@ -73,50 +73,50 @@ enum { WARP = 32, MOST_GIVEN = 32, MOST_MADE = 512, STACK = 256 * 1024 };
 enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
 
 struct fiber {
-    place at;
+    context at;
 };
 
 struct thread {
     state now;
     fiber *on;
-    uint64_t given[2]; // to a shuffle; two, so that one barrier a shuffle is enough
+    uint64_t given[2]; // inputs of shuffles: two slots, so that one barrier per shuffle suffices
     unsigned shuffles, tables;
     uint3 index;
 };
 
-// The inputs of a warp's lanes, and the result; two of each as well.
+// Inputs of a warp's lanes and the result made from them; two slots of each as well.
 struct table {
     alignas(16) char given[2][WARP * MOST_GIVEN];
     alignas(16) char made[2][MOST_MADE];
     bool done[2];
 };
 
-std::vector<fiber *> &idle = *new std::vector<fiber *>(); // to the end of the process
+std::vector<fiber *> &idle = *new std::vector<fiber *>(); // never freed
 std::vector<thread> threads;
-std::vector<table> tables; // one a warp
-size_t count, begun;       // threads of the block, those that have begun
+std::vector<table> tables; // one per warp
+size_t count, begun;       // threads of the block: all, and those that have begun
 size_t current;            // the thread that runs
-fiber *starting;           // the fiber that begins its life
-unsigned blocks;           // that have begun
-bool back;                 // the last thread goes first
-place scheduler;
+fiber *starting;           // the fiber that `resume` switches to
+unsigned blocks;           // begun so far
+bool back;                 // the last thread runs first
+context scheduler;
 const std::function<void()> *kernel_call;
 std::vector<uint64_t> dynamic_memory;
 
-// The nth of the threads from..to-1 to run.
+// Returns the thread in from..to-1 that runs as number n.
 size_t nth(size_t n, size_t from, size_t to)
 {
     return back ? to - 1 - n : from + n;
 }
 
-void become(size_t t)
+void set_current(size_t t)
 {
     current = t;
     threadIdx = threads[t].index;
 }
 
-// A fiber's life: threads one after the other, then it waits for the next block.
-void live(void)
+// A fiber's main function: runs threads one after the other, then waits for the next block.
+void fiber_main(void)
 {
     fiber *const self = starting;
     for (;;) {
@@ -131,7 +131,7 @@ void live(void)
                 0,
                 { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y }
             };
-            become(t);
+            set_current(t);
             (*kernel_call)();
             threads[t].now = ENDED;
         }
@@ -143,7 +143,7 @@ void live(void)
 fiber *fiber_new(void)
 {
     fiber *f = new fiber();
-    place_begin(&f->at, live, STACK);
+    context_init(&f->at, fiber_main, STACK);
     return f;
 }
 
@@ -167,11 +167,11 @@ void wait_as(state s)
     const size_t t = current;
     threads[t].now = s;
     go(&threads[t].on->at, &scheduler);
-    become(t);
+    set_current(t);
     threads[t].now = RUNS;
 }
 
-// Continues the threads from..to if all wait there; false if not.
+// Resumes threads from..to-1 if all wait there; else returns false.
 bool release(size_t from, size_t to, state where)
 {
     for (size_t t = from; t < to; t++)
@@ -211,7 +211,7 @@ static void launch(dim3 grid, dim3 block, size_t dynamic, const std::function<vo
     count = (size_t)block.x * block.y * block.z;
     kernel_call = &kernel;
     if (count % WARP) {
-        fprintf(stderr, "a kernel's block of %zu threads is not of whole warps\n", count);
+        fprintf(stderr, "a kernel's block of %zu threads is not a multiple of 32\n", count);
         abort();
     }
     if (threads.size() < count) threads.resize(count);
@@ -258,8 +258,8 @@ unsigned cuda_host_block(void)
     return blocks;
 }
 
-const void *cuda_host_together(const void *mine, size_t size,
-                               void (*make)(const void *all, void *made))
+const void *cuda_host_collective(const void *mine, size_t size,
+                                 void (*make)(const void *all, void *made))
 {
     const size_t t = current;
     const unsigned turn = threads[t].tables++ % 2;

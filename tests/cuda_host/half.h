@@ -1,5 +1,5 @@
-// tests/cuda_host/half.h -- converts f16 from and to f32, independently of the kernels, which are
-// compared with it.
+// tests/cuda_host/half.h -- converts between f16 and f32, written independently of the kernels that
+// are compared with it.
 #ifndef TESTS_CUDA_HOST_HALF_H
 #define TESTS_CUDA_HOST_HALF_H
 
@@ -15,7 +15,7 @@ static inline float half_value(uint16_t bits)
     return copysignf(x, bits & 0x8000 ? -1.0f : 1.0f);
 }
 
-// The nearest, ties to even; infinite beyond the range.
+// Rounds to nearest, ties to even; infinite beyond the range.
 static inline uint16_t half_bits(float x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -23,10 +23,10 @@ static inline uint16_t half_bits(float x)
     if (isnan(x)) return sign | 0x7e00;
     if (x == 0) return sign;
     if (fabsf(x) >= 65520) return sign | 0x7c00;
-    frexpf(x, &exponent);               // |x| = 0.5.. times 2^exponent
-    const bool whole = exponent >= -13; // else a fraction without the one in front
-    const int units = (int)nearbyintf(ldexpf(fabsf(x), (whole ? 11 - exponent : 24)));
-    return (uint16_t)(sign | (whole ? ((exponent + 14) * 1024 + units - 1024) : units));
+    frexpf(x, &exponent);                // |x| = 0.5.. times 2^exponent
+    const bool normal = exponent >= -13; // else subnormal: no implicit leading one
+    const int units = (int)nearbyintf(ldexpf(fabsf(x), (normal ? 11 - exponent : 24)));
+    return (uint16_t)(sign | (normal ? ((exponent + 14) * 1024 + units - 1024) : units));
 }
 
 #endif

@@ -1,5 +1,5 @@
-// tests/cuda_host/runtime.cpp -- the CUDA runtime on the host: memory with guard pages, copies, no
-// GPU.
+// tests/cuda_host/runtime.cpp -- the CUDA runtime on the host, without a GPU: memory with guard
+// pages, copies, streams, events and graphs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "beside.h"
+#include "copy_queue.h"
 #include "work.h"
 
 namespace
@@ -22,8 +22,8 @@ struct region {
     char *pages;
     size_t size; // without the last page, a guard page
     int gpu;
-    size_t asked;
-    void *notes;
+    size_t requested; // bytes
+    void *notes;      // of tests/cuda_ptx/
 };
 
 // A copy to the GPU that was requested and has not begun.
@@ -35,23 +35,23 @@ struct upload {
 };
 
 std::vector<upload> uploads;
-size_t arrived;                   // number of earlier ones, which are done
-std::map<char *, region> regions; // by the address that the caller got
-int doors;                        // how many accesses are open
-size_t handed_out[GPUS_MOST];
-int current;                        // GPU
-cudaError_t last;                   // error of a call or launch, until it is queried
-bool reaches[GPUS_MOST][GPUS_MOST]; // the memory of another
+size_t arrived;                         // copies already made, before those
+std::map<char *, region> regions;       // by the address given to the caller
+int open_accesses;                      // cuda_host_access objects that exist
+size_t allocated[GPUS_MOST];            // bytes
+int current;                            // GPU
+cudaError_t last;                       // error of a call or launch, until it is queried
+bool peer_access[GPUS_MOST][GPUS_MOST]; // to the memory of the second from the first
 
 long begun[GPUS_MOST]; // kernels and copies
-long idle[GPUS_MOST];  // how many had ended at the last wait for all of them
+long ended[GPUS_MOST]; // how many of them the host knows to have ended
 
-std::map<char *, size_t> pinned; // by its beginning
-size_t pinned_size;              // of all
+std::map<char *, size_t> pinned; // sizes by address
+size_t pinned_size;              // sum of all
 
-// A copy to pinned memory that nothing has waited for: the bytes at the time of the request. Until
-// something waits, the destination holds NaNs.
-struct late {
+// A copy to pinned memory that the host has not waited for: the bytes at the time of the request.
+// Until it waits, the destination holds NaNs.
+struct download {
     char *to;
     std::vector<char> bytes;
 };
@@ -72,7 +72,7 @@ void protect_all(int rights)
 {
     if (always_open()) return;
     for (auto &r : regions)
-        if (r.second.gpu == current || reaches[current][r.second.gpu])
+        if (r.second.gpu == current || peer_access[current][r.second.gpu])
             mprotect(r.second.pages, r.second.size, rights);
 }
 
@@ -97,7 +97,7 @@ size_t pinned_most(void)
     return said ? (size_t)strtoull(said, nullptr, 10) : SIZE_MAX;
 }
 
-// Shared memory allowed to kernels beyond 48 KB, GPU by GPU.
+// Dynamic shared memory beyond 48 KB that kernels were allowed, per GPU.
 std::map<const void *, size_t> allowed[GPUS_MOST];
 
 // True if a kernel has faulted.
@@ -107,7 +107,7 @@ bool faulted(void)
     return said && begun[0] >= atol(said);
 }
 
-// Every call's failure is also the next cudaGetLastError's, as on a GPU.
+// Records a call's failure: cudaGetLastError returns it too, as on a GPU.
 cudaError_t failed(cudaError_t why)
 {
     return last = faulted() ? cudaErrorIllegalAddress : why;
@@ -119,49 +119,49 @@ size_t rounded_up(size_t size, size_t to)
 }
 } // namespace
 
-// after[i]: how much of the work begun on GPU i has ended when the stream continues, or the event
-// occurs.
+// after[i]: the stream's next work, or the event, comes after the first after[i] kernels and copies
+// begun on GPU i.
 struct cuda_host_stream {
     int gpu;
     long after[GPUS_MOST];
-    std::deque<late> copies; // that nothing has waited for
-    long arrived;            // number of earlier ones
-    long capture;            // number of the capture that it is part of; 0: none
-    bool second;             // of its GPU: copies alone run there, beside the kernels
-    cuda_host_beside beside; // those
+    std::deque<download> copies; // to pinned memory, not waited for
+    long arrived;                // number of earlier ones
+    long capture;                // number of the capture that it belongs to; 0: none
+    bool second;           // a second stream of its GPU: runs only copies, in parallel with kernels
+    cuda_host_queue queue; // the copies of a second stream
 };
 
 struct cuda_host_event {
     int gpu;
-    size_t uploads; // requested before it
+    size_t uploads; // requested before the event
     long after[GPUS_MOST];
     cudaStream_t stream;
-    long copies;  // of the stream, when it was recorded
-    long capture; // of the stream, then
-    long beside;  // copies requested of it, if it is a GPU's second stream
+    long copies;  // requested on the stream when the event was recorded
+    long capture; // the stream's, then
+    long queue;   // tasks requested then, if it is a second stream
 };
 
 static std::vector<cudaStream_t> streams;
-static cudaStream_t home[GPUS_MOST]; // the stream of a GPU's kernels
+static cudaStream_t kernel_streams[GPUS_MOST]; // of each GPU
 
-// Makes the first `until` copies ever requested, as late as a GPU may: this shows host memory that
-// was changed too early.
+// Makes the first `until` uploads ever requested, as late as a GPU may: this reveals host memory
+// that the program changed too early.
 static void arrive(size_t until = SIZE_MAX)
 {
     const int before = current;
     size_t n = 0;
     for (; n < uploads.size() && arrived + n < until; n++) {
         current = uploads[n].gpu;
-        if (!doors) protect_all(PROT_READ | PROT_WRITE);
+        if (!open_accesses) protect_all(PROT_READ | PROT_WRITE);
         memcpy(uploads[n].to, uploads[n].from, uploads[n].size);
-        if (!doors) protect_all(PROT_NONE);
+        if (!open_accesses) protect_all(PROT_NONE);
     }
     current = before;
     arrived += n;
     uploads.erase(uploads.begin(), uploads.begin() + (ptrdiff_t)n);
 }
 
-// True if the stream waits for all that was started on streams of kernels.
+// True if the stream is ordered after all work begun on streams of kernels.
 static bool is_last(cudaStream_t stream)
 {
     bool good = stream && stream->gpu == current && !faulted();
@@ -169,7 +169,7 @@ static bool is_last(cudaStream_t stream)
     return good;
 }
 
-// True if the next kernel or copy of a stream of kernels may begin.
+// Counts the next kernel or copy of a stream of kernels; false if it may not begin.
 static bool begin(cudaStream_t stream)
 {
     const bool good = is_last(stream) && !stream->second;
@@ -177,23 +177,23 @@ static bool begin(cudaStream_t stream)
     return good;
 }
 
-static void end_copies_beside(void)
+static void run_copy_queues(void)
 {
-    for (cudaStream_t s : streams) cuda_host_beside_end(&s->beside);
+    for (cudaStream_t s : streams) cuda_host_queue_run(&s->queue);
 }
 
 __attribute__((visibility("default"))) long cuda_host_drains;
 
-// The host waits for the stream's first `copies` copies and all of `after`.
+// Makes the host wait for the stream's first `copies` copies and all work in `after`.
 static void wait_for(cudaStream_t stream, long copies, const long after[GPUS_MOST])
 {
     for (; stream->arrived < copies; stream->arrived++, stream->copies.pop_front()) {
-        const late &one = stream->copies.front();
+        const download &one = stream->copies.front();
         memcpy(one.to, one.bytes.data(), one.bytes.size());
     }
     const int gpu = stream->gpu;
-    if (after[gpu] == begun[gpu] && idle[gpu] < begun[gpu]) cuda_host_drains++;
-    if (after[gpu] > idle[gpu]) idle[gpu] = after[gpu];
+    if (after[gpu] == begun[gpu] && ended[gpu] < begun[gpu]) cuda_host_drains++;
+    if (after[gpu] > ended[gpu]) ended[gpu] = after[gpu];
 }
 
 static bool is_pinned(const void *memory)
@@ -207,40 +207,40 @@ std::vector<cuda_host_region> cuda_host_regions(void)
 {
     std::vector<cuda_host_region> all;
     for (auto &r : regions)
-        if (r.second.gpu == current || reaches[current][r.second.gpu])
-            all.push_back({ r.first, r.second.asked, &r.second.notes });
+        if (r.second.gpu == current || peer_access[current][r.second.gpu])
+            all.push_back({ r.first, r.second.requested, &r.second.notes });
     return all;
 }
 
 cuda_host_access::cuda_host_access()
 {
     arrive();
-    if (!doors++) protect_all(PROT_READ | PROT_WRITE);
+    if (!open_accesses++) protect_all(PROT_READ | PROT_WRITE);
 }
 
 cuda_host_access::~cuda_host_access()
 {
-    if (!--doors) protect_all(PROT_NONE);
+    if (!--open_accesses) protect_all(PROT_NONE);
 }
 
 cudaError_t cudaMalloc(void **memory, size_t size)
 {
     *memory = nullptr;
     if (faulted()) return failed(cudaErrorIllegalAddress);
-    if (size + 64 > all_memory() - handed_out[current]) return failed(cudaErrorMemoryAllocation);
-    // It ends where the last page begins, as far as its alignment lets it.
+    if (size + 64 > all_memory() - allocated[current]) return failed(cudaErrorMemoryAllocation);
+    // Ends at the guard page, as far as its alignment allows.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
     mprotect(at + pages, PAGE, PROT_NONE);
     char *given = at + (pages - inside);
-    if (cuda_host_how() == CUDA_HOST_ALL) // NaNs: what nobody wrote shows
+    if (cuda_host_mode() == CUDA_HOST_ALL) // NaNs reveal reads of uninitialized memory
         memset(given, 0xff, inside < 65536 ? inside : 65536);
     regions[given] = { at, pages, current, size, nullptr };
-    handed_out[current] += inside;
-    cuda_host_took(current, (int64_t)inside);
-    if (!doors && !always_open()) mprotect(at, pages, PROT_NONE);
+    allocated[current] += inside;
+    cuda_host_allocated(current, (int64_t)inside);
+    if (!open_accesses && !always_open()) mprotect(at, pages, PROT_NONE);
     *memory = given;
     return cudaSuccess;
 }
@@ -248,7 +248,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
 cudaError_t cudaFree(void *memory)
 {
     arrive();
-    end_copies_beside();
+    run_copy_queues();
     if (!memory) return cudaSuccess;
     const auto found = regions.find((char *)memory);
     if (found == regions.end()) return failed(cudaErrorInvalidValue);
@@ -256,8 +256,8 @@ cudaError_t cudaFree(void *memory)
     const size_t inside = r.size - (size_t)(found->first - r.pages);
     munmap(r.pages, r.size + PAGE);
     free(r.notes);
-    handed_out[r.gpu] -= inside;
-    cuda_host_took(r.gpu, -(int64_t)inside);
+    allocated[r.gpu] -= inside;
+    cuda_host_allocated(r.gpu, -(int64_t)inside);
     regions.erase(found);
     return cudaSuccess;
 }
@@ -266,13 +266,13 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
 {
     if (faulted()) return failed(cudaErrorIllegalAddress);
     *total = all_memory();
-    *unused = *total - handed_out[current];
+    *unused = *total - allocated[current];
     return cudaSuccess;
 }
 
-bool cuda_host_reads(const void *memory, size_t size)
+bool cuda_host_is_memory(const void *memory, size_t size)
 {
-    if (!memory || always_open()) return true; // open: tests give memory of the host too
+    if (!memory || always_open()) return true; // tests may pass host memory too
     auto found = regions.upper_bound((char *)memory);
     if (found != regions.begin()) {
         const region &r = (--found)->second;
@@ -283,20 +283,20 @@ bool cuda_host_reads(const void *memory, size_t size)
     return false;
 }
 
-// If nothing is computed, small amounts are copied nevertheless if a block may read them.
+// Dry runs of corners still copy small amounts, which a block may read.
 static bool is_left_out(size_t size)
 {
-    return cuda_host_how() == CUDA_HOST_NOTHING ||
-           (cuda_host_how() == CUDA_HOST_CORNERS && size > (1 << 20));
+    return cuda_host_mode() == CUDA_HOST_NOTHING ||
+           (cuda_host_mode() == CUDA_HOST_CORNERS && size > (1 << 20));
 }
 
-// A copy from GPU to GPU is noted like a kernel.
-static bool note_copy(void *to, const void *from, size_t size, cudaMemcpyKind kind,
-                      cudaStream_t stream)
+// Captures a copy from GPU to GPU like a kernel.
+static bool capture_copy(void *to, const void *from, size_t size, cudaMemcpyKind kind,
+                         cudaStream_t stream)
 {
     if (kind != cudaMemcpyDeviceToDevice) return false;
-    cuda_host_check(stream);
-    return cuda_host_note([=]() {
+    cuda_host_begin(stream);
+    return cuda_host_capture([=]() {
         cuda_host_access access;
         if (!is_left_out(size)) memmove(to, from, size);
     });
@@ -305,22 +305,22 @@ static bool note_copy(void *to, const void *from, size_t size, cudaMemcpyKind ki
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    const bool beside = stream && stream->second;
-    if (stream && stream->capture && note_copy(to, from, size, kind, stream)) return cudaSuccess;
-    if (cuda_host_refuse() || !(beside ? is_last(stream) : begin(stream)))
+    const bool second = stream && stream->second;
+    if (stream && stream->capture && capture_copy(to, from, size, kind, stream)) return cudaSuccess;
+    if (cuda_host_fail_capture() || !(second ? is_last(stream) : begin(stream)))
         return failed(cudaErrorInvalidValue);
-    if ((kind != cudaMemcpyDeviceToHost && !cuda_host_reads(to, size)) ||
-        (kind != cudaMemcpyHostToDevice && !cuda_host_reads(from, size)))
+    if ((kind != cudaMemcpyDeviceToHost && !cuda_host_is_memory(to, size)) ||
+        (kind != cudaMemcpyHostToDevice && !cuda_host_is_memory(from, size)))
         return cudaErrorIllegalAddress;
     cuda_host_copied(current, size);
-    if (beside) {
+    if (second) {
         if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to))
             return failed(cudaErrorInvalidValue); // the host would wait
-        cuda_host_beside_copy(&stream->beside, to, from, size, kind == cudaMemcpyHostToDevice);
+        cuda_host_queue_copy(&stream->queue, to, from, size, kind == cudaMemcpyHostToDevice);
         return cudaSuccess;
     }
-    cuda_ptx_waited(); // a kernel that starts early does so beside kernels, not beside a copy
-    if (kind == cudaMemcpyDeviceToHost && cuda_host_how() != CUDA_HOST_ALL) {
+    cuda_ptx_waited(); // an early start overlaps with kernels, never with a copy
+    if (kind == cudaMemcpyDeviceToHost && cuda_host_mode() != CUDA_HOST_ALL) {
         memset(to, 0, size);
         return cudaSuccess;
     }
@@ -342,8 +342,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream)
 {
-    if (cuda_host_refuse() || !begin(stream)) return failed(cudaErrorInvalidValue);
-    if (!cuda_host_reads(to, size)) return cudaErrorIllegalAddress;
+    if (cuda_host_fail_capture() || !begin(stream)) return failed(cudaErrorInvalidValue);
+    if (!cuda_host_is_memory(to, size)) return cudaErrorIllegalAddress;
     if (is_left_out(size)) return cudaSuccess;
     cuda_host_access access;
     memset(to, byte, size);
@@ -353,11 +353,11 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
-// In runs that copy nothing, this allocates only memory shared by all GPUs, which only GPUs access:
-// the program would read whole files into other memory.
+// Dry runs get only portable memory, which only GPUs access: into other pinned memory the program
+// would read whole files.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
-    const bool wanted = cuda_host_how() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;
+    const bool wanted = cuda_host_mode() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;
     *memory = wanted && pinned_size + size <= pinned_most() ? malloc(size) : nullptr;
     if (!*memory) return failed(cudaErrorMemoryAllocation);
     pinned[(char *)*memory] = size;
@@ -370,7 +370,7 @@ cudaError_t cudaFreeHost(void *memory)
     const auto found = pinned.find((char *)memory);
     if (found == pinned.end()) return failed(cudaErrorInvalidValue);
     arrive();
-    end_copies_beside();
+    run_copy_queues();
     pinned_size -= found->second;
     pinned.erase(found);
     free(memory);
@@ -391,7 +391,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->capture = stream->capture;
     event->copies = stream->arrived + (long)stream->copies.size();
     event->uploads = arrived + uploads.size();
-    event->beside = stream->beside.asked;
+    event->queue = stream->queue.requested;
     return cudaSuccess;
 }
 
@@ -401,12 +401,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     if (faulted()) return failed(cudaErrorIllegalAddress);
     arrive(event->uploads);
     if (!event->stream) return cudaSuccess;
-    cuda_host_beside_end(&event->stream->beside, event->beside);
+    cuda_host_queue_run(&event->stream->queue, event->queue);
     wait_for(event->stream, event->copies, event->after);
     return cudaSuccess;
 }
 
-cudaError_t cuda_host_look(struct cudaFuncAttributes *kernel)
+cudaError_t cuda_host_attributes(struct cudaFuncAttributes *kernel)
 {
     if (getenv("CUDA_HOST_IMAGE")) return failed(cudaErrorNoKernelImageForDevice);
     kernel->ptxVersion = 90;
@@ -420,19 +420,19 @@ cudaError_t cuda_host_allow(const void *kernel, int bytes)
     return cudaSuccess;
 }
 
-// Every kernel may have 48 KB, of which 1 KB is left for static shared memory.
+// Every kernel may have 48 KB; 1 KB of them is reserved for static shared memory.
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
 {
-    const bool room = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
+    const bool memory = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
     const bool shape = grid.x && grid.y && grid.z && grid.x <= INT32_MAX && grid.y <= 65535 &&
                        grid.z <= 65535 && block.x * block.y * block.z <= 1024;
     if (!shape)
         failed(cudaErrorInvalidConfiguration);
-    else if (!room)
+    else if (!memory)
         failed(cudaErrorInvalidValue);
     else
         cuda_host_started(current);
-    return room && shape;
+    return memory && shape;
 }
 
 // --- graphs --------------------------------------------------------------------------------------
@@ -447,18 +447,18 @@ struct cuda_host_graph {
     bool failed;
 };
 
-static cuda_host_graph *noting; // the active capture
-static long captures;           // its number
-static cudaStream_t origin;     // where it began
-static cudaStream_t started;    // of the kernel that is started
+static cuda_host_graph *capturing; // the active capture
+static long captures;              // its number
+static cudaStream_t origin;        // where it began
+static cudaStream_t started;       // stream of the kernel being started
 
 // A stream that waits for a captured one joins the capture. A captured stream cannot wait for an
-// uncaptured one, and nobody for an earlier capture.
+// uncaptured one, and no stream can wait for an event of an earlier capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    const bool old = event->capture && !(noting && event->capture == captures);
+    const bool old = event->capture && !(capturing && event->capture == captures);
     if (old || (stream->capture && !event->capture)) {
-        cuda_host_refuse();
+        cuda_host_fail_capture();
         return failed(cudaErrorInvalidValue);
     }
     stream->capture = event->capture;
@@ -466,59 +466,59 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         if (event->after[i] > stream->after[i]) stream->after[i] = event->after[i];
     if (!event->stream) return cudaSuccess;
     if (stream->second)
-        cuda_host_beside_order(&stream->beside, &event->stream->beside, event->beside);
+        cuda_host_queue_order(&stream->queue, &event->stream->queue, event->queue);
     else
-        cuda_host_beside_end(&event->stream->beside, event->beside);
+        cuda_host_queue_run(&event->stream->queue, event->queue);
     return cudaSuccess;
 }
 
-void cuda_host_check(cudaStream_t stream)
+void cuda_host_begin(cudaStream_t stream)
 {
     started = stream;
     if (!begin(stream)) last = cudaErrorInvalidValue;
 }
 
-bool cuda_host_note(const std::function<void()> &kernel)
+bool cuda_host_capture(const std::function<void()> &kernel)
 {
-    if (!noting || !started->capture) return false;
-    noting->kernels.push_back({ started->gpu, kernel });
+    if (!capturing || !started->capture) return false;
+    capturing->kernels.push_back({ started->gpu, kernel });
     return true;
 }
 
-bool cuda_host_refuse(void)
+bool cuda_host_fail_capture(void)
 {
-    if (noting) noting->failed = true;
-    return noting != nullptr;
+    if (capturing) capturing->failed = true;
+    return capturing != nullptr;
 }
 
-void cuda_host_go_ptx(const cuda_host_work &work)
+void cuda_host_submit_ptx(const cuda_host_work &work)
 {
     const auto call = [=]() {
         cuda_host_access access;
         cuda_ptx_run(work);
     };
-    if (!cuda_host_note(call)) call();
+    if (!cuda_host_capture(call)) call();
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 {
-    if (noting) return failed(cudaErrorInvalidValue);
-    noting = new cuda_host_graph();
+    if (capturing) return failed(cudaErrorInvalidValue);
+    capturing = new cuda_host_graph();
     stream->capture = ++captures;
     origin = stream;
     return cudaSuccess;
 }
 
-// It ends on the stream where it began, after all work of the streams that joined.
+// A capture must end on the stream where it began, after all work of the streams that joined.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
-    cuda_host_graph *const noted = noting;
+    cuda_host_graph *const noted = capturing;
     bool good = noted && !noted->failed && stream == origin;
     for (cudaStream_t s : streams) {
         if (s->capture && origin->after[s->gpu] < s->after[s->gpu]) good = false;
         s->capture = 0;
     }
-    noting = nullptr;
+    capturing = nullptr;
     *graph = good ? noted : nullptr;
     if (!good) delete noted;
     return good ? cudaSuccess : failed(cudaErrorInvalidValue);
@@ -593,7 +593,7 @@ cudaError_t cudaGetDevice(int *number)
     return cudaSuccess;
 }
 
-// $CUDA_HOST_ALONE=1: none reaches another's memory.
+// With $CUDA_HOST_ALONE=1 no GPU can access another's memory.
 cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other)
 {
     *can = number != other && !getenv("CUDA_HOST_ALONE");
@@ -603,18 +603,18 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int number, int other)
 cudaError_t cudaDeviceEnablePeerAccess(int other, unsigned flags)
 {
     if (other == current) return failed(cudaErrorInvalidValue);
-    if (reaches[current][other]) return failed(cudaErrorPeerAccessAlreadyEnabled);
-    reaches[current][other] = true;
+    if (peer_access[current][other]) return failed(cudaErrorPeerAccessAlreadyEnabled);
+    peer_access[current][other] = true;
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
-    const cudaStream_t first = home[current];
-    bool second = false; // one that never did anything was of a device that could not be opened
+    const cudaStream_t first = kernel_streams[current];
+    bool second = false; // an unused stream belongs to a device that could not be opened
     for (int i = 0; i < GPUS_MOST && first; i++) second |= first->after[i] > 0;
     *stream = new cuda_host_stream{ current, {}, {}, 0, 0, second, {} };
-    if (!second) home[current] = *stream;
+    if (!second) kernel_streams[current] = *stream;
     streams.push_back(*stream);
     return cudaSuccess;
 }
@@ -623,9 +623,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     cuda_ptx_waited();
     if (faulted()) return failed(cudaErrorIllegalAddress);
-    if (stream->capture && cuda_host_refuse()) return failed(cudaErrorInvalidValue);
+    if (stream->capture && cuda_host_fail_capture()) return failed(cudaErrorInvalidValue);
     arrive();
-    cuda_host_beside_end(&stream->beside);
+    cuda_host_queue_run(&stream->queue);
     wait_for(stream, stream->arrived + (long)stream->copies.size(), stream->after);
     return cudaSuccess;
 }

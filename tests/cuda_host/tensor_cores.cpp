@@ -1,5 +1,5 @@
-// tests/cuda_host/tensor_cores.cpp -- products of a warp, from the layout of fragments in the PTX
-// ISA: computed once per warp, from the values of all lanes.
+// tests/cuda_host/tensor_cores.cpp -- matrix products of a warp: computed once, from the fragments
+// of all lanes, in the layout that the PTX ISA gives.
 #include "tensor_cores.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@ namespace
 
 enum { WARP = 32, SIDE = 8 };
 
-// Number i (0 or 1) of two in a register.
-float half_of(unsigned two, unsigned i)
+// Returns bf16 number i (0 or 1) of a register as f32.
+float bf16_of(unsigned two, unsigned i)
 {
     return __uint_as_float(i ? two & 0xffff0000 : two << 16);
 }
@@ -32,11 +32,11 @@ struct eight {
 void check_aligned(const void *p, const char *what)
 {
     if ((uintptr_t)p % 16 == 0) return;
-    fprintf(stderr, "a kernel's %s is not a multiple of 16: %p\n", what, p);
+    fprintf(stderr, "a kernel's %s is not aligned to 16 bytes: %p\n", what, p);
     abort();
 }
 
-// The contents of the lanes' rows.
+// Gathers the rows that the lanes name.
 void make_rows(const void *all, void *made)
 {
     memcpy(made, all, WARP * sizeof(eight));
@@ -45,7 +45,7 @@ void make_rows(const void *all, void *made)
 const eight *rows_of_all(const uint16_t *row)
 {
     check_aligned(row, "row of a tile");
-    return static_cast<const eight *>(cuda_host_together(row, sizeof(eight), make_rows));
+    return static_cast<const eight *>(cuda_host_collective(row, sizeof(eight), make_rows));
 }
 
 struct product {
@@ -61,8 +61,8 @@ void make_product(const void *all, void *made)
     for (unsigned lane = 0; lane < WARP; lane++)
         for (unsigned i = 0; i < 8; i++) {
             const unsigned g = lane / 4, t = lane % 4 * 2 + i % 2, r = i / 2;
-            a[g + r % 2 * 8][t + r / 2 * 8] = half_of(lanes[lane].a[r], i % 2);
-            if (r < 2) b[t + r * 8][g] = half_of(lanes[lane].b[r], i % 2);
+            a[g + r % 2 * 8][t + r / 2 * 8] = bf16_of(lanes[lane].a[r], i % 2);
+            if (r < 2) b[t + r * 8][g] = bf16_of(lanes[lane].b[r], i % 2);
         }
     memset(p, 0, sizeof *p);
     for (unsigned row = 0; row < 16; row++)
@@ -76,9 +76,9 @@ struct copy {
     const void *from;
 };
 
-// Of one thread of the block.
+// Pending copies of one thread.
 struct copies {
-    unsigned block;
+    unsigned block; // in which it runs
     std::vector<copy> waiting;
 };
 
@@ -88,7 +88,7 @@ copies &mine(void)
     const size_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (all.size() <= thread) all.resize(thread + 1);
     copies &own = all[thread];
-    if (own.block != cuda_host_block()) own.waiting.clear(); // those of a block that has ended
+    if (own.block != cuda_host_block()) own.waiting.clear(); // left by an earlier block
     own.block = cuda_host_block();
     return own;
 }
@@ -100,7 +100,7 @@ void multiply(float c[4], const unsigned a[4], const unsigned b[2])
     memcpy(own.a, a, sizeof own.a);
     memcpy(own.b, b, sizeof own.b);
     const product *p =
-        static_cast<const product *>(cuda_host_together(&own, sizeof own, make_product));
+        static_cast<const product *>(cuda_host_collective(&own, sizeof own, make_product));
     const unsigned lane = cuda_host_lane();
     for (unsigned i = 0; i < 4; i++) c[i] += p->sum[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
@@ -127,8 +127,8 @@ void read_four_transposed(unsigned r[4], const uint16_t *row)
 
 void fetch(void *to, const void *from)
 {
-    check_aligned(to, "place to fetch to");
-    check_aligned(from, "place to fetch from");
+    check_aligned(to, "destination of a copy");
+    check_aligned(from, "source of a copy");
     mine().waiting.push_back({ to, from });
 }
 

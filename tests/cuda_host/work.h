@@ -5,7 +5,8 @@
 
 #include "cuda_runtime.h"
 
-// An allocation that a kernel of the GPU may touch; `notes` about it, from calloc, live with it.
+// An allocation that kernels of the current GPU may access. `*notes`: records of tests/cuda_ptx/
+// about it (calloc), freed with it.
 struct cuda_host_region {
     char *begin;
     size_t size;
@@ -13,10 +14,11 @@ struct cuda_host_region {
 };
 std::vector<cuda_host_region> cuda_host_regions(void);
 
-// tests/cuda_ptx/ runs a kernel; cuBLASLt wrote a product; all work before the next kernel has
-// ended.
+// Runs the PTX of a kernel.
 void cuda_ptx_run(const cuda_host_work &work);
+// Reports that cuBLASLt wrote a product to this memory.
 void cuda_ptx_wrote(const void *begin, size_t size);
+// Reports that all work before the next kernel has ended, even if that kernel starts early.
 void cuda_ptx_waited(void);
 
 #endif

@@ -1,6 +1,6 @@
-// tests/cuda_ptx/arithmetic.cpp -- instructions that each lane does alone: a table of their names.
+// tests/cuda_ptx/arithmetic.cpp -- instructions that each lane executes alone: a table by name.
 //
-// An instruction's function is a loop over the lanes, made from its operation on one lane.
+// Templates make an instruction's function, a loop over the lanes, from its operation on one lane.
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
@@ -18,7 +18,7 @@ namespace
 
 struct row {
     action run;
-    std::vector<unsigned> bytes; // of the operands, 0: a predicate
+    std::vector<unsigned> bytes; // size of each operand; 0: a predicate
 };
 typedef std::map<std::string, row> table;
 const char *const WIDER = " of 8 bytes";
@@ -71,7 +71,7 @@ template <typename T, typename F> void compare(warp &w, const instruction &i, ui
     *d = (*d & ~on) | (yes & on);
 }
 
-// Predicates: a bit a lane.
+// Predicates have one bit per lane.
 template <typename F> void logic(warp &w, const instruction &i, uint32_t on)
 {
     uint32_t *const d = w.at<uint32_t>(i.at[0]);
@@ -93,7 +93,7 @@ template <typename T> void select(warp &w, const instruction &i, uint32_t on)
     for_lanes(on, [&](unsigned l) { d[l] = which >> l & 1 ? a[l] : b[l]; });
 }
 
-// --- what is done to one -------------------------------------------------------------------------
+// --- operations on one lane ----------------------------------------------------------------------
 
 #define TO_ONE(name, expression)                      \
     struct name {                                     \
@@ -209,7 +209,7 @@ struct reciprocal {
         return 1 / a;
     }
 };
-// With denormals read and written as 0.
+// Reads and writes denormals as 0.
 float flushed(float a)
 {
     return fabsf(a) < FLT_MIN ? copysignf(0, a) : a;
@@ -220,7 +220,7 @@ struct reciprocal_flushed {
         return flushed(1 / flushed(a));
     }
 };
-// From the upper half of the number, to the upper half.
+// Reads and writes only the upper half of a double.
 struct reciprocal_half {
     double operator()(double a) const
     {
@@ -289,7 +289,7 @@ template <typename D, typename A> struct lower {
         }                                                     \
     }
 COMPARES(is_eq, a == b);
-COMPARES(is_ne, a<b || a> b); // of numbers: not of a NaN
+COMPARES(is_ne, a<b || a> b); // false if one is NaN
 COMPARES(is_lt, a < b);
 COMPARES(is_le, a <= b);
 COMPARES(is_gt, a > b);
@@ -404,7 +404,7 @@ struct two_halves {
     }
 };
 
-struct bytes_picked { // prmt: of eight bytes four; with bit 3 the sign of the byte, spread
+struct bytes_picked { // prmt: picks four of eight bytes; bit 3: replicates the byte's sign bit
     uint32_t operator()(uint32_t a, uint32_t b, uint32_t pick) const
     {
         const uint64_t from = (uint64_t)b << 32 | a;
@@ -417,7 +417,7 @@ struct bytes_picked { // prmt: of eight bytes four; with bit 3 the sign of the b
     }
 };
 
-// bfi: the lowest bits of a, `length` of them, take the place of those of b from `from` on.
+// bfi: replaces `length` bits of b, starting at bit `from`, with the lowest bits of a.
 void insert_bits(warp &w, const instruction &i, uint32_t on)
 {
     for_lanes(on, [&](unsigned l) {
@@ -451,7 +451,7 @@ template <typename Whole, typename Half> void part(warp &w, const instruction &i
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Whole numbers: S with a sign, U the same unsigned (sums that wrap).
+// Integers: S signed, U unsigned (for sums that wrap).
 template <typename S, typename U> void add_numbers(table *t, unsigned bits)
 {
     const unsigned n = sizeof(S);
@@ -509,7 +509,7 @@ template <typename T> void add_floats(table *t, const std::string &type)
     add_compares<T>(t, type.substr(1));
 }
 
-// A register may be wider than the converted value, which is its lower part.
+// A register may be wider than the converted value, which occupies its lower bits.
 template <typename D, typename A> void add_convert(table *t, const std::string &name)
 {
     (*t)[name] = { one<D, A, converted<D>>, { sizeof(D), sizeof(A) } };
@@ -578,7 +578,7 @@ table made(void)
     t["xor.pred"] = { logic<differ>, { 0, 0, 0 } };
     t["not.pred"] = { logic_one<true>, { 0, 0 } };
     t["mov.pred"] = { logic_one<false>, { 0, 0 } };
-    // An address of global memory or of a parameter is the same everywhere here.
+    // Here, generic addresses of global memory and parameters are the addresses themselves.
     t["cvta.to.global.u64"] = t["cvta.param.u64"] = t["mov.b64"];
     return t;
 }

@@ -1,6 +1,6 @@
 // tests/cuda_ptx/find.cpp -- finds a kernel's text by its pointer: the library's symbol table
-// names the pointer, and nvcc gave the text the same name. (Demangled names are compared: g++ and
-// nvcc mangle static functions differently.)
+// maps the pointer to a name, and nvcc's text has a kernel of that name. (Compares demangled names:
+// g++ and nvcc mangle static functions differently.)
 #include <cxxabi.h>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ std::string read_file(const std::string &path)
     return text;
 }
 
-// nvcc prefixes (anonymous namespace) and file-local names with a name of the file.
+// Demangles a name. nvcc prefixes names that are local to a file with a name for the file.
 std::string readable(const std::string &name)
 {
     int status;
@@ -58,7 +58,7 @@ void read_sources(file *f)
     }
 }
 
-// The name of the last of the text's kernels.
+// Registers all kernels of a text; returns the name of the last one.
 std::string read_entries(const std::string &path, const std::string &text)
 {
     file *const f = new file{ path, text, {} };
@@ -97,7 +97,7 @@ void read_folder(void)
 
 // --- symbols -------------------------------------------------------------------------------------
 
-// All functions of the file, by their offset from its base.
+// Returns the names of all functions of a library, by their offset from its base.
 std::map<uint64_t, std::string> functions_of(const std::string &path)
 {
     std::map<uint64_t, std::string> functions;

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Runs tests/cuda/ with the kernels' PTX, run and checked by tests/cuda_ptx/. Only fast ones, unless
-# TEST_PTX=all, which also reverses the order of threads.
+# Runs tests/cuda/ while tests/cuda_ptx/ runs and checks the kernels' PTX: only the fast tests, or
+# with TEST_PTX=all also scripts and other orders of threads.
 shopt -s nullglob
 export CUDA_HOST_PTX=$PWD/build/ptx
 build=$(dirname "$VLMSH") failed=0
 files=("$CUDA_HOST_PTX"/*.ptx)
 if [ ${#files[@]} = 0 ]; then
-    echo "SKIPPED: there is no nvcc here: what it makes of the kernels is not run"
+    echo "SKIPPED: without nvcc there is no PTX of the kernels to run"
     exit 77
 fi
 

@@ -25,12 +25,12 @@ uint8_t *place(warp &w, const instruction &i, const location &at, unsigned lane,
     const bool parameter = i.where != GLOBAL && how == READ && in_parameters(address, bytes);
     if (parameter && address % bytes == 0) return (uint8_t *)(uintptr_t)address;
     if (i.where != PARAMETER) return global(w, lane, address, bytes, how);
-    found(w, lane, "a parameter", "%u bytes at %#lx are none, or not aligned", bytes,
-          (unsigned long)address);
+    found(w, lane, "a parameter", "%u bytes at %#lx: outside of the parameters, or not aligned",
+          bytes, (unsigned long)address);
     return spare;
 }
 
-// Made as wide as the register.
+// Extends a value to 64 bits, with its sign or zeros.
 uint64_t widened(const uint8_t *from, unsigned bytes, bool is_signed)
 {
     uint64_t x = 0;
@@ -39,7 +39,7 @@ uint64_t widened(const uint8_t *from, unsigned bytes, bool is_signed)
     return is_signed ? (uint64_t)((int64_t)(x << above) >> above) : x;
 }
 
-// Values of memory that are as wide as their registers: nearly all.
+// Loads values as wide as their registers: nearly all are.
 template <typename T> void load_same(warp &w, const instruction &i, uint32_t lanes)
 {
     const access how = i.constant ? READ_CONSTANT : READ;
@@ -79,7 +79,7 @@ action load_for(const instruction &i)
 }
 
 // --- cp.async ------------------------------------------------------------------------------------
-// The copy is made as late as can be, when its thread waits.
+// The copy runs as late as allowed: when its thread waits.
 
 void copy_start(warp &w, const instruction &i, uint32_t lanes)
 {
@@ -88,14 +88,14 @@ void copy_start(warp &w, const instruction &i, uint32_t lanes)
         const uint32_t to = (uint32_t)address_of(w, i.to, l);
         global(w, l, from, i.bytes, READ);
         copy_begins(w, l, to, i.bytes);
-        running.on_way[w.number * LANES + l].push_back({ from, to, w.now });
+        running.pending[w.number * LANES + l].push_back({ from, to, w.now });
     });
 }
 
 void copy_wait(warp &w, const instruction &i, uint32_t lanes)
 {
     for_lanes(lanes, [&](unsigned l) {
-        std::vector<copy> &all = running.on_way[w.number * LANES + l];
+        std::vector<copy> &all = running.pending[w.number * LANES + l];
         for (const copy &c : all) {
             const uint8_t *const from = global(w, l, c.from, 16, READ);
             memcpy(copy_ends(w, l, c.to, 16), from, 16);
@@ -104,7 +104,7 @@ void copy_wait(warp &w, const instruction &i, uint32_t lanes)
     });
 }
 
-// Reads nothing: only that there is such memory, in whole parts of 16 bytes.
+// Reads nothing; only checks that the memory exists and is aligned to 16 bytes.
 void prefetch(warp &w, const instruction &i, uint32_t lanes)
 {
     for_lanes(lanes, [&](unsigned l) {
@@ -129,12 +129,12 @@ void fence(warp &w, const instruction &i, uint32_t lanes)
     watch_fence();
 }
 
-void wait_former(warp &w, const instruction &i, uint32_t lanes)
+void wait_for_dependencies(warp &w, const instruction &i, uint32_t lanes)
 {
     w.waited |= lanes;
 }
 
-void nothing(warp &w, const instruction &i, uint32_t lanes)
+void no_operation(warp &w, const instruction &i, uint32_t lanes)
 {
 }
 
@@ -178,7 +178,7 @@ bool decode_access(reader *r, const operation &o, instruction *i)
     if ((!loads && o.words[0] != "st") || o.operands.size() != 2 || !read_words(o, i)) return false;
     const std::vector<std::string> values = elements(o.operands[loads ? 0 : 1]);
     (loads ? i->from : i->to) = address(r, o.operands[loads ? 1 : 0], i->where);
-    // A number that is stored is as wide as the memory.
+    // A stored constant is as wide as the memory.
     i->wide = values[0][0] == '%' ? (uint8_t)register_bytes(r, values[0]) : i->bytes;
     if (values.size() != i->count || i->wide < i->bytes) return false;
     for (unsigned n = 0; n < i->count; n++) i->at[n] = operand(r, values[n], i->wide);
@@ -216,8 +216,8 @@ bool decode_memory(reader *r, const operation &o, instruction *i)
     }
     i->run = is(o, "membar.gl;")                          ? fence
              : is(o, "cp.async.wait_all;")                ? copy_wait
-             : is(o, "griddepcontrol.wait;")              ? wait_former
-             : is(o, "griddepcontrol.launch_dependents;") ? nothing
+             : is(o, "griddepcontrol.wait;")              ? wait_for_dependencies
+             : is(o, "griddepcontrol.launch_dependents;") ? no_operation
                                                           : nullptr;
     return i->run || decode_access(r, o, i);
 }

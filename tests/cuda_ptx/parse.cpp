@@ -1,6 +1,6 @@
-// tests/cuda_ptx/parse.cpp -- translates the text of a kernel, as nvcc writes it (an instruction a
-// line), to instructions: names become places in a warp's registers, numbers become registers that
-// hold them.
+// tests/cuda_ptx/parse.cpp -- translates the text of a kernel, as nvcc writes it (one instruction
+// per line), to instructions: names become places in a warp's registers, and constants become
+// registers that hold them.
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -36,7 +36,8 @@ static std::string trimmed(const std::string &s)
     stop("%s: line %u of %s: %s", what, r->line, r->e->from->path.c_str(), r->at.c_str());
 }
 
-static uint32_t room(reader *r, unsigned bytes)
+// Returns the place of a new register; `bytes` 0: a predicate, with a bit per lane.
+static uint32_t new_register(reader *r, unsigned bytes)
 {
     std::vector<uint8_t> &image = r->e->image;
     const size_t place = (image.size() + 63) / 64 * 64;
@@ -60,7 +61,7 @@ static uint32_t *special(entry *e, const std::string &name)
                                : nullptr;
 }
 
-// .global .align 4 .b8 name[128];  zeros, and there for all kernels of the file.
+// .global .align 4 .b8 name[128];  begins as zeros, shared by all kernels of the file.
 static uint64_t variable(const reader *r, const std::string &name)
 {
     static std::map<std::pair<const file *, std::string>, uint8_t *> &all =
@@ -76,7 +77,7 @@ static uint64_t variable(const reader *r, const std::string &name)
     return (uint64_t)(uintptr_t)memory;
 }
 
-// The bits of a number or of an address.
+// Returns the bits of a constant or an address.
 static uint64_t value(const reader *r, const std::string &s)
 {
     if (s[0] == '0' && (s[1] == 'f' || s[1] == 'd')) return strtoull(s.c_str() + 2, nullptr, 16);
@@ -91,7 +92,7 @@ static uint64_t value(const reader *r, const std::string &s)
     const auto given = r->e->parameters.find(s);
     const bool is_given = given != r->e->parameters.end();
     if (const uint64_t at = is_given ? 0 : variable(r, s)) return at;
-    if (!is_given) unknown(r, "an operand that is not known");
+    if (!is_given) unknown(r, "unknown operand");
     return (uint64_t)((char *)r->e->memory.data() + given->second.at);
 }
 
@@ -106,7 +107,7 @@ static uint32_t number(reader *r, const std::string &text, unsigned bytes)
     const auto known = r->numbers.find({ bytes, text });
     if (known != r->numbers.end()) return known->second;
     const uint64_t v = value(r, text);
-    const uint32_t place = room(r, bytes), all = v & 1 ? ALL : 0;
+    const uint32_t place = new_register(r, bytes), all = v & 1 ? ALL : 0;
     uint8_t *const to = r->e->image.data() + place;
     if (!bytes) memcpy(to, &all, sizeof all);
     for (unsigned l = 0; l < LANES && bytes; l++) memcpy(to + l * bytes, &v, bytes);
@@ -115,30 +116,30 @@ static uint32_t number(reader *r, const std::string &text, unsigned bytes)
 
 uint32_t operand(reader *r, const std::string &text, unsigned bytes)
 {
-    if (text.empty()) unknown(r, "an operand is missing");
+    if (text.empty()) unknown(r, "missing operand");
     if (text[0] != '%') return number(r, text, bytes);
     if (uint32_t *place = special(r->e, text)) {
-        if (bytes != 4) unknown(r, "a special register of another size");
-        if (!*place) *place = room(r, 4);
+        if (bytes != 4) unknown(r, "a special register of the wrong size");
+        if (!*place) *place = new_register(r, 4);
         return *place;
     }
     const auto found = r->registers.find(text);
     if (found == r->registers.end() || found->second.second != bytes)
-        unknown(r, "a register that is not known or of another size");
+        unknown(r, "a register that is unknown or of the wrong size");
     return found->second.first;
 }
 
 // [%rd1+8], [name+8], [%r1]
 location address(reader *r, const std::string &text, space where)
 {
-    if (text.size() < 3 || text[0] != '[') unknown(r, "no address");
+    if (text.size() < 3 || text[0] != '[') unknown(r, "not an address");
     const std::string inside = text.substr(1, text.size() - 2);
     const size_t plus = inside.find('+');
     const std::string base = inside.substr(0, plus);
     location at;
     at.offset = plus == std::string::npos ? 0 : strtoll(inside.c_str() + plus + 1, nullptr, 0);
     at.bytes = base[0] == '%' ? register_bytes(r, base) : 8;
-    if (at.bytes != 8 && (at.bytes != 4 || where != SHARED)) unknown(r, "no address");
+    if (at.bytes != 8 && (at.bytes != 4 || where != SHARED)) unknown(r, "not an address");
     at.place = operand(r, base, at.bytes);
     return at;
 }
@@ -156,7 +157,7 @@ std::vector<std::string> elements(const std::string &braces)
     return all;
 }
 
-// At commas outside of brackets.
+// Splits at commas outside of brackets.
 static std::vector<std::string> split_operands(const std::string &text)
 {
     std::vector<std::string> all;
@@ -183,26 +184,27 @@ static void read_registers(reader *r, const std::string &line)
                                                            { ".b64", 8 },  { ".f64", 8 } };
     const size_t type = line.find('.', 1), name = line.find('%');
     const auto size = sizes.find(trimmed(line.substr(type, name - type)));
-    if (size == sizes.end()) unknown(r, "registers of a type that is not known");
+    if (size == sizes.end()) unknown(r, "registers of an unknown type");
     const size_t count_at = line.find('<', name), end = line.find(';');
     const std::string base = trimmed(line.substr(name, std::min(count_at, end) - name));
     if (count_at == std::string::npos) {
-        if (!r->registers.count(base)) r->registers[base] = { room(r, size->second), size->second };
+        if (!r->registers.count(base))
+            r->registers[base] = { new_register(r, size->second), size->second };
         return;
     }
     const unsigned count = (unsigned)strtoul(line.c_str() + count_at + 1, nullptr, 10);
     for (unsigned n = 0; n < count; n++)
-        r->registers[base + std::to_string(n)] = { room(r, size->second), size->second };
+        r->registers[base + std::to_string(n)] = { new_register(r, size->second), size->second };
 }
 
-// .shared .align 4 .b8 name[128];  .shared .align 1 .u8 name;  with .extern: dynamic.
+// .shared .align 4 .b8 name[128];  .shared .align 1 .u8 name;  with .extern: dynamic shared memory.
 static std::string shared_name(const std::string &line)
 {
     const size_t end = line.find_first_of("[;"), space = line.find_last_of(' ', end);
     return line.substr(space + 1, end - space - 1);
 }
 
-// watch.cpp treats four bytes as one unit: two variables never share one.
+// watch.cpp records units of four bytes, so no two variables may share one.
 static void read_shared(reader *r, const std::string &line)
 {
     const size_t align_at = line.find(".align "), size_at = line.find('[');
@@ -279,7 +281,7 @@ static void read_instruction(reader *r, std::string text)
     o.operands = split_operands(text.substr(end));
     if (!decode_flow(r, o, &i) && !decode_memory(r, o, &i) && !decode_together(r, o, &i) &&
         !decode_arithmetic(r, o, &i))
-        unknown(r, "an instruction that is not known");
+        unknown(r, "unknown instruction");
     r->e->code.push_back(i);
     r->e->origins.push_back({ r->line, o.text, r->source });
 }
@@ -300,7 +302,7 @@ static void read_line(reader *r, const std::string &line)
     else if (line.back() == ';' && line[0] != '.')
         read_instruction(r, line);
     else
-        unknown(r, "a line that is not known");
+        unknown(r, "unknown line");
 }
 
 // --- a kernel ------------------------------------------------------------------------------------
@@ -322,7 +324,7 @@ static void read_parameter(reader *r, std::string line)
     } else {
         const size_t type = line.find('.', 1);
         const auto found = sizes.find(trimmed(line.substr(type, space - type)));
-        if (found == sizes.end()) unknown(r, "a parameter of a type that is not known");
+        if (found == sizes.end()) unknown(r, "a parameter of an unknown type");
         size = align = found->second;
     }
     size_t at = 0;
@@ -333,7 +335,7 @@ static void read_parameter(reader *r, std::string line)
     r->e->memory.resize((at + size + 7) / 8);
 }
 
-// Variables declared before the kernels, if this one uses them.
+// Reads variables declared outside of the kernels if this one uses them.
 static void read_common(reader *r, const std::string &body)
 {
     const std::string &text = r->e->from->text;
@@ -348,10 +350,10 @@ static void resolve(reader *r)
 {
     for (const auto &b : r->branches) {
         const auto label = r->labels.find(b.second);
-        if (label == r->labels.end()) stop("no label %s", b.second.c_str());
+        if (label == r->labels.end()) stop("unknown label %s", b.second.c_str());
         r->e->code[b.first].target = label->second;
     }
-    r->e->code.push_back({}); // nothing runs after the last one
+    r->e->code.push_back({}); // ends the kernel after the last instruction
     r->e->code.back().what = EXIT;
     r->e->origins.push_back({ r->line, "the end", r->source });
 }
@@ -364,9 +366,10 @@ void parse(entry *e)
     r.line = e->line;
     const size_t end = text.find("\n}", e->text_at);
     const std::string body = text.substr(e->text_at, end - e->text_at);
-    room(&r, 8); // place 0 is unused
+    new_register(&r, 8); // place 0 is unused
     read_common(&r, body);
-    // Dynamic shared memory comes behind all that is static; instructions name it before.
+    // Dynamic shared memory follows all static variables, but instructions may precede their
+    // declarations: the first pass reads declarations, the second instructions.
     for (int pass = 0; pass < 2; pass++) {
         bool inside = false;
         r.line = e->line - 1;

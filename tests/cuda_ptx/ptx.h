@@ -2,28 +2,34 @@
 // (tests/cuda_host/) passes its launches here if $CUDA_HOST_PTX names a folder of .ptx files. So
 // nvcc's code, including inline assembly, runs without a GPU.
 //
-//   parse.cpp       text of a kernel -> instructions   arithmetic.cpp  what each lane does alone
-//   memory.cpp      loads, stores, copies              together.cpp    what a warp does as one
-//   watch.cpp       who touched what: findings         run.cpp         lanes, warps, blocks,
-//   launches find.cpp        a kernel's pointer -> its text
+//   find.cpp        finds a kernel's text by its pointer
+//   parse.cpp       translates the text to instructions
+//   run.cpp         schedules lanes, warps, blocks, launches
+//   arithmetic.cpp  instructions that each lane executes alone
+//   memory.cpp      loads, stores, asynchronous copies
+//   together.cpp    shuffles and products, executed by a warp
+//   watch.cpp       records accesses and reports findings
 //
-// A warp's registers are stored lane by lane: an instruction is a loop over the lanes that have
-// reached it. Each lane has its own program counter; of the lanes that can run, the furthest behind
-// run ($CUDA_HOST_ORDER=alone: one lane, as far as it gets). Warps run in order, or with
-// CUDA_HOST_ORDER=back the last first; a number shuffles them.
+// A register holds the values of all lanes, and an instruction is a loop over the lanes that have
+// reached it. Each lane has its own program counter; of the lanes that can run, those furthest
+// behind run first (with $CUDA_HOST_ORDER=alone, one lane runs as far as it can). Warps run in
+// order; with CUDA_HOST_ORDER=back the last runs first, and a number is the seed of a random order.
 //
-// A finding ends the program with a message, or with CUDA_PTX_GO_ON=1 is reported once:
+// A finding ends the program with a message; with CUDA_PTX_GO_ON=1 it is reported once, and the
+// program continues. Findings are:
 //   - an access outside of all allocations, or not aligned to its size
-//   - shared memory: read where this block wrote nothing; touched by two threads, one of them
-//     writing, with neither a barrier between them nor, in a warp, bar.warp.sync (a shuffle or a
-//     product of tensor cores in between orders no memory: PTX ISA, "Memory Consistency Model";
-//     reported as a separate kind); touched while a copy (cp.async) to it is pending
-//   - global memory: touched by two blocks of a launch, one of them writing; ld.global.nc of what
-//     the launch writes. (Order between blocks is that of membar.gl and an atomic operation behind
-//     it in the one, in front of it in the other; taken for whole blocks, whatever the place.)
-//   - a kernel that was started early: before griddepcontrol.wait it writes, or reads what those
-//     in front of it wrote that need not have ended; or a thread never waits
-//   - a barrier, shuffle or product that not all its lanes reach at the same instruction
+//   - shared memory: a read that no write of this block precedes; a race, that is, accesses by two
+//     threads, one of them a write, with no barrier between them, nor bar.warp.sync if both are in
+//     one warp (a shuffle or tensor core product between them does not order memory: PTX ISA,
+//     "Memory Consistency Model"; such a race is a kind of its own); an access while a copy
+//     (cp.async) to the same memory is pending
+//   - global memory: accesses by two blocks of a launch, one of them a write; ld.global.nc of
+//     memory that the launch writes. (Two blocks are ordered if the one executes membar.gl and then
+//     an atomic operation, and the other an atomic operation and then membar.gl. This is tracked
+//     per block, whatever the address of the atomic operation.)
+//   - a kernel that starts early: a write before griddepcontrol.wait, or a read of memory that
+//     preceding work writes and may not have finished; a thread that never waits
+//   - a barrier, shuffle or product that its lanes do not all reach at the same instruction
 // Semantics are those of the PTX ISA 9.0; an unknown instruction ends the program.
 #ifndef TESTS_CUDA_PTX_PTX_H
 #define TESTS_CUDA_PTX_PTX_H
@@ -49,8 +55,8 @@ struct instruction;
 typedef void (*action)(warp &w, const instruction &i, uint32_t lanes);
 
 enum kind {
-    ALONE,    // each lane by itself
-    TOGETHER, // waits for the lanes it names
+    ALONE,    // executed by each lane independently
+    TOGETHER, // executed when all the lanes that it names have arrived
     BRANCH,
     BARRIER,
     EXIT
@@ -59,18 +65,18 @@ enum kind {
 enum space { GENERIC, GLOBAL, SHARED, PARAMETER };
 
 struct location {
-    uint32_t place; // the register with the address
-    unsigned bytes; // of the register
+    uint32_t place; // of the register with the address
+    unsigned bytes; // size of that register
     int64_t offset;
 };
 
 struct instruction {
     kind what;
     action run;
-    uint32_t at[OPERANDS_MOST]; // operands: places in the warp's registers
-    uint32_t guard;             // a predicate's place
-    bool guarded, unless;       // "unless": guarded by its opposite
-    bool whole_warp;            // TOGETHER: all lanes, else operand `members`
+    uint32_t at[OPERANDS_MOST]; // operands: places, that is, offsets in warp.registers
+    uint32_t guard;             // place of a predicate
+    bool guarded, unless;       // unless: runs where the predicate is false
+    bool whole_warp;            // TOGETHER: names all lanes; else those of the mask `members`
     uint32_t members;
     uint32_t target; // of a branch
     // A memory access: `count` values of `bytes` each.
@@ -80,11 +86,11 @@ struct instruction {
     bool is_signed, constant;   // constant: ld.global.nc
 };
 
-// Where an instruction comes from.
+// Where an instruction was read.
 struct origin {
     unsigned line;      // of the .ptx file
     std::string text;   // of the instruction
-    std::string source; // file:line of the CUDA source, and where that was inlined
+    std::string source; // file:line of the CUDA source, and of the call that inlined it
 };
 
 struct parameter {
@@ -94,37 +100,37 @@ struct parameter {
 struct file;
 
 struct entry {
-    std::string name; // as people write it
+    std::string name; // demangled
     const file *from;
-    size_t text_at; // where its text begins
-    unsigned line;  // the same as a line
+    size_t text_at; // offset of its text in the file
+    unsigned line;  // line of its text
     bool parsed;
     std::map<std::string, parameter> parameters;
     std::vector<size_t> parameter_sizes;
     std::vector<uint64_t> memory; // the parameters of the launch
     std::vector<instruction> code;
-    std::vector<origin> origins; // one for each instruction
-    std::vector<uint8_t> image;  // registers of a warp, with the constants filled in
+    std::vector<origin> origins; // one per instruction
+    std::vector<uint8_t> image;  // initial registers of a warp, with the constants
     uint32_t tid[3], block_at[3], block_size[3], grid_size[3]; // places of %tid ...; 0: not used
-    size_t shared_static;                                      // where dynamic shared memory begins
-    uint64_t threads_most;                                     // .maxntid; 0: not given
-    std::vector<std::vector<uint8_t>> registers;               // of warps that ran
+    size_t shared_static;                        // address where dynamic shared memory begins
+    uint64_t threads_most;                       // .maxntid; 0: not given
+    std::vector<std::vector<uint8_t>> registers; // per warp; kept for the next launch
 };
 
 struct file {
     std::string path, text;
-    std::map<unsigned, std::string> sources; // by their number in .loc
+    std::map<unsigned, std::string> sources; // by the number that .loc gives
 };
 
-// A warp that runs.
+// A running warp.
 struct warp {
     uint8_t *registers;
     uint32_t pc[LANES];
-    uint32_t ended, at_warp, at_block; // lanes
-    uint32_t waited;                   // for the kernels in front
-    uint32_t now;                      // the instruction that runs
+    uint32_t ended, at_warp, at_block; // masks of lanes: ended, waiting for lanes, at the barrier
+    uint32_t waited;                   // mask of lanes that waited for preceding kernels
+    uint32_t now;                      // index of the current instruction
     unsigned number;
-    // Since the block's last barrier: bar.warp.sync; what lanes did together.
+    // Counts since the block's last barrier: bar.warp.sync; shuffles and products.
     uint16_t syncs, collectives;
     template <typename T> T *at(uint32_t place)
     {
@@ -137,7 +143,7 @@ struct copy {
     uint32_t to, pc;
 };
 
-// The launch and the block that run.
+// The running launch and block.
 struct launch {
     entry *code;
     dim3 grid, block;
@@ -146,49 +152,51 @@ struct launch {
     uint32_t block_number;
     uint3 block_at;
     std::vector<warp> warps;
-    std::vector<uint8_t> shared;           // from SHARED_BASE on
-    std::vector<std::vector<copy>> on_way; // cp.async, by thread
+    std::vector<uint8_t> shared;            // its address is SHARED_BASE
+    std::vector<std::vector<copy>> pending; // cp.async, by thread
 };
 extern launch running;
 
 // parse.cpp
 void parse(entry *e);
-// Reads the operation's name and operands; parse.cpp gives the operands to it.
+// The text of an instruction in parts.
 struct operation {
     std::vector<std::string> words;    // ld global v4 f32
     std::vector<std::string> operands; // with brackets and braces
     std::string text;
 };
-struct reader; // parse.cpp: knows the names of a kernel
-uint32_t operand(reader *r, const std::string &text, unsigned bytes); // 0: a predicate
-uint32_t register_bytes(reader *r, const std::string &text);          // 0: none of that name
+struct reader; // parse.cpp: the names declared in a kernel
+// Returns the place of an operand. `bytes` 0: a predicate.
+uint32_t operand(reader *r, const std::string &text, unsigned bytes);
+// Returns the size of a register; 0 if it does not exist.
+uint32_t register_bytes(reader *r, const std::string &text);
 location address(reader *r, const std::string &text, space where);
 std::vector<std::string> elements(const std::string &braces);
 
-// Fill in the instruction if its operation is theirs.
+// Each fills in the instruction if it implements the operation; else it returns false.
 bool decode_arithmetic(reader *r, const operation &o, instruction *i);
 bool decode_memory(reader *r, const operation &o, instruction *i);
 bool decode_together(reader *r, const operation &o, instruction *i);
 
-// find.cpp: ends the program if it does not exist.
+// find.cpp: returns a kernel's text, parsed; ends the program if there is none.
 entry *find(const void *kernel);
-// The entry of a text, for tests.
+// Returns the last kernel in a text, for tests.
 entry *find_in(const std::string &text, const std::string &path);
 // run.cpp
 void run(entry *e, const cuda_host_work &work);
 
-// watch.cpp: checks and records an access, and returns its memory; if it is invalid (and that does
-// not end the program), a spare location.
+// watch.cpp: checks and records an access, and returns its memory, or a spare location if the
+// access is invalid and the program continues.
 enum access { READ, READ_CONSTANT, WRITE };
 uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);
 uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);
-// ldmatrix: all lanes read a row that one of them names.
+// For ldmatrix: all lanes read the row that one of them names.
 uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes);
 void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes);
 uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes);
-void watch_variable(uint8_t *memory, size_t size); // of a file
+void watch_variable(uint8_t *memory, size_t size); // a .global variable of a file
 void watch_fence(void);                            // membar.gl
 void watch_launch(bool early);
 void watch_block(void);
@@ -203,7 +211,7 @@ static inline uint64_t address_of(warp &w, const location &at, unsigned lane)
     return w.at<uint32_t>(at.place)[lane] + (uint32_t)at.offset;
 }
 
-// The first of the lanes.
+// Returns the lowest lane of a mask.
 static inline unsigned first(uint32_t lanes)
 {
     return (unsigned)__builtin_ctz(lanes);

@@ -62,7 +62,8 @@ void put(warp &w, uint32_t lanes, uint32_t pc)
     for_lanes(lanes, [&](unsigned l) { w.pc[l] = pc; });
 }
 
-// The lanes of an instruction that is done together: the same for all that are at it.
+// Returns the lanes that execute the instruction together. All that have arrived must name the
+// same.
 uint32_t members_of(warp &w, const instruction &i, uint32_t lanes)
 {
     if (i.whole_warp) return ALL;
@@ -70,7 +71,7 @@ uint32_t members_of(warp &w, const instruction &i, uint32_t lanes)
     const uint32_t members = said[first(lanes)];
     for_lanes(lanes, [&](unsigned l) {
         if (said[l] != members || !(members >> l & 1))
-            found(w, l, "lanes that do not agree", "%#x and %#x", members, said[l]);
+            found(w, l, "lanes that name different members", "%#x and %#x", members, said[l]);
     });
     return members;
 }
@@ -83,7 +84,7 @@ bool meet(warp &w, const instruction &i, const group &g, uint32_t lanes)
         i.run(w, i, lanes);
         return true;
     }
-    put(w, g.lanes & ~lanes, g.pc + 1); // their guard says no
+    put(w, g.lanes & ~lanes, g.pc + 1); // the guard excludes them
     put(w, lanes, g.pc);
     w.at_warp |= lanes;
     uint32_t here = 0;
@@ -99,10 +100,11 @@ void leave(warp &w, uint32_t lanes)
 {
     w.ended |= lanes;
     const uint32_t never = lanes & ~w.waited;
-    if (never) found(w, first(never), "an early start", "a thread ends that never waited");
+    if (never)
+        found(w, first(never), "an early start", "a thread ends without griddepcontrol.wait");
 }
 
-// Runs one instruction of the group; false where another group is to be chosen.
+// Runs one instruction of the group; false if another group must be chosen.
 bool step(warp &w, group *g)
 {
     const instruction &i = running.code->code[g->pc];
@@ -121,7 +123,7 @@ bool step(warp &w, group *g)
     return false;
 }
 
-// True if any of its lanes could run.
+// Runs a warp until all lanes wait or have ended; true if any of them ran.
 bool run_warp(warp &w)
 {
     bool went = false;
@@ -167,7 +169,7 @@ void begin_warp(unsigned number)
     }
 }
 
-[[noreturn]] void stand_still(void)
+[[noreturn]] void report_hang(void)
 {
     std::string text;
     for (warp &w : running.warps)
@@ -177,11 +179,11 @@ void begin_warp(unsigned number)
             if (text.find(is) != std::string::npos) continue;
             text += "\n    thread " + std::to_string(w.number * LANES + l) + ": " + is;
         }
-    stop("%s stands still: not all threads reach its barrier, or not all lanes the same one%s",
+    stop("%s hangs: not all threads reach its barrier, or not all lanes the same one%s",
          running.code->name.c_str(), text.c_str());
 }
 
-// Releases all if all wait at the block's barrier, each warp at one instruction.
+// Releases all threads if all wait at the block's barrier, each warp at one instruction.
 bool pass_barrier(void)
 {
     for (warp &w : running.warps) {
@@ -204,7 +206,7 @@ void run_block(void)
     const unsigned count = (unsigned)running.warps.size();
     std::vector<unsigned> turn(count);
     for (unsigned n = 0; n < count; n++) turn[n] = how.back ? count - 1 - n : n, begin_warp(n);
-    for (auto &copies : running.on_way) copies.clear();
+    for (auto &copies : running.pending) copies.clear();
     watch_block();
     if (how.seed) random.seed(how.seed + running.block_number);
     for (;;) {
@@ -213,7 +215,7 @@ void run_block(void)
         for (const unsigned n : turn) went = run_warp(running.warps[n]) || went;
         for (const warp &w : running.warps) ended = ended && w.ended == ALL;
         if (ended) return;
-        if (!pass_barrier() && !went) stand_still();
+        if (!pass_barrier() && !went) report_hang();
     }
 }
 
@@ -249,7 +251,7 @@ void begin_launch(entry *e, const cuda_host_work &work)
     running.grid = work.grid, running.block = work.block;
     running.block_number = 0;
     running.warps.resize(threads / LANES);
-    running.on_way.resize(threads);
+    running.pending.resize(threads);
     running.shared.resize(shared);
     while (e->registers.size() < running.warps.size()) e->registers.push_back(e->image);
 }
@@ -274,7 +276,7 @@ void run(entry *e, const cuda_host_work &work)
 
 bool cuda_ptx_wanted(void)
 {
-    static const bool wanted = getenv("CUDA_HOST_PTX") && cuda_host_how() == CUDA_HOST_ALL;
+    static const bool wanted = getenv("CUDA_HOST_PTX") && cuda_host_mode() == CUDA_HOST_ALL;
     return wanted;
 }
 

@@ -1,8 +1,8 @@
 // tests/cuda_ptx/together.cpp -- instructions that a warp's lanes do together: shuffles,
-// bar.warp.sync, and the products of tensor cores with ldmatrix, which reads for them.
+// bar.warp.sync, and tensor core products with ldmatrix, which loads their operands.
 //
 // The layout of fragments follows the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating
-// point type", "Warp-level matrix load instruction: ldmatrix") number by number, independently of
+// point type", "Warp-level matrix load instruction: ldmatrix") element by element, independently of
 // tests/cuda_host/tensor_cores.cpp.
 #include "ptx.h"
 
@@ -26,7 +26,7 @@ struct matrices {
     float a[16][16], b[16][8], c[16][8];
 };
 
-// Number i = 0..7 of a lane's part of a.
+// Stores element i = 0..7 of a lane's fragment of a.
 void place_a(matrices *m, unsigned lane, unsigned i, float x)
 {
     const unsigned group = lane >> 2, in_group = lane % 4;
@@ -35,14 +35,14 @@ void place_a(matrices *m, unsigned lane, unsigned i, float x)
     m->a[row][column] = x;
 }
 
-// Number i = 0..3 of its part of b.
+// Stores element i = 0..3 of a lane's fragment of b.
 void place_b(matrices *m, unsigned lane, unsigned i, float x)
 {
     const unsigned group = lane >> 2, in_group = lane % 4;
     m->b[in_group * 2 + (i & 1) + (i < 2 ? 0 : 8)][group] = x;
 }
 
-// Number i = 0..3 of its part of c and of d.
+// Returns element i = 0..3 of a lane's fragment of c and d.
 float *place_c(matrices *m, unsigned lane, unsigned i)
 {
     const unsigned group = lane >> 2, in_group = lane % 4;
@@ -76,7 +76,7 @@ void product(warp &w, const instruction &i, uint32_t lanes)
 // l gets elements 2 (l % 4) and the next of row l / 4 of each matrix; transposed, elements 2 (l %
 // 4) and the next of column l / 4.
 
-template <bool TURNED> void load_matrices(warp &w, const instruction &i, uint32_t lanes)
+template <bool TRANSPOSED> void load_matrices(warp &w, const instruction &i, uint32_t lanes)
 {
     uint16_t matrix[4][8][8];
     for (unsigned l = 0; l < LANES; l++)
@@ -84,16 +84,16 @@ template <bool TURNED> void load_matrices(warp &w, const instruction &i, uint32_
     for (unsigned l = 0; l < LANES; l++)
         for (unsigned n = 0; n < 4; n++) {
             const unsigned line = l / 4, at = l % 4 * 2;
-            const uint32_t low = TURNED ? matrix[n][at][line] : matrix[n][line][at];
-            const uint32_t up = TURNED ? matrix[n][at + 1][line] : matrix[n][line][at + 1];
+            const uint32_t low = TRANSPOSED ? matrix[n][at][line] : matrix[n][line][at];
+            const uint32_t up = TRANSPOSED ? matrix[n][at + 1][line] : matrix[n][line][at + 1];
             w.at<uint32_t>(i.at[n])[l] = low | up << 16;
         }
     w.collectives++;
 }
 
 // --- shfl.sync -----------------------------------------------------------------------------------
-// Operands: d, predicate (or none), a, b, c, members. Of c the bits 0-4 are the last lane within a
-// segment, bits 8-12 the mask of segments.
+// Operands: d, predicate (or none), a, b, c, members. In c, bits 0-4 are the last lane within a
+// segment, bits 8-12 the segment mask.
 
 enum shuffle { UP, DOWN, BUTTERFLY, INDEX };
 
@@ -111,7 +111,7 @@ template <shuffle HOW> void shuffled(warp &w, const instruction &i, uint32_t lan
         const unsigned lane = good ? (unsigned)from : l;
         inside |= (uint32_t)good << l;
         if (!(lanes >> lane & 1))
-            found(w, l, "a shuffle", "it takes from lane %u, which is not in it", lane);
+            found(w, l, "a shuffle", "it reads lane %u, which does not take part", lane);
         got[l] = w.at<uint32_t>(i.at[2])[lane];
     });
     for_lanes(lanes, [&](unsigned l) { w.at<uint32_t>(i.at[0])[l] = got[l]; });
@@ -124,7 +124,7 @@ template <shuffle HOW> void shuffled(warp &w, const instruction &i, uint32_t lan
 
 void warp_barrier(warp &w, const instruction &i, uint32_t lanes)
 {
-    if (lanes != ALL) stop("bar.warp.sync of some lanes is not known here");
+    if (lanes != ALL) stop("bar.warp.sync of some lanes is not supported");
     w.syncs++;
 }
 
@@ -149,7 +149,7 @@ bool decode_shuffle(reader *r, const operation &o, instruction *i)
 void several(reader *r, instruction *i, unsigned from, const std::string &braces, unsigned count)
 {
     const std::vector<std::string> all = elements(braces);
-    if (all.size() != count) stop("%s is not of %u", braces.c_str(), count);
+    if (all.size() != count) stop("%s does not have %u elements", braces.c_str(), count);
     for (unsigned n = 0; n < count; n++) i->at[from + n] = operand(r, all[n], 4);
 }
 

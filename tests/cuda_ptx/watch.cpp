@@ -1,8 +1,9 @@
-// tests/cuda_ptx/watch.cpp -- records accesses to every four bytes of shared and global memory, and
-// reports findings (ptx.h has the list).
+// tests/cuda_ptx/watch.cpp -- records accesses to shared and global memory in units of four bytes,
+// and reports findings (ptx.h has the list).
 //
-// In shared memory narrower accesses count as four bytes; in global memory each record has a byte
-// mask, but blocks that write different bytes of the same four cannot be distinguished afterwards.
+// In shared memory, narrower accesses count as four bytes. In global memory, each record has a mask
+// of bytes, but if two blocks write different bytes of one unit, it does not record which wrote
+// which.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +23,16 @@ constexpr uint32_t SEVERAL = 0xffffffff;
 
 // --- shared memory -------------------------------------------------------------------------------
 
-// Who touched it: a thread, several lanes of a warp (their number plus A_WARP), several warps.
+// touch.who: a thread's number, A_WARP plus a warp's number (several of its lanes), or WARPS
+// (several warps).
 enum : uint16_t { A_WARP = 0x8000, WARPS = 0xffff };
 
-// When: barriers of the block counted over the whole launch, and what its warp did since.
+// The last access: who, at which instruction, and when: the number of block barriers in all
+// launches so far, and the warp's counts since the last one.
 struct touch {
     uint32_t barrier, pc;
     uint16_t who, syncs, collectives;
-    bool on_way; // of a write: a copy that nobody has waited for
+    bool pending; // of a write: a cp.async that its thread has not waited for
 };
 
 struct unit {
@@ -44,10 +47,11 @@ unsigned warp_of(uint16_t who)
     return who & A_WARP ? who & ~A_WARP : who / LANES;
 }
 
-// The barriers between an earlier access and one by `who` of warp w now.
+// What separates an earlier access from one by `who` of warp w now: a barrier or program order, a
+// shuffle or product, or nothing.
 enum between { ORDER, COLLECTIVE, NOTHING };
 
-between what_between(const touch &before, const warp &w, uint16_t who)
+between separation(const touch &before, const warp &w, uint16_t who)
 {
     if (before.barrier != barrier) return ORDER;
     if (before.who == who && !(who & A_WARP)) return ORDER;
@@ -65,16 +69,16 @@ std::string named(uint16_t who)
 void check_order(warp &w, unsigned lane, const touch &before, uint16_t who, const char *what,
                  uint64_t address)
 {
-    const between is = what_between(before, w, who);
+    const between is = separation(before, w, who);
     if (is == ORDER) return;
     const origin &other = running.code->origins[before.pc];
-    found(w, lane, is == COLLECTIVE ? "a race but for a shuffle or product" : "a race",
-          "%s shared memory at %#lx, which %s touched without a barrier since: line %u, %s: %s",
+    found(w, lane, is == COLLECTIVE ? "a race across a shuffle or product" : "a race",
+          "%s shared memory at %#lx, which %s accessed with no barrier since: line %u, %s: %s",
           what, (unsigned long)address, named(before.who).c_str(), other.line, other.source.c_str(),
           other.text.c_str());
 }
 
-void note_read(warp &w, uint16_t who, touch *t)
+void record_read(warp &w, uint16_t who, touch *t)
 {
     const bool same = t->barrier == barrier;
     if (same && t->who != who && warp_of(t->who) == w.number && t->who != WARPS)
@@ -87,17 +91,17 @@ void note_read(warp &w, uint16_t who, touch *t)
 // The most common read: of data written before the last barrier.
 bool plain_read(warp &w, uint16_t who, unit *u)
 {
-    if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.on_way)
+    if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.pending)
         return false;
-    if (u->read.barrier != barrier || u->read.who != WARPS) note_read(w, who, &u->read);
+    if (u->read.barrier != barrier || u->read.who != WARPS) record_read(w, who, &u->read);
     return true;
 }
 
 void touch_unit(warp &w, unsigned lane, uint16_t who, unit *u, uint64_t address, bool writes)
 {
     if (!writes && plain_read(w, who, u)) return;
-    if (u->write.on_way && u->write.barrier >= block_began)
-        found(w, lane, "a copy on its way", "shared memory at %#lx is touched before it has come",
+    if (u->write.pending && u->write.barrier >= block_began)
+        found(w, lane, "a pending copy", "shared memory at %#lx is accessed before it has arrived",
               (unsigned long)address);
     check_order(w, lane, u->write, who, writes ? "writes" : "reads", address);
     if (writes) {
@@ -106,13 +110,13 @@ void touch_unit(warp &w, unsigned lane, uint16_t who, unit *u, uint64_t address,
         return;
     }
     if (u->write.barrier < block_began)
-        found(w, lane, "shared memory that nobody wrote", "at %#lx", (unsigned long)address);
-    note_read(w, who, &u->read);
+        found(w, lane, "uninitialized shared memory", "at %#lx", (unsigned long)address);
+    record_read(w, who, &u->read);
 }
 
 alignas(16) uint8_t spare[16];
 
-bool unaligned(uint64_t address, unsigned bytes) // of a power of two
+bool unaligned(uint64_t address, unsigned bytes) // a power of two
 {
     return address & (bytes - 1);
 }
@@ -139,7 +143,8 @@ uint16_t thread_of(const warp &w, unsigned lane)
 
 // --- global memory -------------------------------------------------------------------------------
 
-// Launches and blocks that touched four bytes last; of the launch, which bytes.
+// The launches and blocks that last accessed a unit, and masks of the bytes that the launch
+// accessed.
 struct cell {
     uint32_t write_launch, write_block, read_launch, read_block;
     uint8_t written, read;
@@ -149,15 +154,15 @@ struct range {
     const char *begin, *end;
 };
 
-// What the work in front of the next kernel wrote that need not have ended if that starts early:
-// that of launches from `first` on, and of products of cuBLASLt.
+// Work that may still be running if the next kernel starts early: launches from number `first` on,
+// and products of cuBLASLt, which write `ranges`.
 struct unfinished {
     uint32_t first;
     std::vector<range> ranges;
 };
 
 std::vector<cuda_host_region> regions;
-unfinished fronts[GPUS_MOST];
+unfinished unfinished_work[GPUS_MOST];
 uint32_t launches;
 int gpu;
 
@@ -182,35 +187,35 @@ cell *cell_of(cuda_host_region *r, uint64_t address)
     return (cell *)*r->notes + (address - (uint64_t)(uintptr_t)r->begin) / UNIT;
 }
 
-// For a kernel launched early, before it waits.
+// Checks an access of a lane that has not waited, in a kernel that started early.
 void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access how)
 {
-    const unfinished &front = fronts[gpu];
+    const unfinished &work = unfinished_work[gpu];
     if (how == WRITE)
-        found(w, lane, "an early start", "it writes at %#lx before it waits",
+        found(w, lane, "an early start", "it writes at %#lx before griddepcontrol.wait",
               (unsigned long)address);
-    bool theirs = c.write_launch && c.write_launch >= front.first &&
+    bool theirs = c.write_launch && c.write_launch >= work.first &&
                   c.write_launch % GPUS_MOST == (unsigned)gpu && c.write_launch < running.number;
-    for (const range &r : front.ranges)
+    for (const range &r : work.ranges)
         theirs = theirs || ((const char *)(uintptr_t)address >= r.begin &&
                             (const char *)(uintptr_t)address < r.end);
     if (theirs && how != WRITE)
         found(w, lane, "an early start",
-              "it reads at %#lx, before it waits, what was written "
-              "in front of it",
+              "it reads at %#lx, before griddepcontrol.wait, memory that "
+              "unfinished work writes",
               (unsigned long)address);
 }
 
-// How far a block got in the sequence fence, atomic, fence: after the first two, others may read
-// its writes; after the last two, it may read theirs.
+// How far a block got in the sequence fence, atomic, fence. After fence and atomic it has released
+// its writes to other blocks; after atomic and fence it has acquired theirs.
 struct order {
-    bool fenced, counted, gives, takes;
+    bool fenced, counted, released, acquired;
 };
 std::vector<order> orders; // by the block's number
 
-bool handed_over(uint32_t from)
+bool is_ordered_after(uint32_t from)
 {
-    return from < orders.size() && orders[from].gives && orders[running.block_number].takes;
+    return from < orders.size() && orders[from].released && orders[running.block_number].acquired;
 }
 
 void check_blocks(warp &w, unsigned lane, uint64_t address, const cell &c, unsigned mask,
@@ -218,15 +223,15 @@ void check_blocks(warp &w, unsigned lane, uint64_t address, const cell &c, unsig
 {
     const uint32_t now = running.number, block = running.block_number;
     if (c.write_launch == now && c.written & mask &&
-        (how == READ_CONSTANT || (c.write_block != block && !handed_over(c.write_block))))
-        found(w, lane, "global memory of several blocks", "%s at %#lx, which block %d wrote",
+        (how == READ_CONSTANT || (c.write_block != block && !is_ordered_after(c.write_block))))
+        found(w, lane, "a race between blocks in global memory", "%s at %#lx, which block %d wrote",
               how == WRITE ? "writes" : "reads", (unsigned long)address, (int)c.write_block);
     if (how == WRITE && c.read_launch == now && c.read & mask && c.read_block != block)
-        found(w, lane, "global memory of several blocks", "writes at %#lx, which block %d read",
-              (unsigned long)address, (int)c.read_block);
+        found(w, lane, "a race between blocks in global memory",
+              "writes at %#lx, which block %d read", (unsigned long)address, (int)c.read_block);
 }
 
-void note_touch(uint32_t *launch, uint32_t *block, uint8_t *bytes, unsigned mask, uint32_t by)
+void record_access(uint32_t *launch, uint32_t *block, uint8_t *bytes, unsigned mask, uint32_t by)
 {
     if (*launch != running.number) {
         *launch = running.number, *block = by, *bytes = (uint8_t)mask;
@@ -242,19 +247,19 @@ void touch_cell(warp &w, unsigned lane, uint64_t address, cell *c, unsigned mask
     if (how == WRITE || c->write_launch == running.number)
         check_blocks(w, lane, address, *c, mask, how);
     if (how == WRITE)
-        orders[running.block_number].fenced = orders[running.block_number].gives = false;
-    // No block may write data that is read as constant, not even this one.
+        orders[running.block_number].fenced = orders[running.block_number].released = false;
+    // SEVERAL: not even this block may write memory that is read as constant.
     const uint32_t by = how == READ_CONSTANT ? SEVERAL : running.block_number;
     if (how == WRITE)
-        note_touch(&c->write_launch, &c->write_block, &c->written, mask, by);
+        record_access(&c->write_launch, &c->write_block, &c->written, mask, by);
     else
-        note_touch(&c->read_launch, &c->read_block, &c->read, mask, by);
+        record_access(&c->read_launch, &c->read_block, &c->read, mask, by);
 }
 } // namespace
 
 uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how)
 {
-    static const char *const open = getenv("CUDA_HOST_OPEN"); // kernels take the host's memory too
+    static const char *const open = getenv("CUDA_HOST_OPEN"); // tests may pass host memory too
     cuda_host_region *const r = region_of(address, bytes);
     if (!r && open && *open == '1' && !unaligned(address, bytes))
         return (uint8_t *)(uintptr_t)address;
@@ -275,7 +280,7 @@ uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes)
     if (!r || unaligned(address, bytes)) return global(w, lane, address, bytes, WRITE);
     if (!(w.waited >> lane & 1)) check_early(w, lane, address, *cell_of(r, address), WRITE);
     order &o = orders[running.block_number];
-    o.gives = o.fenced;
+    o.released = o.fenced;
     o.counted = true;
     return (uint8_t *)(uintptr_t)address;
 }
@@ -289,7 +294,7 @@ void watch_fence(void)
 {
     order &o = orders[running.block_number];
     o.fenced = true;
-    o.takes = o.counted;
+    o.acquired = o.counted;
 }
 
 void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes)
@@ -310,23 +315,23 @@ uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes)
     return touch_shared(w, lane, (uint16_t)(A_WARP | w.number), address, bytes, false);
 }
 
-// A copy writes at any time from its start until it was waited for.
+// A copy may write at any time until its thread has waited for it.
 void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes)
 {
     if (touch_shared(w, lane, thread_of(w, lane), to, bytes, true) == spare) return;
     for (unsigned n = 0; n < bytes / UNIT; n++)
-        units[(to - SHARED_BASE) / UNIT + n].write.on_way = true;
+        units[(to - SHARED_BASE) / UNIT + n].write.pending = true;
 }
 
 uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes)
 {
     const uint64_t at = to - SHARED_BASE;
     if (at + bytes > running.shared.size()) return spare;
-    for (unsigned n = 0; n < bytes / UNIT; n++) units[at / UNIT + n].write.on_way = false;
+    for (unsigned n = 0; n < bytes / UNIT; n++) units[at / UNIT + n].write.pending = false;
     return touch_shared(w, lane, thread_of(w, lane), to, bytes, true);
 }
 
-// --- what begins and ends ------------------------------------------------------------------------
+// --- launches, blocks, barriers ------------------------------------------------------------------
 
 void watch_launch(bool early)
 {
@@ -335,7 +340,7 @@ void watch_launch(bool early)
     regions.insert(regions.end(), variables.begin(), variables.end());
     running.number = ++launches * GPUS_MOST + (uint32_t)gpu;
     running.early = early;
-    if (!early) fronts[gpu] = { running.number, {} };
+    if (!early) unfinished_work[gpu] = { running.number, {} };
     orders.clear();
     units.resize(running.shared.size() / UNIT + 1);
 }
@@ -365,11 +370,11 @@ void stop(const char *format, ...)
 
 void found(warp &w, unsigned lane, const char *what, const char *format, ...)
 {
-    static std::set<std::pair<const origin *, std::string>> &told =
+    static std::set<std::pair<const origin *, std::string>> &reported =
         *new std::set<std::pair<const origin *, std::string>>();
     static const char *const go_on = getenv("CUDA_PTX_GO_ON");
     const origin &at = running.code->origins[w.now];
-    if (!told.insert({ &at, what }).second) return;
+    if (!reported.insert({ &at, what }).second) return;
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "cuda_ptx: %s: ", what);
@@ -390,9 +395,9 @@ void cuda_ptx_wrote(const void *begin, size_t size)
     using namespace ptx;
     int at;
     cudaGetDevice(&at);
-    // It began after all preceding work had ended.
-    fronts[at] = { (launches + 1) * GPUS_MOST,
-                   { { (const char *)begin, (const char *)begin + size } } };
+    // The product itself began after all preceding work had ended.
+    unfinished_work[at] = { (launches + 1) * GPUS_MOST,
+                            { { (const char *)begin, (const char *)begin + size } } };
 }
 
 void cuda_ptx_waited(void)
@@ -400,5 +405,5 @@ void cuda_ptx_waited(void)
     if (!cuda_ptx_wanted()) return;
     int at;
     cudaGetDevice(&at);
-    ptx::fronts[at] = { (ptx::launches + 1) * ptx::GPUS_MOST, {} };
+    ptx::unfinished_work[at] = { (ptx::launches + 1) * ptx::GPUS_MOST, {} };
 }

@@ -1,6 +1,6 @@
-// tests/cuda_ptx/test/checks.cpp -- tests/cuda_ptx/ itself: small kernels with one error each and
-// its report; next to each the corrected kernel, which reports nothing. Also instructions whose
-// results are written down here from the PTX ISA.
+// tests/cuda_ptx/test/checks.cpp -- tests tests/cuda_ptx/ itself: small kernels with one error each
+// and the expected report; next to each a corrected kernel, which must report nothing. Also checks
+// instructions against results taken from the PTX ISA.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,7 +13,8 @@ namespace
 
 int failed;
 
-// A kernel of one parameter: %rd0 is the memory, %r0 the thread, %rd1 the place of its 4 bytes.
+// Makes a kernel of one parameter: %rd0 is the memory, %r0 the thread, %rd1 the address of its 4
+// bytes.
 std::string kernel(const std::string &body)
 {
     static int count;
@@ -23,7 +24,8 @@ std::string kernel(const std::string &body)
            "\t.shared .align 16 .b8 part[2048];\n"
            "ld.param.u64 %rd0, [memory];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %rd1, %r0, 4;\n"
            "add.s64 %rd1, %rd0, %rd1;\nmov.u32 %r1, part;\nshl.b32 %r2, %r0, 2;\n"
-           "add.s32 %r2, %r1, %r2;\nxor.b32 %r3, %r2, 4;\n" + // %r3: another thread's
+           "add.s32 %r2, %r1, %r2;\nxor.b32 %r3, %r2, 4;\n" + // %r3: address of another thread's
+                                                              // bytes
            body +
            "ret;\n}\n";
 }
@@ -40,8 +42,8 @@ void run(const std::string &body, shape s, void *memory)
     ptx::run(ptx::find_in(kernel(body), "test"), work);
 }
 
-// The report when `body` runs after `before` (a launch of its own).
-std::string told(const std::string &body, shape s, const std::string &before)
+// Returns the report of `body`, launched after a kernel `before`.
+std::string report_of(const std::string &body, shape s, const std::string &before)
 {
     int ends[2];
     if (pipe(ends)) abort();
@@ -67,9 +69,9 @@ std::string told(const std::string &body, shape s, const std::string &before)
 void expect(const char *name, const std::string &body, const char *what, shape s = { 1, 64, false },
             const std::string &before = "")
 {
-    const std::string text = told(body, s, before);
+    const std::string text = report_of(body, s, before);
     const bool good = *what ? text.find(std::string("cuda_ptx: ") + what) == 0 : text.empty();
-    if (!good) printf("%s: told is '%s', not '%s'\n", name, text.c_str(), what);
+    if (!good) printf("%s: reported '%s', not '%s'\n", name, text.c_str(), what);
     failed += !good;
 }
 
@@ -93,19 +95,19 @@ void check_shared(void)
     expect("lanes wait", put + lanes + take, "");
     expect("other warps do not", put + barrier + "xor.b32 %r3, %r2, 128;\n" + take + lanes + put,
            "a race:");
-    expect("a shuffle", put + shuffle + take, "a race but for a shuffle");
+    expect("a shuffle", put + shuffle + take, "a race across a shuffle");
     expect("no barrier before writing again", put + barrier + take + put, "a race:");
-    expect("nobody wrote", take, "shared memory that nobody wrote");
+    expect("nobody wrote", take, "uninitialized shared memory");
     expect("outside", "ld.shared.u32 %r4, [%r1+2048];\n", "shared memory:");
     expect("not aligned", put + barrier + "ld.shared.u32 %r4, [%r1+2];\n", "shared memory:");
 }
 
 void check_copies(void)
 {
-    expect("not waited for", fetch + "ld.shared.u32 %r4, [%r2];\n", "a copy on its way");
+    expect("not waited for", fetch + "ld.shared.u32 %r4, [%r2];\n", "a pending copy");
     expect("waited for by its thread", fetch + arrive + "ld.shared.u32 %r4, [%r2];\n", "");
     expect("by another", fetch + arrive + take, "a race:");
-    expect("a barrier alone", fetch + barrier + take, "a copy on its way");
+    expect("a barrier alone", fetch + barrier + take, "a pending copy");
     expect("both", fetch + arrive + barrier + take, "");
 }
 
@@ -116,7 +118,7 @@ void check_global(void)
     expect("outside", "ld.global.u32 %r4, [%rd1+1024];\n", "global memory:");
     expect("the last and one more", "st.global.u64 [%rd0+1020], %rd0;\n", "global memory:");
     expect("not aligned", wide, "global memory:");
-    expect("several blocks write", out, "global memory of several blocks", { 2, 64, false });
+    expect("several blocks write", out, "a race between blocks in global memory", { 2, 64, false });
     expect("several blocks read", in, "", { 2, 64, false });
     const std::string count = "atom.global.inc.u32 %r5, [%rd0+512], 1;\n", fence = "membar.gl;\n",
                       first = "mov.u32 %r6, %ctaid.x;\nsetp.ne.u32 %p1, %r6, 0;\n"
@@ -126,11 +128,11 @@ void check_global(void)
     expect("handed over", first + fence + barrier + count + second + count + fence + in, "",
            { 2, 64, false });
     expect("handed over without a fence", first + barrier + count + second + count + fence + in,
-           "global memory of several blocks", { 2, 64, false });
+           "a race between blocks in global memory", { 2, 64, false });
     expect("taken without one", first + fence + barrier + count + second + count + in,
-           "global memory of several blocks", { 2, 64, false });
+           "a race between blocks in global memory", { 2, 64, false });
     expect("read as constant", out + "ld.global.nc.u32 %r4, [%rd1];\n",
-           "global memory of several blocks");
+           "a race between blocks in global memory");
 }
 
 void check_early(void)
@@ -152,8 +154,7 @@ void check_waits(void)
     expect("half a warp shuffles", half + "@%p1 bra $here;\n" + shuffle + "$here:\n", "kernel");
     expect("a warp at no barrier",
            "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra $here;\nbar.sync 0;\n$here:\n", "kernel");
-    expect("an instruction of another GPU", "tanh.approx.f32 %f1, %f2;\n",
-           "an instruction that is not known");
+    expect("an instruction of another GPU", "tanh.approx.f32 %f1, %f2;\n", "unknown instruction");
 }
 
 // --- results -------------------------------------------------------------------------------------
