@@ -95,7 +95,7 @@ void parquet_release_pages(struct parquet *p);
 // Borrowed until the next row is read.
 struct parquet_picture {
     const char *bytes, *path; // NULL: none; path is not NUL-terminated
-    const char *column;       // of the schema; of a picture in a list, the item's name
+    const char *column;       // name of the column
     size_t size, path_size;
 };
 

@@ -20,10 +20,11 @@ struct walk {
     const struct parquet *p;
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
-    uint64_t bytes; // of the row's JSON, estimated
-    bool broken;    // leaves contradict each other
-    bool zero_byte; // in a text, which it would end early
-    bool too_large; // also sets `broken`, which stops reading
+    const char *column; // name of the one that is read
+    uint64_t bytes;     // of the row's JSON, estimated
+    bool broken;        // leaves contradict each other
+    bool zero_byte;     // in a text, which it would end early
+    bool too_large;     // also sets `broken`, which stops reading
 };
 
 static void count_bytes(struct walk *w, uint64_t bytes)
@@ -103,7 +104,7 @@ static cJSON *take(struct walk *w, size_t i);
 
 static void take_picture(struct walk *w, const struct parquet_node *n)
 {
-    struct parquet_picture picture = { .column = n->name };
+    struct parquet_picture picture = { .column = w->column };
     const struct parquet_node *const end = w->p->nodes + n->end;
     for (const struct parquet_node *m = n->type == PARQUET_GROUP ? n + 1 : n; m < end; m++) {
         const union parquet_value *v = next(w, m);
@@ -231,7 +232,8 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
             continue;
         status = find(p, &w, i, row, err);
         if (status < 0) break;
-        cJSON_AddItemToObject(r->json, p->nodes[i].name, take(&w, i));
+        w.column = p->nodes[i].name;
+        cJSON_AddItemToObject(r->json, w.column, take(&w, i));
         if (w.too_large) {
             status = err_set(err,
                              "row %lld is larger than %d MB without its pictures, up to "

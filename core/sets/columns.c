@@ -11,6 +11,11 @@ static const struct {
              { "picture", "image" },  { "choices", "choices" },   { "hint", "hint" },
              { "subset", "category" } };
 
+// Keys of several columns of pictures, in the user's order.
+static const char *const pictures[] = { "image",   "image_2", "image_3", "image_4",
+                                        "image_5", "image_6", "image_7", "image_8" };
+enum { PICTURES = sizeof pictures / sizeof *pictures };
+
 static const char *key_of(const char *name, size_t size)
 {
     static const char letters[][2] = { "A", "B", "C", "D", "E", "F", "G", "H", "I",
@@ -31,6 +36,14 @@ static int add_column(struct set_columns *c, const char *part, struct err *err)
                        "--columns wants NAME=COLUMN, with id, question, answer, picture, choices, "
                        "A to Z, hint or subset as NAME, not '%s'",
                        part);
+    for (size_t i = 0; i < c->count; i++)
+        if (!strcmp(c->list[i].column, part + size + 1))
+            return err_set(err, "--columns names the column '%s' twice", part + size + 1);
+    for (int i = 1; !strcmp(key, pictures[i - 1]) && set_columns_of(c, key); i++) {
+        if (i == PICTURES)
+            return err_set(err, "--columns takes at most %d columns of pictures", PICTURES);
+        key = pictures[i];
+    }
     if (set_columns_of(c, key))
         return err_set(err, "--columns names '%.*s' twice", (int)size, part);
     if (c->count == SET_COLUMNS) return err_set(err, "--columns has too many names");
@@ -103,4 +116,9 @@ void set_columns_rename(const struct set_columns *c, cJSON *row)
         }
         item = after;
     }
+}
+
+const char *set_columns_picture(const struct set_columns *c, int number)
+{
+    return number < PICTURES && set_columns_of(c, pictures[number]) ? pictures[number] : NULL;
 }

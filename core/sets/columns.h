@@ -30,6 +30,9 @@ void set_columns_release(struct set_columns *c); // zeroed is fine
 const char *set_columns_key(const struct set_columns *c, const char *column);
 // Returns the column of a key, or NULL.
 const char *set_columns_of(const struct set_columns *c, const char *key);
+// Returns the record's key of the user's column of pictures by number, from 0; NULL: there are
+// fewer.
+const char *set_columns_picture(const struct set_columns *c, int number);
 // Refuses columns that are not among the file's.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err);

@@ -8,6 +8,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/text.h"
+#include "core/data/dialogue.h"
 #include "core/metrics/python.h"
 #include "core/picture/source.h"
 
@@ -72,6 +73,21 @@ void set_add_picture(struct set_record *r, const char *path, const char *folder)
 {
     r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
     r->pictures[r->picture_count++] = picture_source(path, folder);
+}
+
+void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder)
+{
+    const char *text = cJSON_GetStringValue(cell);
+    cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL, *item;
+    const cJSON *list = parsed ? parsed : cJSON_IsArray(cell) ? cell : NULL;
+    if (!list && text && *text && !python_is_missing(text)) set_add_picture(r, text, folder);
+    cJSON_ArrayForEach(item, list)
+    {
+        char *name = dialogue_picture(item);
+        if (name && *name) set_add_picture(r, name, folder);
+        free(name);
+    }
+    cJSON_Delete(parsed);
 }
 
 void set_record_release(struct set_record *r)

@@ -66,6 +66,8 @@ const char *set_text(const struct set_record *r, const char *key);
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
+// Adds the pictures of a cell: a path or base64, or a list of them, also as text.
+void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
 void set_record_release(struct set_record *r);
 // Reads row and number from a picture's name "FILE#ROW.NUMBER"; false with a message if the name is
 // malformed or the row does not exist.

@@ -366,6 +366,8 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     if (file && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
         set_add_picture(r, file, l->folder);
     if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);
+    for (int i = 1; set_columns_picture(l->columns, i); i++)
+        set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)), l->folder);
     if (!l->world.ids.count) return 0;
     return annotated_record(&l->world, set_text_of(r->json, "index", ""), r->json, err);
 }

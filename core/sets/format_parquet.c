@@ -75,6 +75,13 @@ static const struct set_names names[] = {
     { 0 },
 };
 
+// The N of a column "image_N"; 0 for other names.
+static int column_number(const char *name)
+{
+    int n = 0, used = 0;
+    return sscanf(name, "image_%2d%n", &n, &used) == 1 && n > 0 && !name[used] ? n : 0;
+}
+
 // True if prompts, references, groups or submissions read the column. Others (masks, embeddings,
 // metadata) may be large and are not decoded.
 static bool is_needed(const char *name)
@@ -118,7 +125,9 @@ static bool is_needed(const char *name)
         "height",
         NULL,
     };
-    if ((name[0] >= 'A' && name[0] <= 'Z' && !name[1]) || text_listed(read, name)) return true;
+    if ((name[0] >= 'A' && name[0] <= 'Z' && !name[1]) || text_listed(read, name) ||
+        column_number(name))
+        return true;
     for (const struct set_names *n = names; n->to; n++) {
         if (!strcmp(name, n->to)) return true;
         for (size_t i = 0; i < sizeof n->from / sizeof *n->from && n->from[i]; i++)
@@ -204,7 +213,9 @@ static int name_columns(struct parquet *p, const struct set_columns *columns, st
     for (size_t i = 1; status == 0 && columns->count && i < p->node_count; i = p->nodes[i].end) {
         struct parquet_node *n = &p->nodes[i];
         const char *key = set_columns_key(columns, n->name);
-        const bool image = key && !strcmp(key, "image");
+        bool image = false;
+        for (int k = 0; key && set_columns_picture(columns, k); k++)
+            image |= !strcmp(key, set_columns_picture(columns, k));
         if (image && n->type == PARQUET_BYTES && !n->text) n->picture = true;
         for (size_t k = i; picture && !image && k < n->end; k++) p->nodes[k].picture = false;
         char *name = xstrdup(key ? key : "");
@@ -398,13 +409,6 @@ static const char *shards_hash(const void *self)
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// The N of a column "image_N"; 0 for other names.
-static int column_number(const char *name)
-{
-    int n = 0, used = 0;
-    return sscanf(name, "image_%2d%n", &n, &used) == 1 && n > 0 && !name[used] ? n : 0;
-}
-
 // Numbers the pictures by their columns: a column between them may be empty.
 static void number_pictures(const struct parquet_row *row, struct set_record *r)
 {
@@ -414,6 +418,20 @@ static void number_pictures(const struct parquet_row *row, struct set_record *r)
         const int n = column_number(row->pictures[i].column);
         r->numbers[i] = n ? n : (int)i + 1;
     }
+}
+
+// Puts the user's columns of pictures in the user's order.
+static void order_pictures(const struct parquet_row *row, struct set_record *r)
+{
+    const size_t n = row->picture_count;
+    char **ordered = xcalloc(n + 1, sizeof *ordered);
+    size_t count = 0;
+    // "image" has no number, and is the first.
+    for (int number = 0; number < 100; number++)
+        for (size_t i = 0; i < n; i++)
+            if (column_number(row->pictures[i].column) == number) ordered[count++] = r->pictures[i];
+    memcpy(r->pictures, ordered, count * sizeof *ordered);
+    free(ordered);
 }
 
 // Names embedded pictures "FILE#ROW.NUMBER", others by path.
@@ -427,12 +445,17 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         set_add_picture(r, name, p->bytes ? "." : s->folder);
         free(name);
     }
-    number_pictures(row, r);
+    if (set_columns_of(s->columns, "image"))
+        order_pictures(row, r);
+    else
+        number_pictures(row, r);
     size_t number;
     const char *file = row->picture_count ? NULL : set_text(r, "image");
     const char *base64 = row->picture_count ? NULL : set_text(r, "bytes");       // MME-RealWorld
     const char *id = row->picture_count || file ? NULL : set_text(r, "imageId"); // GQA
     if (file) set_add_picture(r, file, s->folder);
+    for (int i = 1; set_columns_picture(s->columns, i); i++)
+        set_add_pictures(r, json_get(r->json, set_columns_picture(s->columns, i)), s->folder);
     if (id && names_find(&s->image_ids, id, &number))
         set_add_picture(r,
                         scratch_printf(&r->scratch, "%s#%" PRId64 ".0", s->path,

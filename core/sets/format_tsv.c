@@ -16,6 +16,7 @@ enum { SHORT_IMAGE = 64, STEPS = 8 };
 struct tsv {
     struct set_index x;
     bool named; // the user names the column of pictures
+    const struct set_columns *columns;
     const char *folder;
 };
 
@@ -44,6 +45,7 @@ static void *tsv_open(const char *path, const char *folder, const struct set_col
 {
     struct tsv *t = xcalloc(1, sizeof *t);
     t->folder = folder;
+    t->columns = columns;
     t->named = set_columns_of(columns, "image") != NULL;
     if (set_index_open(&t->x, path, columns, err) < 0) {
         tsv_close(t);
@@ -180,7 +182,7 @@ static bool is_there(const char *name, const char *field)
     return *field && strcmp(name, "image") != 0 && (any || !python_is_missing(field));
 }
 
-static int tsv_read(void *self, int64_t index, struct set_record *r, struct err *err)
+static int read_row(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct tsv *t = self;
     struct buf text = { 0 };
@@ -212,6 +214,16 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
     cJSON_ArrayForEach(part, parts) set_add_picture(r, part->valuestring, t->folder);
     if (path && !parts) set_add_picture(r, path, t->folder);
     cJSON_Delete(parts);
+    return 0;
+}
+
+// Only the first column of pictures may be large or refer to other rows.
+static int tsv_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    const struct tsv *t = self;
+    if (read_row(self, index, r, err) < 0) return -1;
+    for (int i = 1; set_columns_picture(t->columns, i); i++)
+        set_add_pictures(r, json_get(r->json, set_columns_picture(t->columns, i)), t->folder);
     return 0;
 }
 

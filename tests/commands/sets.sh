@@ -143,6 +143,16 @@ same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 
 same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
 same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
 check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
+# Several columns of pictures, in the user's order.
+printf 'q\ta\tleft\tright\nWhat?\tred\ta.png\t%s\nWhat?\tred\t\ta.png\n' "$(base64 -w0 "$work/a.png")" >"$work/two.tsv"
+printf '%s\n' '{"q":"What?","a":"red","left":"a.png","right":["a.png","a.png"]}' >"$work/two.jsonl"
+tiny "/eval $work/two.tsv --set vqa --columns question=q,answer=a,picture=right,picture=left --here" \
+    "/eval $work/two.jsonl --set vqa --columns question=q,answer=a,picture=left,picture=right --here" \
+    "/eval tests/core/sets/parquet/mmmu_gap.parquet --set mcq --columns choices=options,picture=image_3,picture=image_1 --here" \
+    "/eval $work/two.tsv --set vqa --columns question=q,answer=q --here" "/eval $work/two.tsv --set vqa --columns picture=left,picture=no --here"
+same "several columns of pictures" "$(value n | paste -sd' ')" "2 1 2"
+check_has "a column twice" 'select(.event=="error").message' "--columns names the column 'q' twice"
+check_has "a second column that is missing" 'select(.event=="error").message' "has no column 'no' (--columns): it has q, a, left, right"
 tiny "/eval $work/named.tsv --set vqa --columns question=no --here" "/eval $work/named.jsonl --set vqa --columns question=no --here" \
     "/eval tests/core/sets/parquet/flickr30k.parquet --set caption --columns answer=no --here" \
     "/eval $work/named.tsv --set vqa --columns query=q --here" "/eval $work/named.tsv --columns question=q"

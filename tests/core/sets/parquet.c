@@ -160,6 +160,31 @@ static void test_gap(void **state)
     check_shown("official", 1, "1");
 }
 
+// The user's columns of pictures, in the user's order: the right one is picture 1 of the row.
+static void test_ordered(void **state)
+{
+    static const char *const columns[] = { "picture=image_3,picture=image_1", "picture=image_1",
+                                           "question=question" };
+    static const char *const shown[] = { ".1 .0 ", ".0 ", ".0 .1 " };
+    for (int i = 0; i < 3; i++) {
+        struct dataset d;
+        struct sample s;
+        struct err err;
+        struct buf b = { 0 };
+        const struct eval_set *set = eval_set_need("mcq", &err);
+        if (eval_set_open(&d, set, eval_set_way(set, NULL, &err),
+                          "tests/core/sets/parquet/mmmu_gap.parquet", NULL, columns[i], &err) < 0 ||
+            dataset_read(&d, 0, &s, &err) < 0)
+            fail_msg("%s", err.text);
+        for (size_t k = 0; k < s.dialogue.path_count; k++)
+            buf_printf(&b, "%s ", strrchr(s.dialogue.paths[k], '.'));
+        assert_string_equal(b.data, shown[i]);
+        buf_release(&b);
+        sample_release(&s);
+        dataset_close(&d);
+    }
+}
+
 static void test_questions(void **state)
 {
     // Both shards, whichever is named.
@@ -542,6 +567,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_ordered),
         cmocka_unit_test(test_examples),
         cmocka_unit_test(test_gqa),
         cmocka_unit_test(test_groups),
