@@ -26,8 +26,8 @@
 
 #define FORMAT "vlmsh checkup 1"
 enum { RECORD_MOST = 256 << 20, WARM_TOKENS = 4 };
-// The time that the checks of one model may take by forecast: a fifth of the promised time is left
-// for what the forecast misses.
+// Limit of the forecast time of one model's checks: leaves a fifth of the promised time for errors
+// of the forecast.
 enum { BUDGET_S = 720, QUICK_S = 144 };
 
 // --- the table -----------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ struct run {
     struct pace pace;
 };
 
-// What must be equal for findings to be joined in one record.
+// Returns the inputs that must be equal to continue an earlier record; the caller frees the text.
 static char *identity_of(const struct checkup_options *o)
 {
     struct buf b = { 0 };
@@ -272,7 +272,7 @@ static int write_record(const struct run *r, struct err *err)
     if (!text) return err_set(err, "not enough memory for the record");
     checkup_markdown(r->record, &page);
     checkup_html(r->record, &html);
-    // The record last: whoever finds a check in it finds it on the page too.
+    // Writes the record last: each check in it is then on the pages too.
     int status = folder_write(r->folder, "checkup.md", page.data, page.length, err);
     if (status == 0) status = folder_write(r->folder, "checkup.html", html.data, html.length, err);
     if (status == 0) status = folder_write(r->folder, "checkup.json", text, strlen(text), err);
@@ -403,7 +403,7 @@ static void close_model(struct run *r)
     *c = (struct checkup){ 0 };
 }
 
-// Has the model of the record changed since? Otherwise records which it is.
+// Fails if the model differs from the recorded one; records the model if the record has none.
 static int note_identity(struct run *r, struct err *err)
 {
     const struct model *m = r->c.model;
@@ -440,8 +440,8 @@ static double seconds_of(const struct run *r, const struct checkup_check *check)
            cost->encodes * c->encode_s + cost->reads * c->load_s;
 }
 
-// Times one answer, the second time without reading weights from the disk. A model whose passes
-// fail keeps the times at 0: its checks say what is wrong.
+// Times an answer twice: the second run reads no weights from the disk. If the model's passes fail,
+// the times stay 0, and its checks report what is wrong.
 static int measure_rates(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;
@@ -555,7 +555,7 @@ const char *check_verdict(const cJSON *check)
     return "not applicable";
 }
 
-// "2 models: 12 checks, of which 1 fails (demo: sees)"
+// Returns "2 of 12 checks fail (demo: sees, demo: speed)"; the caller frees the text.
 static char *outcome_of(const cJSON *record)
 {
     struct buf failed = { 0 };

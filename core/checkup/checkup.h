@@ -6,11 +6,10 @@
 //   const int status = checkup_run(&w, &err);     // 0, JOB_STOPPED or -1
 //   checkup_work_release(&w);
 //
-// The folder of --out holds checkup.json, written anew after each check: a killed run continues
+// The folder of --out contains checkup.json, rewritten after each check: a killed run continues
 // with the first check that is missing there. checkup.html and checkup.md are made from it alone.
 //
-//   { "format", "program", "machine": {"device", "memory GiB"}, "quick", "pictures", "own
-//   pictures",
+//   { "format", "program", "of", "machine": {"device", "memory GiB"}, "quick",
 //     "models": [ { "name", "identity", "family", ..., "checks": [ CHECK ] } ] }
 //   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE] }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
@@ -36,7 +35,7 @@ struct settings;
 struct sinks;
 
 #define CHECKUP_USAGE \
-    "[MODEL...] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]"
+    "[MODEL...] [--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]"
 
 struct checkup_options {
     struct names models;
@@ -62,7 +61,7 @@ struct checkup_work {
     const atomic_bool *cancel;
     struct job *job;   // NULL: in the shell
     atomic_bool *stop; // of the job: `cancel`, set when the job must stop
-    char *outcome;     // out: what was found, in a line
+    char *outcome;     // out: the result in one line
 };
 
 int checkup_run(struct checkup_work *w, struct err *err);

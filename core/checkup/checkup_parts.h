@@ -7,7 +7,8 @@
 //   {
 //       struct finding f = finding(c, "gate 0");
 //       ... finding_number(&f, "logits, largest difference", d, "", 1);
-//       finding_end(&f, d == 0, "the same bits", "the logits differ by %g", d);
+//       if (d == 0) finding_works(&f, "the same bits");
+//       else finding_fails(&f, "the logits differ by %g", d);
 //       return 0;                                   // -1: the check could not be completed
 //   }
 //   const struct checkup_check check_identities = { .name = "identities", ..., .run = run };
@@ -32,10 +33,10 @@ struct checkup;
 
 // Passes that a check needs at full length; the time of a run is forecast from them.
 struct checkup_cost {
-    double prompts; // prompts with a picture computed, which is encoded already
+    double prompts; // prefills of a prompt whose picture is already encoded
     double tokens;  // tokens generated one by one
     double encodes; // pictures encoded
-    double reads;   // times that all weights are read
+    double reads;   // reads of all weights
 };
 
 struct checkup_check {
@@ -44,7 +45,7 @@ struct checkup_check {
     bool sees;                                  // needs a model with a vision encoder
     bool closed;                                // runs even if the model could not be opened
     struct checkup_cost cost, quick;            // with --quick
-    double (*seconds)(const struct checkup *c); // and more; NULL: none
+    double (*seconds)(const struct checkup *c); // further forecast time; NULL: none
     int (*run)(struct checkup *c, struct err *err);
 };
 
@@ -66,7 +67,7 @@ struct checkup {
     struct adapter *adapter;
     struct settings *settings; // greedy, every method off
     const struct backend *backend;
-    struct conversation talk; // shows all pictures as waiting, and one question at a time
+    struct conversation talk; // contains all pictures as pending, and one question at a time
     struct checkup_picture *views;
     size_t view_count, scenes; // the scenes come first
     int blank;                 // index of a grey picture in `talk`; -1: none
@@ -77,7 +78,7 @@ struct checkup {
     // encoding a picture.
     double prompt_s, text_s, token_s, encode_s;
     struct method_tensors tensors; // instead of the adapter's; find NULL: the adapter's
-    const struct hook *listener;   // hears the passes, after the methods; NULL: none
+    const struct hook *listener;   // observes the passes, after the methods; NULL: none
     bool stopped;
 
     // The record of the current check, and its progress.
@@ -94,7 +95,7 @@ struct finding {
 };
 
 struct finding finding(struct checkup *c, const char *name);
-// `samples` 0: a number that is no sample's. NaN becomes null.
+// `samples`: number of samples that the value is measured over; 0: not measured. NaN becomes null.
 void finding_number(struct finding *f, const char *name, double value, const char *unit,
                     int64_t samples);
 // Each ends the finding with a verdict and a sentence.
@@ -104,14 +105,14 @@ void finding_skip(struct finding *f, const char *why, ...) __attribute__((format
 void finding_measured(struct finding *f, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 void checkup_figure(struct checkup *c, const char *title, const char *text, const char *svg);
-// Samples that fit into the time, of `full` ones: at least `least`.
-// The columns of a table as curves over its keys (names separated by "|"; NULL: all but
-// deviations).
+// Adds a figure with columns of a table as curves over its keys (names separated by "|"; NULL: all
+// but deviations).
 int checkup_curves(struct checkup *c, const char *title, const char *text,
                    const struct result_table *t, const char *columns, struct err *err);
-// Maps side by side.
+// Adds a figure with maps side by side.
 int checkup_maps(struct checkup *c, const char *title, const char *text,
                  const struct event_heatmap *maps, size_t count, struct err *err);
+// Returns how many of `full` samples there is time for, at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
 
@@ -134,27 +135,28 @@ struct checkup_answer {
     double vision_s, prefill_s, decode_s;
     int64_t prompt, visual;
 };
-// The model's answer of at most `most` tokens; the conversation is as before. -1: c->stopped, or
-// err.
+// Computes the model's answer of at most `most` tokens (`whole`: recomputes prompt and
+// pictures); the conversation is unchanged. -1: c->stopped, or err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
-// The same with at least one token: an empty answer is asked for again without its end.
+// The same with at least one token: if the answer is empty, answers again with sample.ignore_eos.
 int checkup_answer_some(struct checkup *c, int most, struct checkup_answer *a, struct err *err);
 void checkup_answer_release(struct checkup_answer *a);
 // Adds the answer to the conversation.
 void checkup_answered(struct checkup *c, const struct checkup_answer *a);
 
-// Logits of the rows that choose the tokens of a given answer, and of the next one: [count + 1, V].
+// Logits of the rows that choose the tokens of a given answer, and the token after it: [count + 1,
+// V].
 struct checkup_logits {
     float *data;
     int64_t rows, vocab;
     double prefill_s, kv_bytes; // of the prompt
 };
-// How the rows are computed: all at once, or (`piece`) in passes of so many rows.
+// `piece`: the maximum number of rows in a pass; 0: no limit.
 int checkup_logits(struct checkup *c, const struct settings *s, const struct ids *given,
                    int64_t piece, struct checkup_logits *l, struct err *err);
 void checkup_logits_release(struct checkup_logits *l);
-// Sum of the log-probabilities of the given tokens; *same: are they the likeliest?
+// Returns the sum of the given tokens' log-probabilities; *same: whether each is the likeliest.
 double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
 double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
@@ -165,17 +167,20 @@ int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, 
 // Mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
-// Log-probability of the description of scene k as the answer to scene i of the first n:
-// nats[i * n + k]; and the probability that descriptions handed out at random fit as well.
+// Computes nats[i * n + k], the log-probability of the description of scene k as the answer about
+// scene i, of the first n scenes.
 int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
                        struct err *err);
+// Returns the probability that a random assignment of descriptions is at least as likely as the
+// true one.
 double checkup_scene_chance(const double *nats, int n);
-// Is that too unlikely for a model that does not see?
+// Returns whether the chance is too small for a model that does not see.
 bool checkup_scene_seen(double chance, int n);
 // Mean log-probability, in nats per token, of plain English text, over *tokens of it.
 int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
                       struct err *err);
-// Settings with these values: key, value, ... NULL. The caller frees them; BUG if one is refused.
+// Returns a copy of c->settings with these changes: key, value, ... NULL. The caller frees it; BUG
+// if one is refused.
 struct settings *checkup_with(const struct checkup *c, ...) __attribute__((sentinel));
 
 // --- the page (markdown.c, html.c) ---------------------------------------------------------------
@@ -185,8 +190,7 @@ const char *check_verdict(const cJSON *check);
 void checkup_markdown(const cJSON *record, struct buf *b);
 void checkup_html(const cJSON *record, struct buf *b);
 
-// Reads the record in a folder, or a record's file; NULL: error. Another program may have written
-// it.
+// Reads the record in a folder, or a record's file, which is not trusted; NULL: error.
 cJSON *checkup_read(const char *path, struct err *err);
 const char *record_text(const cJSON *object, const char *key); // "" without it
 const cJSON *record_find(const cJSON *list, const char *name); // by "name"; NULL: none

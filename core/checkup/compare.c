@@ -104,7 +104,8 @@ static void compare_models(struct comparison *c, const cJSON *a, const cJSON *b)
         compare_checks(c, NULL, check);
 }
 
-// Models are compared by their names. A check-up of one model is compared with any other of one.
+// Compares models of the same name; two check-ups of one model each are compared whatever the
+// names.
 static void compare_records(struct comparison *c, const cJSON *a, const cJSON *b)
 {
     const cJSON *models = json_get(a, "models"), *others = json_get(b, "models"), *model;

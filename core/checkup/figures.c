@@ -13,7 +13,7 @@
 
 enum { SVG_MOST = 16 << 20 };
 
-// Takes over the drawn file.
+// Adds the drawn SVG file as a figure and removes it; frees the path.
 static int take_file(struct checkup *c, const char *title, const char *text, char *path, int status,
                      struct err *err)
 {

@@ -221,7 +221,8 @@ static void put_check(struct buf *b, const cJSON *models, const char *name)
         buf_puts(b, "\"></a>");
     }
     put_field(b, "<p class=\"soft\">", shown, "shows", "</p>\n");
-    // Findings of one model are side by side; those of several are, each under its name.
+    // With one model, its findings are side by side; with several, the models are, below the name
+    // of each finding.
     if (!several) buf_puts(b, "<div class=\"models\">\n");
     for (size_t i = 0; i < rows.count; i++) {
         if (!several) buf_puts(b, "<div>");

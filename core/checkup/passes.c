@@ -50,7 +50,7 @@ void checkup_ask(struct checkup *c, const int *pictures, size_t count, const cha
     message_release(&m);
 }
 
-// Between layers: a job that is to pause or to end stops its pass.
+// Between layers, a job waits for shells that answer, and stops the pass if it must pause or end.
 static bool yield_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;
@@ -323,7 +323,7 @@ int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats,
         return -1;
     if (ids.count < 2) {
         ids_release(&ids);
-        return err_set(err, "the tokenizer makes fewer than two tokens of plain text");
+        return err_set(err, "the tokenizer produces fewer than two tokens for plain text");
     }
     const size_t first = ids.count > TEXT_FIRST ? TEXT_FIRST : 1, left = ids.count - first;
     const struct ids given = { .data = ids.data + first,

@@ -66,7 +66,7 @@ static int draw_scenes(const char *folder, struct err *err)
     return scenes_written(&request) ? 0 : scenes_write(&request, NULL, &report, err);
 }
 
-// Files that are no pictures are passed over; a folder without any is an error.
+// Skips files that are not pictures; a folder without pictures is an error.
 static int add_folder(struct checkup *c, const char *folder, struct err *err)
 {
     char **names = folder_list(folder);

@@ -58,13 +58,13 @@ finds() {
 }
 finds nan opens "NaN or infinite numbers in 1 of"
 [[ $out == *layers.3.mlp.up_proj.weight* ]] || fail "the tensor with NaN is not named" "$out"
-finds template opens "its markers <|im_start|> are no tokens"
+finds template opens "its markers <|im_start|> are not tokens"
 finds means opens "not those of published SigLIP encoders"
 finds projector sees "the model does not see"
-finds layers intact "with layers 2 and 5 exchanged"
+finds layers intact "with layers 2 and 5 swapped"
 finds rotary intact "with a rotary base of 10000"
-finds heads intact "with queries and keys of layer 3 exchanged"
-finds encoder intact "with queries and keys of block 1 exchanged"
+finds heads intact "with queries and keys of layer 3 swapped"
+finds encoder intact "with queries and keys of block 1 swapped"
 # An adapter trained on another model of the same shape, and one that fits no layer.
 "$VLMSH" scenes 4 "$dir/world" --seed 17 --kind captions >/dev/null || fail "scenes" ""
 out=$("$VLMSH" --plain --db "$dir/db" "$dir/layers" -c "/set train.params lora:q_proj:4" \

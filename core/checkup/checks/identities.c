@@ -1,7 +1,7 @@
 // core/checkup/checks/identities.c -- ways of computing that must not change the result.
 //
-// Each identity compares the logits of the rows that choose an answer's tokens: the same bits where
-// the same kernels run on the same numbers, else within what rounding explains.
+// Each identity compares the logits of the rows that choose an answer's tokens: bit-identical where
+// the same kernels run on the same numbers, otherwise equal up to rounding.
 #include "core/checkup/checkup_parts.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct base {
 
 // --- comparing -----------------------------------------------------------------------------------
 
-// Compares logits computed otherwise with the plain ones.
+// Compares logits computed in another way (b) with the plain ones (a).
 static void judge(struct checkup *c, const struct settings *s, const char *name,
                   const struct checkup_logits *a, const struct checkup_logits *b, bool bits,
                   const char *what)
@@ -97,7 +97,7 @@ static int check_neutrals(struct checkup *c, const struct base *b, struct err *e
     return 0;
 }
 
-// IRA whose heads are zero moves no value: z = v + 0. Such heads stand in for trained ones.
+// IRA with zero heads changes no value: z = v + 0. Such heads stand in for trained ones.
 struct zeros {
     struct tensor *list;
     char **names;
@@ -112,7 +112,8 @@ static const struct tensor *find_zeros(void *self, const char *name)
     return NULL;
 }
 
-// Tensors of zeros for all that a method learns; K in a name stands for each layer.
+// Adds a zero tensor for each parameter that a method learns; ".K." in its name stands for every
+// layer.
 static void add_zeros(struct zeros *z, const struct checkup *c, const struct method *m)
 {
     struct method_tensor t;
@@ -146,9 +147,7 @@ static void zeros_release(struct zeros *z, const struct checkup *c)
     free(z->names);
 }
 
-// Every method on and off again. One that lacks what it needs (a calibration, trained parameters)
-// is passed over.
-// Values that need neither calibration nor training.
+// Values of toggles that need neither calibration nor training.
 static const struct {
     const char *key, *on;
 } plain_on[] = { { "ffn.approx", "skip" } };
@@ -160,6 +159,8 @@ static const char *on_value(const struct method *m)
     return m->toggle.on;
 }
 
+// Switches a method on and off again. Skips a method that lacks a calibration or trained
+// parameters.
 static int toggle(struct checkup *c, const struct base *b, const struct method *m, struct err *err)
 {
     char *name = xasprintf("%s on and off", m->title);
@@ -220,7 +221,7 @@ static void judge_answers(struct checkup *c, const char *name, const struct ids 
         finding_fails(&f, "%s: the tokens differ", what);
 }
 
-// With drafts, and without.
+// Compares answers with and without drafts.
 static int check_drafts(struct checkup *c, struct err *err)
 {
     struct checkup_answer a = { 0 }, b = { 0 };
@@ -237,8 +238,8 @@ static int check_drafts(struct checkup *c, struct err *err)
     return status;
 }
 
-// The second answer of a conversation: after the first, whose rows are cached; and in a copy of
-// the messages and pictures, which is all that a saved session holds.
+// Computes the second answer of a conversation twice: after the first, whose rows are cached, and
+// in a copy of the messages and pictures, which are all that a saved session contains.
 static int check_resumed(struct checkup *c, const struct base *b, struct err *err)
 {
     struct checkup_answer first = { 0 }, live = { 0 }, resumed = { 0 };
@@ -271,12 +272,12 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
     return status;
 }
 
-// --- text: token by token, and other instruction sets
-// ---------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 static const char text_question[] = "Name three colours.";
 
-// The best other instruction set of this processor; plain C, which is slow, for small models only.
+// Returns the backend of this processor's best other instruction set, NULL if it has none; plain C,
+// which is slow, only for small models.
 static const struct backend *other_set(const struct checkup *c, const char **name)
 {
     const struct backend *best = NULL;
@@ -298,8 +299,9 @@ static int check_set(struct checkup *c, const struct checkup_logits *plain, cons
     struct checkup_logits l = { 0 };
     if (!other) {
         struct finding f = finding(c, "another instruction set");
-        finding_skip(&f, own->own_memory ? "the weights are in the memory of a GPU"
-                                         : "this processor has no other one that is fast enough");
+        finding_skip(&f, own->own_memory
+                             ? "the weights are in the memory of a GPU"
+                             : "this processor has no other instruction set that is fast enough");
         return 0;
     }
     const struct conversation kept = c->talk;

@@ -38,7 +38,8 @@ static void ask(const struct inside *n, int i)
     checkup_answered(n->c, &n->answer[i]);
 }
 
-// Means of a probe over the pictures; *maps: those of the first one, unless NULL.
+// Computes the means of a probe over the pictures; *first: the results of the first one, unless
+// NULL.
 static int measure_mean(struct inside *n, const char *name, const struct settings *s, int layer,
                         struct results *mean, struct results *first, struct err *err)
 {
@@ -70,7 +71,7 @@ static int measure_mean(struct inside *n, const char *name, const struct setting
     return status;
 }
 
-// Adds a number of a table, if it is there.
+// Adds a number of a table to the finding and returns it; NaN if the table lacks it.
 static double put(const struct inside *n, struct finding *f, const struct results *r,
                   const char *table, const char *key, const char *column, const char *name,
                   const char *unit)
@@ -137,7 +138,7 @@ static int check_sinks(struct inside *n, struct err *err)
     return 0;
 }
 
-// The layer of a table whose value is largest.
+// Returns the layer with a table's largest value; -1 if the table is empty.
 static int best_layer(const struct result_table *t, int column)
 {
     size_t best = 0;
@@ -146,7 +147,7 @@ static int best_layer(const struct result_table *t, int column)
     return t->row_count ? (int)strtol(t->rows[best].key, NULL, 10) : -1;
 }
 
-// A probe with a table by layer: its curves, and a finding.
+// Runs a probe that makes a table by layer; adds its curves, its maps and a finding.
 static int check_layers(struct inside *n, const char *probe, const char *name, const char *columns,
                         int layer, const char *title, const char *text, const char *found,
                         struct err *err)

@@ -1,10 +1,11 @@
 // core/checkup/checks/intact.c -- are the weights where they belong, and read as in training?
 //
-// A file whose numbers are all finite may still be damaged: two layers exchanged, queries and keys
-// exchanged, another rotary base, other pixels. Without the original this shows only in what the
-// model predicts: plain text, and the descriptions of scenes drawn here. The check undoes one
-// such damage after the other on the loaded model. A sound model predicts worse after each; if one
-// of them makes every prediction better, it undoes a damage, which is then named.
+// A file whose numbers are all finite may still be damaged: two layers swapped, queries and keys
+// swapped, another rotary base, other pixel normalisation. Without the original, only the model's
+// predictions reveal it: of plain text, and of the descriptions of scenes drawn here. The check
+// changes the loaded model as if to repair one such damage after another. Each change makes the
+// predictions of a sound model worse; a change that improves every prediction repairs real damage,
+// which the finding names.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -15,37 +16,38 @@
 #include "core/model/layer.h"
 
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
-// A change undoes a damage if it takes away that share of the nats that the predictions lack, and
-// no less than `nats_least` a token.
-// Of text, which is longer, a smaller share is clear.
+// A change repairs damage if it lowers the loss by at least this share (text_least of the loss of
+// text, which has more tokens), and by at least nats_least per token.
 static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
-// The share of a uniform guess's nats below which a model knows a language.
-static const double knows = 0.5, near_best = 0.95;
+// A model knows a language if its loss is below this share of a uniform guess's loss.
+static const double knows = 0.5;
+// Changes with at least this share of the best change's gain are named with it.
+static const double near_best = 0.95;
+// An adapter that lowers the log-probability of text by more, in nats per token, does not fit.
 static const double adapter_nats = 0.5;
 enum { SEARCH_S = 90, SEARCH_QUICK_S = 15, FOUND_MOST = 3 };
 
-// --- what may have been changed ------------------------------------------------------------------
+// --- possible damage -----------------------------------------------------------------------------
 
 enum kind { ROTARY, PIXELS, HEADS, LAYERS, ENCODER_HEADS, ENCODER_LAYERS, KINDS };
 
 static const struct {
     const char *name, *sound;
-    bool sees; // changes what pictures become, not text
+    bool sees; // affects pictures only, not text
 } kinds[KINDS] = {
     [ROTARY] = { "rotary base", "no usual rotary base predicts better than the file's", false },
     [PIXELS] = { "mean of the pixels", "no usual mean and deviation predicts better", true },
-    [HEADS] = { "queries and keys", "no layer predicts better with queries and keys exchanged",
-                false },
-    [LAYERS] = { "order of the layers", "no exchange of two layers predicts better", false },
+    [HEADS] = { "queries and keys", "swapping a layer's queries and keys improves nothing", false },
+    [LAYERS] = { "order of the layers", "swapping two layers improves nothing", false },
     [ENCODER_HEADS] = { "queries and keys, encoder",
-                        "no block predicts better with queries and keys exchanged", true },
-    [ENCODER_LAYERS] = { "order of the blocks, encoder",
-                         "no exchange of two blocks predicts better", true },
+                        "swapping a block's queries and keys improves nothing", true },
+    [ENCODER_LAYERS] = { "order of the blocks, encoder", "swapping two blocks improves nothing",
+                         true },
 };
 
 struct variant {
     enum kind kind;
-    int a, b; // layers, or an index of values below
+    int a, b; // layers, or an index of the values below
 };
 
 static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 };
@@ -111,12 +113,13 @@ static bool possible(const struct model *m, const struct variant *v)
         (y) = t;             \
     } while (0)
 
-// Makes the change, or undoes it: each is an exchange with what is in `kept`.
+// The other value of a change that does not swap two weights.
 struct kept {
     double theta;
     float mean[3], std[3];
 };
 
+// Makes the change; a second call undoes it.
 static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
 {
     struct model *m = c->model;
@@ -148,20 +151,22 @@ static char *name_of(const struct variant *v)
     switch (v->kind) {
     case ROTARY: return xasprintf("a rotary base of %g", thetas[v->a]);
     case PIXELS: return xasprintf("the mean and deviation of %s", pixels[v->a].name);
-    case HEADS: return xasprintf("queries and keys of layer %d exchanged", v->a);
-    case LAYERS: return xasprintf("layers %d and %d exchanged", v->a, v->b);
-    case ENCODER_HEADS: return xasprintf("queries and keys of block %d exchanged", v->a);
-    default: return xasprintf("blocks %d and %d exchanged", v->a, v->b);
+    case HEADS: return xasprintf("queries and keys of layer %d swapped", v->a);
+    case LAYERS: return xasprintf("layers %d and %d swapped", v->a, v->b);
+    case ENCODER_HEADS: return xasprintf("queries and keys of block %d swapped", v->a);
+    default: return xasprintf("blocks %d and %d swapped", v->a, v->b);
     }
 }
 
 // --- how well it predicts ------------------------------------------------------------------------
 
+// Mean log-probabilities, in nats per token.
 struct score {
-    double text;    // nats a token
+    double text;
     int64_t tokens; // of the text
     int scenes;
-    double own[CHECKUP_SCENES], margin[CHECKUP_SCENES]; // of true descriptions; above the others
+    // Each scene's true description, and its margin above the mean of the others.
+    double own[CHECKUP_SCENES], margin[CHECKUP_SCENES];
 };
 
 static int score_text(struct checkup *c, struct score *s, struct err *err)
@@ -187,7 +192,7 @@ static bool knows_text(const struct checkup *c, const struct score *s)
     return s->text > -knows * log((double)c->model->decoder.config.vocab);
 }
 
-// The share of the missing nats that the second one has; -1: it is not better.
+// Returns the share by which the loss falls; -1 if it falls by less than nats_least.
 static double gained(double was, double is)
 {
     return is - was < nats_least ? -1 : (is - was) / -was;
@@ -198,7 +203,7 @@ static double gained_text(const struct checkup *c, const struct score *was, cons
     return knows_text(c, is) ? gained(was->text, is->text) : -1;
 }
 
-// No scene may be worse by more than a tenth of the mean improvement.
+// The same over the scenes; -1 also if one is worse by more than a tenth of the mean improvement.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;
@@ -222,11 +227,11 @@ struct search {
         struct variant v;
         struct score is;
         double gain;
-    } found[FOUND_MOST]; // changes that undo a damage, the best one first
+    } found[FOUND_MOST]; // changes that repair damage, the best one first
     int count;
 };
 
-// Seconds of one variant, by the rates of the record.
+// Forecasts the seconds of one variant from the measured rates.
 static double seconds_of(const struct search *s, enum kind kind)
 {
     const struct checkup *c = s->c;
@@ -235,8 +240,8 @@ static double seconds_of(const struct search *s, enum kind kind)
     return c->text_s + (knows_text(c, &s->base) ? 0 : scenes);
 }
 
-// Text tells what is wrong in the decoder, if the model knows the language, with the change or
-// without; else the descriptions do. Pictures change the descriptions only.
+// Scores a change. If the model knows English, before or after the change, text reveals damage of
+// the decoder; otherwise the descriptions do. A change of pictures affects only the descriptions.
 static int score_variant(struct search *s, const struct variant *v, double *gain, struct score *is,
                          struct err *err)
 {
@@ -309,7 +314,7 @@ static int try_pairs(struct search *s, enum kind kind, int layers, int distance,
     return 0;
 }
 
-// The likely ones first: the time may not allow all.
+// Tries the likeliest changes first: there may be no time for all of them.
 static int search(struct search *s, struct err *err)
 {
     const struct model *m = s->c->model;
@@ -354,15 +359,15 @@ static void report_predictions(const struct search *s, double p)
     if (knows_text(c, &s->base))
         finding_works(&f, "the model predicts plain English");
     else if (s->scenes && checkup_scene_seen(p, s->scenes))
-        finding_works(&f, "the model predicts what drawn scenes show, but no plain English: it "
-                          "never learned it, or lost it");
+        finding_works(&f, "the model predicts what drawn scenes show, but not plain English: it "
+                          "never learned it or has lost it");
     else
         finding_fails(&f,
                       "the model predicts neither plain English nor what pictures show: random "
-                      "or damaged weights, another tokenizer, or another language than English");
+                      "or damaged weights, another tokenizer, or a language other than English");
 }
 
-// The best change, and others of its kind that are nearly as good.
+// Names the best change, and others of its kind that are nearly as good; the caller frees the text.
 static char *name_found(const struct search *s)
 {
     struct buf b = { 0 };
@@ -391,8 +396,8 @@ static void report_found(const struct search *s, struct finding *f)
     }
     finding_fails(
         f,
-        "with %s the model predicts better everywhere (%.0f%% of what its predictions lack "
-        "is gone): this undoes a damage of the files",
+        "with %s, the model predicts better everywhere (its loss falls by %.0f%%): this repairs "
+        "damage in the files",
         name, 100 * best->gain);
     free(name);
 }
@@ -407,18 +412,18 @@ static void report_search(const struct search *s)
         if (s->count && s->found[0].v.kind == (enum kind)k)
             report_found(s, &f);
         else if (!s->possible[k])
-            finding_skip(&f, "nothing can be exchanged: the shapes differ");
+            finding_skip(&f, "nothing can be swapped: the shapes differ");
         else if (!s->tried[k])
-            finding_skip(&f, "the time did not allow any change");
+            finding_skip(&f, "there was no time to try a change");
         else if (s->count)
-            finding_skip(&f, "cannot be judged beside the damage that was found");
+            finding_skip(&f, "cannot be judged: other damage was found");
         else
             finding_works(&f, "%s%s", kinds[k].sound,
                           s->tried[k] < s->possible[k] ? " (as far as the time allowed)" : "");
     }
 }
 
-// Seconds of all changes, at most those that the search may take.
+// Forecasts the seconds of the search: of all changes, but at most its limit.
 static double search_s(const struct checkup *c)
 {
     const double layers = c->model->decoder.config.layers, blocks = c->model->vision.config.layers,
@@ -429,7 +434,7 @@ static double search_s(const struct checkup *c)
     return fmin(all, c->work->options.quick ? SEARCH_QUICK_S : SEARCH_S);
 }
 
-// Does the adapter make the predictions worse? An adapter of another model does.
+// Compares the predictions with and without the adapter: another model's adapter makes them worse.
 static int check_adapter(struct search *s, struct err *err)
 {
     struct checkup *c = s->c;
@@ -489,8 +494,8 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_intact = {
     .name = "intact",
-    .shows = "Whether weights, rotary base and pixels are those of training: no exchange or other "
-             "usual value lets the model predict text and pictures better.",
+    .shows = "Whether weights, rotary base and pixel normalisation are those of training: no swap "
+             "of weights and no other usual value improves the predictions of text and pictures.",
     .cost = { .prompts = 15, .encodes = 6 },
     .quick = { .prompts = 10, .encodes = 4 },
     .seconds = search_s,

@@ -2,8 +2,8 @@
 // alignment on a few samples with the job `train`, loads each adapter, and throws it away.
 //
 // The samples pair pictures with invented answers, which no model would give: the loss must fall.
-// The loss that the job computed with the trained weights and that of the loaded adapter must be
-// equal, and after unloading the model must have its former bits.
+// The job's loss with the trained weights and the loss with the loaded adapter must be equal, and
+// after unloading it the model must compute the same bits as before.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -22,10 +22,12 @@
 
 static const char question[] = "What is in the picture?", text_question[] = "What is the word?";
 enum { SAMPLES = 4, OTHERS = 2, STEPS_MOST = 24, STEPS_LEAST = 6, STEPS_QUICK = 4, TOKENS = 16 };
-// The loss must fall to that share of its first value.
-static const double falls = 0.93, equal = 0.01;
+// The loss must fall below this share of its first value.
+static const double falls = 0.93;
+// Losses with a smaller relative difference are equal.
+static const double equal = 0.01;
 enum { TRAINING_S = 60 };
-// Above this many seconds a prompt, pictures keep a quarter of their tokens.
+// If a prompt takes more seconds, image.downsample keeps a quarter of each picture's tokens.
 static const double slow_s = 0.3;
 
 static const char *const invented[SAMPLES] = {
@@ -40,7 +42,7 @@ struct learns {
     char *data, *out; // files of the run
     bool sees;
     int samples, steps;
-    int other[OTHERS], others; // pictures that are not trained
+    int other[OTHERS], others; // pictures not trained on
     struct checkup_answer answer[OTHERS];
     // Of the job.
     double first, last, validation;
@@ -157,7 +159,7 @@ static void ask(const struct learns *k, int picture)
     checkup_ask(k->c, &picture, k->sees, k->sees ? question : text_question);
 }
 
-// Mean log-probability of the model's own answers about other pictures.
+// Computes the mean log-probability of the model's own answers about other pictures.
 static int own_nats(struct learns *k, const struct settings *s, double *nats, struct err *err)
 {
     double sum = 0;
@@ -175,7 +177,7 @@ static int own_nats(struct learns *k, const struct settings *s, double *nats, st
     return 0;
 }
 
-// The mean loss of the samples as training computes it.
+// Computes the mean loss of the samples as training does.
 static int mean_loss(struct learns *k, const struct settings *s, double *loss, struct err *err)
 {
     struct checkup *c = k->c;
@@ -202,7 +204,7 @@ static int mean_loss(struct learns *k, const struct settings *s, double *loss, s
 
 struct plan {
     const char *name, *params, *rate;
-    bool align; // trains norm alignment to the model's own answers
+    bool align; // trains norm alignment on the model's own answers
 };
 
 static const struct plan plans[] = {
@@ -223,7 +225,7 @@ static struct settings *settings_of(const struct learns *k, const struct plan *p
                         "image.downsample", k->share, "train.lora.alpha", "16", NULL);
 }
 
-// Loads what was trained, measures, and unloads it.
+// Loads the trained adapter, measures it and unloads it.
 static int judge(struct learns *k, const struct plan *p, const struct settings *s, double before,
                  struct finding *f, struct err *err)
 {
@@ -256,11 +258,11 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
                       loss, k->validation);
     else if (p->align)
         finding_measured(f,
-                         "trained to the model's own answers for %d steps: they lose %.3g nats a "
-                         "token against no alignment",
+                         "trained on the model's own answers for %d steps: they lose %.3g nats a "
+                         "token compared with no alignment",
                          k->steps, before - nats);
     else if (!(k->last < falls * k->first))
-        finding_fails(f, "the loss fell from %.4g to %.4g only in %d steps", k->first, k->last,
+        finding_fails(f, "the loss fell only from %.4g to %.4g in %d steps", k->first, k->last,
                       k->steps);
     else
         finding_works(f, "the loss fell from %.4g to %.4g in %d steps; saved, loaded and unloaded",

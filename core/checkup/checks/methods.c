@@ -1,8 +1,8 @@
 // core/checkup/checks/methods.c -- what the methods do to this model: its own answers under each,
 // and what they save.
 //
-// The model answers questions about the pictures without methods. Then each method computes these
-// answers, token by token as they were given: the change of their log-probability, and whether
+// The model answers questions about the pictures without methods. Then it is fed these answers
+// under each method (teacher forcing), to measure the change of their log-probability, and whether
 // every token is still the likeliest one (greedy decoding then gives the same answer).
 #include "core/checkup/checkup_parts.h"
 
@@ -70,7 +70,7 @@ static int measure_with(struct methods_check *k, const struct settings *s, struc
     return 0;
 }
 
-// A condition's finding. One that this model or its files do not allow is not applicable.
+// Measures a condition and adds its finding: not applicable if this model or its files rule it out.
 static int try_settings(struct methods_check *k, const char *name, const struct settings *s,
                         const char *text, struct measured *m, struct err *err)
 {
@@ -135,7 +135,8 @@ static int try_pruning(struct methods_check *k, struct err *err)
 
 // --- FFN approximation ---------------------------------------------------------------------------
 
-// The most redundant quarter of the layers, without the last: "3,5,6". The caller frees the list.
+// Returns the most redundant quarter of the layers, never the last layer: "3,5,6". The caller frees
+// the list.
 static char *redundant_layers(const float *redundancy, int layers, double *least)
 {
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen);
@@ -189,7 +190,7 @@ static int try_approximation(struct methods_check *k, struct err *err)
                 try_settings(k, "FFN approximation, a quarter of the layers", some, which, &m, err);
         if (status == 0)
             status = try_settings(k, "FFN skipped, the same layers", skip, which, &m, err);
-        // No layer: the identity that needs the calibration.
+        // Approximating no layer must change nothing; this identity needs the calibration.
         if (status == 0) status = measure_with(k, none, &m, err);
         if (status == 0) {
             struct finding f = finding(c, "FFN approximation of no layer");
@@ -230,7 +231,7 @@ static int begin(struct methods_check *k, struct err *err)
         checkup_ask(c, &k->picture[i], 1, question);
         status = checkup_answer_some(c, TOKENS, &k->answer[i], err);
     }
-    // Twice: the first time warms up.
+    // Measures twice: the first time warms up.
     for (int i = 0; i < 2 && status == 0; i++)
         status = measure_with(k, c->settings, &k->plain, err);
     return status;

@@ -106,12 +106,12 @@ static void check_memory(struct checkup *c)
     finding_number(&f, "own memory, forecast", forecast / GIB, "GiB", 0);
     finding_number(&f, "own memory, measured", measured / GIB, "GiB", 1);
     if (!c->memory[1] || c->backend->own_memory)
-        finding_skip(&f, "this system does not tell the memory that the model takes");
+        finding_skip(&f, "this system does not report the memory that the model takes");
     else if (measured > 1.25 * forecast + 0.25 * GIB)
         finding_fails(&f,
                       "loading took more memory than forecast; the weights stay in their files");
     else
-        finding_works(&f, "besides the weights, which stay in their files");
+        finding_works(&f, "loading took no more than forecast; the weights stay in their files");
 }
 
 // --- text ----------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ static void check_tokenizer(struct checkup *c)
         finding_works(&f, "every text comes back unchanged");
 }
 
-// Markers like <|im_start|> or [INST] that the prompt spells with ordinary tokens. *text: their
-// names.
+// Counts markers such as <|im_start|> in the prompt that are not tokens of the tokenizer; appends
+// them to *names.
 static int64_t find_markers(const struct tokenizer *t, const char *prompt, struct buf *names)
 {
     int64_t count = 0;
@@ -219,8 +219,8 @@ static void check_template(struct checkup *c)
         finding_number(&f, "of these visual", (double)sequence_visual_count(&s, 0), "tokens", 1);
         if (find_markers(m->tokenizer, text.data ? text.data : "", &markers))
             finding_fails(&f,
-                          "%s: its markers %s are no tokens of this model's tokenizer: the "
-                          "template is another family's",
+                          "%s: its markers %s are not tokens of this model's tokenizer: the "
+                          "template belongs to another family",
                           source, markers.data);
         else if (m->template_problem && !strcmp(layout_title(m->layout), "plain"))
             finding_fails(&f, "%s: %s", source, m->template_problem);
@@ -247,7 +247,7 @@ static void check_template(struct checkup *c)
 static const float imagenet_mean[] = { 0.485f, 0.456f, 0.406f },
                    imagenet_std[] = { 0.229f, 0.224f, 0.225f }, half[] = { 0.5f, 0.5f, 0.5f };
 
-// What the published encoders of each kind were trained with.
+// Pixel normalisation with which the published encoders of each kind were trained.
 static const struct {
     const struct vision_kind *kind;
     const float *mean, *std;
@@ -294,7 +294,7 @@ static void check_preprocessor(struct checkup *c)
         finding_fails(&f,
                       "%s: mean %.3g %.3g %.3g and deviation %.3g %.3g %.3g are not those of "
                       "published %s encoders (%.3g %.3g %.3g; %.3g %.3g %.3g): unless this encoder "
-                      "was trained so, it reads wrong colours",
+                      "was trained with them, it sees wrong colours",
                       source, (double)p->mean[0], (double)p->mean[1], (double)p->mean[2],
                       (double)p->std[0], (double)p->std[1], (double)p->std[2], norms[k].name,
                       (double)norms[k].mean[0], (double)norms[k].mean[1], (double)norms[k].mean[2],
@@ -302,7 +302,7 @@ static void check_preprocessor(struct checkup *c)
     free(source);
 }
 
-// --- what is missing -----------------------------------------------------------------------------
+// --- missing files, ignored keys, the adapter ----------------------------------------------------
 
 static void list_notices(struct checkup *c)
 {
@@ -316,7 +316,8 @@ static void list_notices(struct checkup *c)
     }
 }
 
-// The identity that an adapter's training.json records; NULL: none. The caller deletes it.
+// Returns the identity of the model that an adapter was trained on, from its training.json; NULL:
+// unknown. The caller deletes it.
 static cJSON *trained_on(const char *folder)
 {
     char *path = xasprintf("%s/training.json", folder);
@@ -390,7 +391,7 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_opens = {
     .name = "opens",
-    .shows = "Whether all files are there, read completely, and belong together.",
+    .shows = "Whether all files are present, are read completely, and belong together.",
     .closed = true,
     .cost = { .reads = 1 },
     .quick = { .reads = 1 },

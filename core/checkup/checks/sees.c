@@ -1,10 +1,10 @@
 // core/checkup/checks/sees.c -- does the model look at its pictures, and does it see what they
 // show?
 //
-// Log-probabilities are means over the tokens of an answer, in nats. The model's own answer to a
-// picture loses some of its probability when the picture is exchanged; of a model that ignores its
-// pictures it loses none. For scenes drawn here the truth is known: a model that sees prefers the
-// true descriptions to the same descriptions exchanged among the pictures.
+// Log-probabilities are means over the tokens of an answer, in nats. The model's own answer about a
+// picture becomes less likely when the picture is replaced, unless the model ignores its pictures.
+// For scenes drawn here the truth is known: a model that sees prefers the true descriptions to the
+// same descriptions shuffled among the pictures.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static int describe(struct checkup *c, struct described *d, struct err *err)
     return 0;
 }
 
-// Mean log-probability of the answer's tokens, in nats, when these pictures are shown.
+// Computes the mean log-probability of the answer's tokens, in nats, with these pictures.
 static int nats_with(struct checkup *c, const struct ids *answer, const int *pictures, size_t count,
                      const char *asked, double *nats, struct err *err)
 {
@@ -91,8 +91,8 @@ static int check_looks(struct checkup *c, const struct described *d, int count, 
 
 // --- known scenes --------------------------------------------------------------------------------
 
-// Counts the ways to hand the descriptions out to the pictures, and those that are as likely in sum
-// as the true one.
+// Counts the assignments of descriptions to pictures, and those whose total log-probability is at
+// least that of the true assignment.
 static void permute(const double *nats, int n, int at, int *order, double sum, double truth,
                     int64_t *all, int64_t *as_good)
 {
@@ -120,7 +120,7 @@ double checkup_scene_chance(const double *nats, int n)
     return (double)as_good / (double)all;
 }
 
-// Four scenes can be exchanged in 24 ways only: the truth must be the best of them.
+// Four scenes have only 24 assignments: the true one must be the best.
 bool checkup_scene_seen(double chance, int n)
 {
     return chance < (n > 4 ? 0.01 : 0.05);
@@ -164,9 +164,9 @@ static int check_recognises(struct checkup *c, struct err *err)
     else
         finding_fails(&f,
                       "the true descriptions of %d drawn scenes are no likelier than the same "
-                      "descriptions exchanged: the model does not see what its pictures show "
-                      "(a projector without training, damaged weights of the encoder, other "
-                      "pixels than in training), or it cannot name simple shapes",
+                      "descriptions shuffled: the model does not see what its pictures show "
+                      "(an untrained projector, damaged weights of the encoder, other pixel "
+                      "normalisation than in training), or it cannot name simple shapes",
                       n);
     return 0;
 }
@@ -198,7 +198,7 @@ static int check_order(struct checkup *c, struct err *err)
     if (!a.ids.count)
         finding_skip(&f, "the answer is empty");
     else if (fabs(nats[0] - nats[1]) < same_nats)
-        finding_fails(&f, "the answer “%s” is as likely when the pictures are exchanged",
+        finding_fails(&f, "the answer “%s” is as likely when the pictures are swapped",
                       text_trimmed(a.text));
     else
         finding_works(&f, "the order matters to the answer “%s”", text_trimmed(a.text));
@@ -211,7 +211,7 @@ static int check_order(struct checkup *c, struct err *err)
 static int run(struct checkup *c, struct err *err)
 {
     struct described d[ASKED] = { 0 };
-    // The user's pictures first, if there are any.
+    // Starts with the user's pictures, if any.
     const int most = c->view_count < ASKED ? (int)c->view_count : ASKED;
     const int count = checkup_samples(c, most, LEAST);
     int status = 0;
@@ -234,7 +234,7 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_sees = {
     .name = "sees",
-    .shows = "Whether the model looks at its pictures, sees what they show, and heeds their order.",
+    .shows = "Whether the model looks at its pictures, sees what they show, and uses their order.",
     .sees = true,
     .cost = { .prompts = 45, .tokens = 220, .encodes = 10 },
     .quick = { .prompts = 14, .tokens = 64, .encodes = 5 },

@@ -1,8 +1,8 @@
-// core/checkup/checks/speed.c -- prefill and tokens a second by length, beside what bounds them.
+// core/checkup/checks/speed.c -- prefill and decode speed by length, compared with their bounds.
 //
-// A prefill computes at least the products of its rows with all weights of the layers: the same
-// products alone, by the same kernels. A token reads at least all these weights: a loop that only
-// reads them.
+// A prefill must at least multiply its rows by all weights of the layers: these products alone, by
+// the same kernels, give its bound. A token must at least read all these weights: a loop that only
+// reads them gives its bound.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -16,9 +16,9 @@
 
 enum { TOKENS = 8, LENGTHS = 3, RUNS = 2 };
 static const int lengths[LENGTHS] = { 64, 256, 1024 };
-// Longer prompts are left out if one would take more than that.
+// Skips lengths whose prompt would take more seconds.
 static const double most_s = 12, most_quick_s = 4;
-// Each time is the best of at least two runs and that many seconds of them.
+// Each time is the best of at least RUNS runs, repeated for at least this many seconds.
 static const double steady_s = 0.2;
 static const double cache_bytes = 64e6;
 
@@ -26,7 +26,7 @@ static const double cache_bytes = 64e6;
 
 typedef void weight_fn(void *self, const struct tensor *w);
 
-// The matrices of all layers.
+// Calls the function for each matrix of all layers.
 static void each_matrix(const struct model *m, weight_fn *call, void *self)
 {
     for (int l = 0; l < m->decoder.config.layers; l++) {
@@ -66,7 +66,7 @@ static double read_all(const struct model *m, double *bytes)
         each_matrix(m, read_matrix, &r);
         best = fmin(best, clock_seconds() - start);
         *bytes = r.bytes;
-        if (r.sum == 1) *bytes += 0; // the sum is used: the loop stays
+        if (r.sum == 1) *bytes += 0; // uses the sum, so that the compiler keeps the loop
     }
     return best;
 }
@@ -199,8 +199,8 @@ static int run(struct checkup *c, struct err *err)
 const struct checkup_check check_speed = {
     .name = "speed",
     .shows =
-        "Prefill and tokens a second by length, beside the products alone and a loop that only "
-        "reads the weights.",
+        "Speed of prefill and answers by length, compared with the matrix products alone and with "
+        "a loop that only reads the weights.",
     .cost = { .prompts = 16, .tokens = 48, .reads = 2 },
     .quick = { .prompts = 6, .tokens = 32, .reads = 2 },
     .run = run,
