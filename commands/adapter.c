@@ -14,7 +14,7 @@
 #include "core/train/roles.h"
 #include "core/train/run_folder.h"
 
-// Reads the methods' roles in the adapter's training from its record.
+// Reads each method's role from the record of the adapter's training.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
 {
     cJSON *record = run_folder_read(a->folder, NULL);
@@ -22,7 +22,7 @@ static void read_roles(const struct adapter *a, enum method_role role[METHODS_MA
     cJSON_Delete(record);
 }
 
-// Notices methods that the adapter was trained with and that are off.
+// Emits a notice for each method that the adapter was trained with but that is off.
 static void notice_methods(const struct shell *shell, const struct adapter *a)
 {
     enum method_role role[METHODS_MAX];
@@ -242,8 +242,8 @@ static const struct command_action actions[] = {
       "reads the folder and applies the adapter; adapter.when decides whether conversations "
       "without a picture use it",
       1, 1, .run = load },
-    { "unload", "[NAME]", "removes the adapter; unload NAME also forgets a loaded one", 0, 1,
-      .run = unload },
+    { "unload", "[NAME]", "stops using the adapter; unload NAME also removes it from the list", 0,
+      1, .run = unload },
     { "show", "[NAME]", "shows ranks, tensor counts and norms", 0, 1, .run = show },
     { "scale", "X",
       "multiplies the LoRA scale (the setting adapter.scale); weights that the adapter replaces "

@@ -25,7 +25,7 @@ static void report_end(const struct shell *shell, const struct ask_report *repor
     if (report->waits)
         sinks_notice(shell->sinks,
                      "'%s' is unchanged until all samples are answered again; '%s' holds the new "
-                     "answers, and the same command continues there",
+                     "answers so far: repeat the command to continue",
                      out, beside);
     free(beside);
     free(text);

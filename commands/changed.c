@@ -2,7 +2,7 @@
 // picture.
 //
 // The shell keeps the texts; a picture is read from the data and decoded when its question is
-// shown. The questions of a job come from its state file, also while it runs.
+// shown. The questions of a job come from its state file, even while it runs.
 #include "commands/changed.h"
 
 #include <inttypes.h>
@@ -64,7 +64,7 @@ static int64_t count_selected(const struct changed *c, const char *which)
 
 // --- one question --------------------------------------------------------------------------------
 
-// Shows the number-th of these questions, counted from 1; the caller has checked that it exists.
+// Shows question `number` of the selection, counted from 1; the caller has checked that it exists.
 static void show(struct shell *shell, const char *which, int64_t number)
 {
     const struct changed *c = shell->changed;
@@ -80,8 +80,9 @@ static void show(struct shell *shell, const char *which, int64_t number)
     struct err err;
     int status = grid_set_open(&c->set, &data, &err);
     if (status == 0) {
-        status = a->index < data.count ? dataset_read(&data, a->index, &s, &err)
-                                       : err_set(&err, "'%s' is shorter now", c->data);
+        status = a->index < data.count
+                     ? dataset_read(&data, a->index, &s, &err)
+                     : err_set(&err, "'%s' has fewer samples than when it was compared", c->data);
         pictures = xcalloc(s.dialogue.path_count + 1, sizeof *pictures);
         while (status == 0 && count < s.dialogue.path_count) {
             status = evaluate_picture(&data, NULL, s.dialogue.paths[count], &pictures[count], &err);

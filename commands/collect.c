@@ -288,7 +288,7 @@ static int take_word(void *self, const char *word, struct err *err)
 }
 
 static const struct option_row options[] = {
-    { "FILE.csv", NULL, "the file that grows", OPTION_TEXT,
+    { "FILE.csv", NULL, "the file to append rows to", OPTION_TEXT,
       .at = offsetof(struct collecting, file) },
     { "NAME=VALUE", NULL, NULL, .take = take_word, .optional = true, .many = true },
     { "--again", NULL,
@@ -355,7 +355,7 @@ static int collect(struct collecting *c, struct err *err)
 {
     struct shell *shell = c->shell;
     const struct command *command = command_find(c->argv[0] + 1);
-    // Rows are added to files that /collect wrote; any other file is an output.
+    // A file that /collect wrote gets more rows; any other existing file needs --force.
     struct csv t;
     const bool ours = csv_read(&t, c->file, NULL) == 0 &&
                       csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&

@@ -31,7 +31,8 @@ struct key_row {
     const char *key;
     const char *command; // "/line", or an action
     const char *note;
-    // Shown on the frame of the focused panel, or (of "all") in the status line. NULL: not shown.
+    // Shown on the frame of the focused panel, or for context "all" in the status line. NULL: not
+    // shown.
     const char *hint;
 };
 
@@ -130,8 +131,9 @@ struct command {
     const struct setting *settings; // its own, ended by a row without a key; NULL: none
 };
 
-// Adds commands to those of commands/list.h, ended by NULL (or NULL), and the settings of all to
-// the table of settings. Call it after lists_register and before any other function.
+// Adds `more` (NULL-terminated, or NULL) to the commands of commands/list.h, and the settings of
+// all commands to the table of settings. Call it after lists_register and before any other
+// function.
 void commands_register(const struct command *const *more);
 const struct command *command_at(int index); // NULL past the end
 const char *command_group(int index);        // its group in /help

@@ -44,7 +44,8 @@ static int compare_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Returns the smallest value that at least the fraction `share` of the values do not exceed.
+// Returns the quantile by nearest rank: the smallest value such that at least the fraction `share`
+// of all values are no larger.
 static int32_t quantile(const int32_t *sorted, int64_t n, double share)
 {
     const int64_t rank = (int64_t)ceil(share * (double)n);
@@ -276,7 +277,7 @@ static const struct option_row mix_options[] = {
       OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
     { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
       .at = offsetof(struct mix_request, kinds) },
-    { "--seed", "N", "random seed of choice and order (default 42)", OPTION_WHOLE,
+    { "--seed", "N", "random seed for selection and order (default 42)", OPTION_WHOLE,
       .at = offsetof(struct mix_request, seed), 0, INT64_MAX },
     { "--once", NULL, "does nothing if OUT already exists", OPTION_FLAG,
       .at = offsetof(struct mix_request, once) },

@@ -240,7 +240,8 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         struct job_results results = { 0 };
         evaluate_options_report(&w.options, engine_settings(shell->engine), &results);
         if (e->total_count) evaluate_work_report(&w, engine_settings(shell->engine), &results);
-        const size_t from = e->total_count ? 0 : results.count; // without scores, not the options
+        // Shows the options only with scores.
+        const size_t from = e->total_count ? 0 : results.count;
         evaluation_report(e, &results);
         show_results(shell, results.list + from, results.count - from);
         end_answers(&h.answers, shell);
@@ -299,9 +300,9 @@ const struct command command_eval = {
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is in a format of /data check. Asks every question that has a reference answer, "
-        "after the reference answers of its earlier turns, and decodes greedily, one sample at a "
-        "time, with the current settings, including methods. The reference is \"answer\", "
+        "DATA is in a format of /data check. Asks every question that has a reference answer; "
+        "earlier turns of its sample contain their reference answers. Decodes greedily, one sample "
+        "at a time, with the current settings, including methods. The reference is \"answer\", "
         "\"answers\", \"references\", \"captions\" or \"label\" of the sample for its last "
         "question, otherwise the answer of the turn. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.",

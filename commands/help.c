@@ -122,7 +122,7 @@ static void topic_lines(const struct shell *shell)
     sinks_text(
         shell->sinks, "%s",
         "A line that begins with '/' is a command, a line that begins with '#' a comment. All\n"
-        "others are sent to the model. Of '//' at the start of a line, one '/' is sent.\n"
+        "others are sent to the model. To send a line that begins with '/', begin it with '//'.\n"
         "\n"
         "Spaces separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
         "'\\ ' is a space, and a leading '~/' is the home folder.\n"
@@ -161,7 +161,8 @@ static void topic_sets(const struct shell *shell)
         buf_printf(&b, "%s  %s; files: %s\n", s->name, s->title, s->files);
     sinks_text(shell->sinks, "%s", b.data ? b.data : "");
     buf_release(&b);
-    sinks_text(shell->sinks, "All but chair are also read from the parquet files of Hugging Face.");
+    sinks_text(shell->sinks,
+               "All but chair can also be read from the parquet files on Hugging Face.");
     table_begin(&t, "sets", "set|rule of|prompt|tokens|metric|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)

@@ -34,6 +34,7 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
     *where = (struct job_where){ 0 };
     for (int i = 0; i < *argc; i++) {
         const bool ranks = !strcmp(argv[i], "--ranks"), script = !strcmp(argv[i], "--sbatch");
+        // Kinds with an option --submit FILE read that one themselves.
         const bool file = k && k->submits && i + 1 < *argc && strncmp(argv[i + 1], "--", 2) != 0;
         if (!strcmp(argv[i], "--submit") && !file) {
             where->submit = true;

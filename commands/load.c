@@ -55,8 +55,9 @@ const struct command command_load = {
         "several GGUF models, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF model takes "
         "its picture encoder from --mmproj FILE, or else from the mmproj*.gguf beside it with the "
         "most similar name; --mmproj none loads the text model alone. Unknown weights inside a "
-        "computed layer are an error; --ignore-weights opens the model without them, and its "
-        "answers are wrong. A notice and /info list all other weights and GGUF keys that vlmsh "
+        "layer that vlmsh computes are an error; --ignore-weights opens the model without them, "
+        "and its answers are wrong. A notice and /info list all other weights and GGUF keys that "
+        "vlmsh "
         "does not read.\n"
         "The conversation continues with the new model. If loading fails, the previous model\n"
         "stays loaded.",

@@ -41,7 +41,7 @@ static const struct option_row options[] = {
       "(CLIP, SigLIP; default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
     { "--text", "FILE",
-      "adds words of this file to the tokenizer's common ones: a data set (.json, .jsonl: its "
+      "adds the words of this file to the tokenizer's common words: a data set (.json, .jsonl: its "
       "texts) or plain text; may be repeated",
       .take = take_text },
     { "--seed", "N", "random seed of the weights (default 42)", OPTION_WHOLE, AT(seed), 0,

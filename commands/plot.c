@@ -138,8 +138,8 @@ static void continue_curve(struct curve *c, const struct curve *more)
     c->count = both;
 }
 
-// Appends a curve, which it takes, to the curve with the same label and series, or adds it as a new
-// one.
+// Appends a curve to the one with the same label and series, or adds it as a new one; takes
+// ownership.
 static void add_curve(struct plot *p, const char *label, const char *series, struct curve *c)
 {
     for (size_t i = 0; i < p->drawn_count; i++) {
@@ -229,7 +229,7 @@ static int write_csv(const struct plot *p, struct err *err)
     return file_out_close(f, p->o->csv, err);
 }
 
-// Rejects an empty plot; notices points that a logarithmic axis omits.
+// Rejects an empty plot; reports points that a logarithmic axis omits.
 static int check_points(const struct shell *shell, const struct plot_axes *axes,
                         const struct plot_line *lines, size_t count, struct err *err)
 {

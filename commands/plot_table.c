@@ -21,8 +21,8 @@ struct drawing {
     struct names names;      // values of x in order, if x is not numeric; else empty
     struct names line_names; // of lines[]
     struct plot_line *lines;
-    size_t odd; // number of texts in columns of numbers; the first of them:
-    const char *odd_text, *odd_column;
+    size_t odd;                        // number of texts in columns of numbers
+    const char *odd_text, *odd_column; // the first of these texts, and its column
 };
 
 // --- the request ---------------------------------------------------------------------------------
@@ -258,8 +258,9 @@ int plot_table(struct shell *shell, const struct plot_options *o, struct err *er
                                         .log_x = o->log_x,
                                         .log_y = o->log_y };
         if (d.odd)
-            sinks_notice(shell->sinks, "%zu cell%s left out: no number, such as '%.40s' in '%s'",
-                         d.odd, d.odd == 1 ? "" : "s", d.odd_text, d.odd_column);
+            sinks_notice(shell->sinks,
+                         "left out %zu cell%s without a number, such as '%.40s' in '%s'", d.odd,
+                         d.odd == 1 ? "" : "s", d.odd_text, d.odd_column);
         status =
             plot_show(shell, o, &axes, d.lines, d.line_names.count, "--where COLUMN=VALUE", err);
     }

@@ -24,8 +24,8 @@ static int preset_named(const struct shell *shell, const char *name, struct pres
     return status;
 }
 
-// Adds a preset to the settings of a comparison, with the files for it in the model's folder; omits
-// values that change nothing.
+// Adds a preset to the settings of a comparison, with the adapter or calibration that the model's
+// folder has for it; omits values that change nothing.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
                       struct err *err)
 {

@@ -133,8 +133,8 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 // --- comparison ----------------------------------------------------------------------------------
 
-// Compares the written file with the model, together with the written encoder: it may decide the
-// family.
+// Compares the written file with the model. Loads the written encoder too, because it may decide
+// the family.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
     struct text_difference d;

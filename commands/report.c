@@ -302,7 +302,8 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     struct folders folders = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &folders, shell, err);
-    // An updated document keeps its text, so it may be replaced; another file only like any output.
+    // An updated document keeps its text, so it may be replaced; any other file is checked as an
+    // output (--force).
     int status = tables < 0          ? err_in(err, "%s", from)
                  : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
                                      : file_out_write(to, b.data, b.length, err);

@@ -174,8 +174,8 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
-// Notices a picture's file name in a question: other programs attach the picture, but here the name
-// is only text.
+// Emits a notice if a question contains a picture's file name: other programs attach the picture,
+// but here the name is only text.
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -237,7 +237,7 @@ static bool is_help_request(const char *line)
     return known;
 }
 
-// Notices a line that is a command's name without its slash: it is sent to the model.
+// Emits a notice if the line is a command's name without its slash: it is sent to the model.
 static void hint_command(const struct shell *shell, const char *line)
 {
     const char *end = name_end(line);

@@ -23,8 +23,8 @@ const struct command command_sweep = {
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] [--resume] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
-        "KEY is any setting except train.validation, train.score and train.filter, by which values "
-        "are compared, and settings of methods that training never applies (/help train). "
+        "KEY is any setting except train.validation, train.score and train.filter (values are "
+        "compared by them) and settings of methods that training never applies (/help train). "
         "Separate\n"
         "values with commas, or with | if they contain commas:\n"
         "    /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"

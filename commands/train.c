@@ -33,7 +33,7 @@ static const struct option_row plan_rows[] = {
       .at = offsetof(struct plan_options, all) },
     { "--rows", "N", "plans for samples of N rows", OPTION_WHOLE,
       .at = offsetof(struct plan_options, rows), 2, 1000000 },
-    { "--ranks", "N", "memory per process with N processes (the largest)", OPTION_WHOLE,
+    { "--ranks", "N", "memory of the largest of N processes", OPTION_WHOLE,
       .at = offsetof(struct plan_options, ranks), 1, 4096 },
     { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct plan_options, images) },
     { 0 },

@@ -17,8 +17,8 @@ void painter_stop(struct painter *p); // NULL is fine
 // Combines the drawing's key with everything else that its bytes depend on.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
 bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
-// Queues the drawing, which it takes. Drops the oldest queued drawing if the queue is full: during
-// fast steps only the last matters.
+// Queues the drawing and takes ownership of it. Drops the oldest queued drawing if the queue is
+// full: during fast steps only the last matters.
 void painter_request(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,
                      struct area place);
 bool painter_ready(struct painter *p, uint64_t key);

@@ -68,7 +68,7 @@ static void show_matches(char **matches, int count, int longest)
     current->menu_line = xstrdup(rl_line_buffer);
 }
 
-// --- life ----------------------------------------------------------------------------------------
+// --- lifetime ------------------------------------------------------------------------------------
 
 struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self, const char *text),
                           void *self)

@@ -29,7 +29,7 @@ void signals_stop(void); // call before the engine is freed
 void signals_busy(bool busy);
 // Clears the interrupt once the interrupted line has ended and the prompt waits.
 void signals_forget(void);
-// Returns whether Ctrl-C was pressed since then; in scripts, at any time.
+// Returns whether Ctrl-C was pressed since signals_forget; in scripts, at any time.
 bool signals_interrupted(void);
 // Returns the signal that requested the program's end, or 0.
 int signals_terminated(void);
@@ -42,8 +42,8 @@ int signals_next(void);
 // signal that can be caught), and by signals_restore_terminal, which BUG() calls too.
 void signals_save_terminal(void);
 void signals_restore_terminal(void);
-// Sets sequences to write then to this descriptor, which leave the full screen. Borrowed; NULL:
-// none.
+// Sets the sequences that leave the full screen: restoring the terminal also writes them to this
+// descriptor. Borrowed; NULL: none.
 void signals_set_farewell(const char *bytes, int to);
 
 #endif

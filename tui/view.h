@@ -83,7 +83,7 @@ struct image_view {
     struct area map_area; // cells of the map as drawn last
     struct map_id requested;
     bool requesting; // that map is being computed
-    // Attention of tokens to a box on the picture, in maps like `look`.
+    // Attention of tokens to a box on the picture, in maps like `box_map`.
     bool boxed; // a box is selected
     struct map_id box_map;
     double box[4];

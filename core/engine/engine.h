@@ -50,7 +50,7 @@ void engine_free(struct engine *e);
 
 // Model.
 int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
-int engine_load_as_set(struct engine *e, const char *name, struct err *err); // weights.dtype
+int engine_load_as_set(struct engine *e, const char *name, struct err *err); // by weights.dtype
 char *engine_ignoring(const char *name); // name that loads it without unknown weights
 // Replaces the current model by one that was loaded elsewhere; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
@@ -91,7 +91,7 @@ const struct settings *engine_settings(const struct engine *e);
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
-// Restores saved settings; skips values that are not possible any more, with a notice.
+// Restores saved settings; skips values that are no longer possible, with a notice.
 void engine_restore(struct engine *e, const struct change *list, size_t count);
 // Copies the settings with these changes, for engine_lend. NULL: refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
@@ -119,7 +119,8 @@ int engine_provenance(struct engine *e, enum setting_stale from, struct provenan
 
 // Adapters. The setting "adapter" (folder, or none) names the applied one; a failed load keeps the
 // previous one.
-int engine_adapter_load(struct engine *e, const char *folder, struct err *err); // read again
+// Reads the folder even if its adapter is already loaded.
+int engine_adapter_load(struct engine *e, const char *folder, struct err *err);
 // Removes the adapter; a named one is also forgotten. name NULL: the applied one.
 int engine_adapter_unload(struct engine *e, const char *name, struct err *err);
 int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,

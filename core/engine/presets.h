@@ -47,8 +47,8 @@ int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
 void preset_off(struct preset_values *v); // adds every method, off
 // Adds the adapter or calibration that the model's folder keeps for the methods that the values
-// switch on (method.fit), unless the values or `s` name another. If the values prepare a training,
-// or are a whole `recipe` that does not need it, removes it where `s` has it.
+// switch on (method.fit), unless the values or `s` name another. If `s` names that file, but the
+// values are for training or are a whole `recipe` that does not need it, resets the setting.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe);
 bool preset_says(const struct preset_values *v, const char *key); // is the key among them?

@@ -44,8 +44,8 @@ enum setting_stale {
     STALE_NOTHING,  // no results
     STALE_MODELS,   // models loaded later
     STALE_JOBS,     // jobs started later
-    STALE_RUNS,     // how later trainings run, but not their result
-    STALE_TRAINING, // trainings started later
+    STALE_RUNS,     // how later training runs execute, but not their result
+    STALE_TRAINING, // training runs started later
     STALE_SCORED,   // later evaluations; no answer in a conversation
     STALE_MEASURED, // measurements of a conversation
     STALE_NEXT,     // later tokens
@@ -135,7 +135,7 @@ int settings_unknown(const char *key, struct err *err);
 struct settings *settings_new(void);
 struct settings *settings_copy(const struct settings *s); // NULL: the defaults
 void settings_free(struct settings *s);
-// Exchanges the values that differ.
+// Swaps the values that differ.
 void settings_swap(struct settings *a, struct settings *b);
 
 // Checks the value against the row and stores it in canonical spelling, the only one that readers

@@ -18,8 +18,9 @@ struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // logits of every row (for a probe)
     bool whole;        // ignore the cache: compute the whole prompt and its pictures (for a probe)
-    bool steady; // bits do not depend on the cache: recomputes cached rows so that the pass has
-                 // many rows (prompts must be computed so too)
+    // Bits do not depend on the cache, if the cached prompts were computed with `steady` too:
+    // recomputes cached rows so that the pass has many rows.
+    bool steady;
     bool in_conversation, again;                            // copied to EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // receives the prompt before it is
                                                             // computed; NULL: not called

@@ -70,7 +70,8 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
     while (n < s->n - 1 && n < most && n < cached->n && s->ids[n] == cached->ids[n] &&
            s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
         n++;
-    if (c->model->listener.pass && s->pictures != c->cached.pictures) { // of other weights
+    if (c->model->listener.pass &&
+        s->pictures != c->cached.pictures) { // computed with other weights
         conversation_trim(c, 0);
         return 0;
     }

@@ -170,7 +170,7 @@ session "the old answers stay" $llava <<E
 > /set sample.max_tokens 3
 > /ask --data $three --out $work/three.jsonl --again --limit 1
 1 answered, 0 with errors, 0 already there: '$work/three.jsonl'; 1 reached sample.max_tokens
-'$work/three.jsonl' is unchanged until all samples are answered again; '$work/three.jsonl.again' holds the new answers, and the same command continues there
+'$work/three.jsonl' is unchanged until all samples are answered again; '$work/three.jsonl.again' holds the new answers so far: repeat the command to continue
 E
 same "the old ones stay" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "4 4 4 "
 session "resumed" $llava <<E

@@ -211,7 +211,7 @@ printf 'x,y\n1,2\n2,3\n3,1\n' >"$work/even.csv"
 { echo x,y && seq -f t%g,2 10001; } >"$work/texts.csv"
 session "values that cannot be drawn" <<E
 > /plot $work/odd.csv x y
-1 cell left out: no number, such as 'inf' in 'y'
+left out 1 cell without a number, such as 'inf' in 'y'
 3.0 +                                     ***
     |                                 ****   **
     |                            *****         **
