@@ -34,8 +34,9 @@ struct job;
 struct settings;
 struct sinks;
 
-#define CHECKUP_USAGE \
-    "[MODEL...] [--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]"
+#define CHECKUP_USAGE                                                                      \
+    "[MODEL...] [--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] " \
+    "[--again]"
 
 struct checkup_options {
     struct names models;
