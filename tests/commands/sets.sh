@@ -18,6 +18,8 @@ tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/set
     "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
 check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
+tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here --limit 1"
+same "the former name of --rule" "$(value metric)" pope-llava
 same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
 same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
 tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
