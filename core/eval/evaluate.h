@@ -129,7 +129,8 @@ struct evaluation {
     // The total of each metric, most questions first; then, if the data have several kinds, the
     // totals of each kind.
     struct evaluation_total *totals;
-    size_t total_count;
+    size_t total_count, total_capacity;
+    struct names total_names; // "METRIC\nKIND" of each, while answers are scored
     int64_t samples, skipped; // processed samples; samples with a question that was not scored
     char *why;                // the first reason, NULL
     int64_t cut[CUTS];        // answers by the limit that ended them

@@ -18,10 +18,13 @@ int evaluate_metric_number(const struct metric *m)
 
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind)
 {
-    for (size_t i = 0; i < e->total_count; i++)
-        if (e->totals[i].metric == m && !strcmp(e->totals[i].kind, kind))
-            return &e->totals[i].tally;
-    e->totals = xreallocarray(e->totals, e->total_count + 1, sizeof *e->totals);
+    // Looked up by hash: a data set may have as many kinds as samples.
+    char *name = xasprintf("%s\n%s", m->name, kind);
+    bool known;
+    const size_t at = names_add(&e->total_names, name, &known);
+    free(name);
+    if (known) return &e->totals[at].tally;
+    e->totals = xgrow(e->totals, &e->total_capacity, e->total_count, sizeof *e->totals);
     const size_t number = names_add(&e->kinds, kind, NULL);
     e->totals[e->total_count] =
         (struct evaluation_total){ .metric = m, .kind = e->kinds.list[number] };
@@ -117,6 +120,7 @@ void evaluation_release(struct evaluation *e)
     free(e->first);
     free(e->notices);
     free(e->scores);
+    names_release(&e->total_names);
     names_release(&e->kinds);
     names_release(&e->groups);
     *e = (struct evaluation){ 0 };

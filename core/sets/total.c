@@ -43,9 +43,13 @@ static void add_score(struct metric_tally *t, const struct set_score *s)
 
 static void add_to_parts(struct sums *sums, const struct set_total *t, const struct set_score *s)
 {
-    char *names = xstrdup(t->by == BY_GROUP ? s->group : s->kind), *rest = names;
-    for (char *name; (name = strsep(&rest, t->by == BY_KINDS ? "," : ""));)
-        add_score(sum_of(sums, name), s);
+    const char *whole = t->by == BY_GROUP ? s->group : s->kind;
+    if (t->by != BY_KINDS || !strchr(whole, ',')) {
+        add_score(sum_of(sums, whole), s);
+        return;
+    }
+    char *names = xstrdup(whole), *rest = names;
+    for (char *name; (name = strsep(&rest, ","));) add_score(sum_of(sums, name), s);
     free(names);
 }
 
