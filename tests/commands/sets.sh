@@ -18,8 +18,6 @@ tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/set
     "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
 check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
-tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here --limit 1"
-same "the former name of --rule" "$(value metric)" pope-llava
 same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
 same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
 tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
@@ -29,6 +27,8 @@ tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/set
 same "set" "$(value set | paste -sd' ')" "pope pope pope"
 same "all rows" "$(value n | paste -sd' ')" "4 4 2"
 same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
+tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here --limit 1"
+same "the former name of --rule" "$(value metric)" pope-llava
 
 # A job gives the same scores, and a killed one resumes.
 tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
