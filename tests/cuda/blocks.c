@@ -59,7 +59,7 @@ static void check_unpacking(enum dtype dtype)
     pairs_release();
 }
 
-static void numbers_are_those_of_the_cpu(void **state)
+static void unpacking_equals_the_cpu(void **state)
 {
     (void)state;
     for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++) check_unpacking((enum dtype)dtype);
@@ -111,7 +111,7 @@ static void check_product(enum dtype dtype, int64_t n, enum matmul_mode mode)
     pairs_release();
 }
 
-static void products_are_those_of_the_unpacked(void **state)
+static void products_equal_those_of_unpacked_weights(void **state)
 {
     (void)state;
     for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
@@ -122,7 +122,7 @@ static void products_are_those_of_the_unpacked(void **state)
 }
 
 // Each of few rows has the bits that it has alone.
-static void few_rows_are_each_as_if_alone(void **state)
+static void a_row_has_the_same_bits_alone(void **state)
 {
     (void)state;
     for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
@@ -180,9 +180,9 @@ static void gradients_pass_through(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_those_of_the_cpu),
-        cmocka_unit_test(products_are_those_of_the_unpacked),
-        cmocka_unit_test(few_rows_are_each_as_if_alone),
+        cmocka_unit_test(unpacking_equals_the_cpu),
+        cmocka_unit_test(products_equal_those_of_unpacked_weights),
+        cmocka_unit_test(a_row_has_the_same_bits_alone),
         cmocka_unit_test(gradients_pass_through),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);

@@ -72,7 +72,7 @@ static void gradients_are_the_same(void **state)
     check(DTYPE_F32, true);
 }
 
-static void a_wrong_id_is_told(void **state)
+static void a_wrong_id_is_an_error(void **state)
 {
     static float numbers[V * D];
     struct tensor table = {
@@ -90,7 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_the_same),
         cmocka_unit_test(gradients_are_the_same),
-        cmocka_unit_test(a_wrong_id_is_told),
+        cmocka_unit_test(a_wrong_id_is_an_error),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);
 }

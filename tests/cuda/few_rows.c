@@ -54,7 +54,7 @@ static void check_back(enum dtype dtype, int64_t n, enum matmul_mode mode)
     pairs_release();
 }
 
-static void products_are_those_of_each_row(void **state)
+static void products_equal_those_of_single_rows(void **state)
 {
     for (int i = 0; i < 5; i++) {
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
@@ -104,7 +104,7 @@ static void check_attention(int64_t n, int64_t past, int64_t heads, int64_t kv_h
     pairs_release();
 }
 
-static void attention_is_that_of_each_row(void **state)
+static void attention_equals_that_of_single_rows(void **state)
 {
     for (int i = 0; i < 5; i++) {
         check_attention(counts[i], 0, 4, 2, 16);
@@ -252,7 +252,7 @@ static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adja
     pairs_release();
 }
 
-static void forms_are_those_of_each_row(void **state)
+static void fused_forms_equal_those_of_single_rows(void **state)
 {
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
@@ -268,10 +268,10 @@ static void forms_are_those_of_each_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_those_of_each_row),
+        cmocka_unit_test(products_equal_those_of_single_rows),
         cmocka_unit_test(little_shared_memory_changes_no_bit),
-        cmocka_unit_test(attention_is_that_of_each_row),
-        cmocka_unit_test(forms_are_those_of_each_row),
+        cmocka_unit_test(attention_equals_that_of_single_rows),
+        cmocka_unit_test(fused_forms_equal_those_of_single_rows),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

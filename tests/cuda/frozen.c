@@ -80,7 +80,7 @@ static void check_same_files(const char *a, const char *b)
     model_free(two);
 }
 
-static void what_is_written_meanwhile_is_exact(void **state)
+static void models_written_meanwhile_are_exact(void **state)
 {
     struct err err;
     struct model *m = load(LLAVA);
@@ -105,7 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrices_of_the_decoder_are_rounded_for_a_while),
-        cmocka_unit_test(what_is_written_meanwhile_is_exact),
+        cmocka_unit_test(models_written_meanwhile_are_exact),
     };
     setenv("TEST_DEVICE", "cuda", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,7 @@ static void one_row_of_any_width(void **state)
 }
 
 // A row that fits into the shared memory of an H200, but not of a smaller GPU.
-static void one_row_beside_little_shared_memory(void **state)
+static void one_row_with_little_shared_memory(void **state)
 {
     const int64_t k = 30000;
     for (int little = 0; little < 2; little++) {
@@ -485,7 +485,7 @@ static void recorded_ops_run_again(void **state)
     pairs_release();
 }
 
-static void what_cannot_be_recorded_is_refused(void **state)
+static void uploads_cannot_be_recorded(void **state)
 {
     float one = 1;
     struct pair a = pair_noise(2, 1, 1, 0, 1);
@@ -550,13 +550,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_row_of_any_width),
-        cmocka_unit_test(one_row_beside_little_shared_memory),
+        cmocka_unit_test(one_row_with_little_shared_memory),
         cmocka_unit_test(fused_forms_equal_the_ops),
         cmocka_unit_test(heads_of_every_kind),
         cmocka_unit_test(half_is_multiplied_as_half),
         cmocka_unit_test(half_has_no_infinity),
         cmocka_unit_test(recorded_ops_run_again),
-        cmocka_unit_test(what_cannot_be_recorded_is_refused),
+        cmocka_unit_test(uploads_cannot_be_recorded),
         cmocka_unit_test(large_copies_arrive),
         cmocka_unit_test(small_copies_are_read_at_once),
     };

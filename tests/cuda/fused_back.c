@@ -383,7 +383,7 @@ static void check_behind(int64_t n, int64_t k, int64_t m)
 
 // --- all -----------------------------------------------------------------------------------------
 
-static void sums_of_their_own(void **state)
+static void sums_in_separate_memory(void **state)
 {
     check_add(9, 64, 33);
     check_add(33, 1028, 8);
@@ -402,7 +402,7 @@ static void normed_heads_are_kept(void **state)
     check_normed(33, 3, 1, 16);
 }
 
-static void packed_weights_come_back_as_they_lie(void **state)
+static void packed_weights_have_packed_gradients(void **state)
 {
     static const int64_t rows[] = { 9, 33, 70 };
     for (int i = 0; i < 3; i++) {
@@ -412,8 +412,9 @@ static void packed_weights_come_back_as_they_lie(void **state)
     }
 }
 
-// Not all of cuBLASLt's algorithms support it; the emulated GPU's does not.
-static void sums_where_they_add_in_place(void **state)
+// Some algorithms of cuBLASLt compute sums only in place; with this variable, all of the emulated
+// GPU's do.
+static void sums_with_in_place_algorithms(void **state)
 {
     setenv("CUDA_HOST_IN_PLACE", "1", 1);
     check_add(33, 1028, 8);
@@ -440,10 +441,10 @@ static void ways_back_equal_the_ops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_of_their_own),
-        cmocka_unit_test(sums_where_they_add_in_place),
+        cmocka_unit_test(sums_in_separate_memory),
+        cmocka_unit_test(sums_with_in_place_algorithms),
         cmocka_unit_test(ways_back_equal_the_ops),
-        cmocka_unit_test(packed_weights_come_back_as_they_lie),
+        cmocka_unit_test(packed_weights_have_packed_gradients),
         cmocka_unit_test(norms_behind_products),
         cmocka_unit_test(normed_heads_are_kept),
     };

@@ -111,7 +111,7 @@ static void readbacks_arrive_in_order(void **state)
     arena_release(&arena);
 }
 
-static void a_failed_pass_takes_nothing_more(void **state)
+static void a_failed_pass_ignores_later_readbacks(void **state)
 {
     struct arena arena = { .backend = devices[1] };
     struct tensor x = numbers(64);
@@ -231,7 +231,7 @@ int main(void)
         cmocka_unit_test(later_ops_do_not_show),
         cmocka_unit_test(the_ring_is_bounded),
         cmocka_unit_test(readbacks_arrive_in_order),
-        cmocka_unit_test(a_failed_pass_takes_nothing_more),
+        cmocka_unit_test(a_failed_pass_ignores_later_readbacks),
         cmocka_unit_test(a_pass_does_not_wait),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);

@@ -48,7 +48,7 @@ static void heap_free(struct heap *h)
 }
 
 // All sizes, also beyond a chunk of 64 MB; in two rounds, so that memory is reused.
-static void what_is_put_comes_back(void **state)
+static void stored_data_is_read_back(void **state)
 {
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
     enum { COUNT = sizeof sizes / sizeof *sizes };
@@ -103,7 +103,7 @@ static void without_waiting_it_fails(void **state)
 }
 
 // One GPU's copy to the host and another's back are in order.
-static void from_one_gpu_to_another(void **state)
+static void copies_between_gpus_are_ordered(void **state)
 {
     const struct backend *b = devices[1];
     if (!b->gpus) return;
@@ -270,7 +270,7 @@ static void gradients_are_the_same(void **state)
 }
 
 // The first blocks may be kept wholly.
-static void some_are_kept(void **state)
+static void the_first_blocks_can_be_kept(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
@@ -286,7 +286,7 @@ static void some_are_kept(void **state)
 }
 
 // A pass that is stopped or fails anywhere leaks nothing.
-static void failures_leave_nothing(void **state)
+static void failures_leak_nothing(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
@@ -308,7 +308,7 @@ static void failures_leave_nothing(void **state)
 }
 
 // Without memory on the host the inputs stay where they are.
-static void without_room_they_stay(void **state)
+static void without_host_memory_inputs_stay(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
@@ -326,7 +326,7 @@ static void without_room_they_stay(void **state)
 }
 
 // The host does not wait for the GPU, nor, if possible, ops for their inputs.
-static void nobody_waits(void **state)
+static void host_and_ops_do_not_wait(void **state)
 {
     struct chain c;
     const long *count = drains();
@@ -343,10 +343,14 @@ static void nobody_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_put_comes_back),  cmocka_unit_test(without_waiting_it_fails),
-        cmocka_unit_test(from_one_gpu_to_another), cmocka_unit_test(gradients_are_the_same),
-        cmocka_unit_test(some_are_kept),           cmocka_unit_test(failures_leave_nothing),
-        cmocka_unit_test(without_room_they_stay),  cmocka_unit_test(nobody_waits),
+        cmocka_unit_test(stored_data_is_read_back),
+        cmocka_unit_test(without_waiting_it_fails),
+        cmocka_unit_test(copies_between_gpus_are_ordered),
+        cmocka_unit_test(gradients_are_the_same),
+        cmocka_unit_test(the_first_blocks_can_be_kept),
+        cmocka_unit_test(failures_leak_nothing),
+        cmocka_unit_test(without_host_memory_inputs_stay),
+        cmocka_unit_test(host_and_ops_do_not_wait),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);
 }

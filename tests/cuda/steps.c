@@ -120,7 +120,7 @@ static void check_answer(const char *folder, int64_t prompt, int tokens, enum ma
     bench_close(&plain);
 }
 
-static void played_tokens_are_the_computed_ones(void **state)
+static void replayed_tokens_equal_computed_ones(void **state)
 {
     check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/llama-3.2", 11, 8, MATMUL_BF16, DTYPE_F32);
@@ -165,7 +165,7 @@ static void check_few(const char *folder, int64_t prompt, enum matmul_mode mode,
     bench_close(&alone);
 }
 
-static void few_rows_are_each_as_if_alone(void **state)
+static void a_row_has_the_same_bits_alone(void **state)
 {
     check_few("tests/goldens/llama-3.2", 11, MATMUL_BF16, DTYPE_BF16);
     check_few("tests/goldens/llama-3.2", 230, MATMUL_F32, DTYPE_F32);
@@ -274,8 +274,8 @@ static void parts_are_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(played_tokens_are_the_computed_ones),
-        cmocka_unit_test(few_rows_are_each_as_if_alone),
+        cmocka_unit_test(replayed_tokens_equal_computed_ones),
+        cmocka_unit_test(a_row_has_the_same_bits_alone),
         cmocka_unit_test(changes_make_a_new_recording),
         cmocka_unit_test(parts_are_joined),
     };

@@ -213,7 +213,7 @@ static void never_worse_than_the_plain_scales(void **state)
 }
 
 // Zeros stay zeros; numbers on a line of their own come back.
-static void what_fits_comes_back(void **state)
+static void representable_values_are_exact(void **state)
 {
     (void)state;
     float x[256] = { 0 }, y[256];
@@ -275,7 +275,7 @@ int main(void)
         cmocka_unit_test(little_is_lost),
         cmocka_unit_test(no_number_moves_far),
         cmocka_unit_test(never_worse_than_the_plain_scales),
-        cmocka_unit_test(what_fits_comes_back),
+        cmocka_unit_test(representable_values_are_exact),
         cmocka_unit_test(overflow_is_seen),
         cmocka_unit_test(halves_are_the_nearest),
     };

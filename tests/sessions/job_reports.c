@@ -68,7 +68,7 @@ static void describe(struct store *s, int64_t id, struct buf *b)
     buf_release(&log);
 }
 
-static void a_file_tells_what_the_database_is_told(void **state)
+static void reports_by_file_equal_direct_ones(void **state)
 {
     struct store *s = open_store();
     struct err err = { 0 };
@@ -208,7 +208,7 @@ static void a_part_is_read_before_another_reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_tells_what_the_database_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(reports_by_file_equal_direct_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_line_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_is_read_before_another_reports, setup, teardown),

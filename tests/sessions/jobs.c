@@ -231,7 +231,7 @@ static int collect(void *self, const struct event_score *score, struct err *err)
     return 0;
 }
 
-static void what_a_job_tells_is_kept(void **state)
+static void a_jobs_curves_and_log_are_stored(void **state)
 {
     struct store *s = open_store();
     struct err err = { 0 };
@@ -276,7 +276,7 @@ static void what_a_job_tells_is_kept(void **state)
     store_close(s);
 }
 
-static void a_paused_job_goes_on(void **state)
+static void a_paused_job_resumes(void **state)
 {
     struct store *s = open_store();
     struct err err;
@@ -297,7 +297,7 @@ static void a_paused_job_goes_on(void **state)
     store_close(s);
 }
 
-static void a_job_whose_process_is_killed_is_interrupted_and_goes_on(void **state)
+static void a_killed_job_is_interrupted_and_resumes(void **state)
 {
     struct store *s = open_store();
     const int64_t id = add(s, "count", "120", "2", NULL);
@@ -346,7 +346,7 @@ static void a_cancelled_job_ends(void **state)
 
 // Within a step, whatever was requested before.
 // Its folder is removed while it runs: it is made again, and requests reach the process.
-static void a_job_whose_folder_is_removed_is_reached(void **state)
+static void a_job_without_a_folder_is_reached(void **state)
 {
     struct err err = { 0 };
     struct store *s = open_store();
@@ -432,7 +432,7 @@ static void a_job_without_a_lock_is_reached(void **state)
 }
 
 // A link in place of a job's folder is not followed.
-static void a_foreign_folder_stays(void **state)
+static void a_foreign_folder_is_kept(void **state)
 {
     struct err err = { 0 };
     struct store *s = open_store();
@@ -466,7 +466,7 @@ static void a_foreign_folder_stays(void **state)
 }
 
 // A state of a later version: shown, and neither resumed nor deleted while its process runs.
-static void an_unknown_state_is_told(void **state)
+static void an_unknown_state_is_shown(void **state)
 {
     struct err err = { 0 };
     char *message;
@@ -507,7 +507,7 @@ static void a_cancelled_step_ends(void **state)
 }
 
 // The pid of a job's process may be reused by the time of a signal. This process would die of any.
-static void asking_sends_no_signal(void **state)
+static void querying_a_job_sends_no_signal(void **state)
 {
     struct store *s = open_store();
     struct err err = { 0 };
@@ -590,7 +590,7 @@ static void an_interrupted_job_says_why(void **state)
 }
 
 // Children inherit an ignored SIGCHLD: then nobody learns how a child ended.
-static void a_job_starts_where_ends_of_children_are_ignored(void **state)
+static void a_job_starts_with_sigchld_ignored(void **state)
 {
     struct store *s = open_store();
     const int64_t id = add(s, "count", "3", "1", NULL);
@@ -623,7 +623,7 @@ static void a_job_that_cannot_start_says_why(void **state)
 }
 
 // While another program locks the database, events wait; if it takes too long, the job fails.
-static void a_database_that_is_lost_fails_the_job(void **state)
+static void a_lost_database_fails_the_job(void **state)
 {
     struct store *s = open_store(), *job = open_store();
     struct err err;
@@ -681,7 +681,7 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
     store_close(s);
 }
 
-static void jobs_stand_still_while_a_shell_answers(void **state)
+static void jobs_pause_while_a_shell_answers(void **state)
 {
     struct store *s = open_store();
     double before, after;
@@ -738,27 +738,25 @@ int main(int argc, char **argv)
 {
     if (argc == 6 && !strcmp(argv[1], "job")) return be_a_job(argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_a_job_tells_is_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_paused_job_goes_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_job_whose_process_is_killed_is_interrupted_and_goes_on,
-                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_jobs_curves_and_log_are_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_paused_job_resumes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_killed_job_is_interrupted_and_resumes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_job_whose_folder_is_removed_is_reached, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_without_a_folder_is_reached, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_of_a_former_database_is_left_alone, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_job_without_a_lock_is_reached, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_foreign_folder_stays, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_unknown_state_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_foreign_folder_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unknown_state_is_shown, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_step_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(asking_sends_no_signal, setup, teardown),
+        cmocka_unit_test_setup_teardown(querying_a_job_sends_no_signal, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_says_why, setup, teardown),
         cmocka_unit_test_setup_teardown(an_interrupted_job_says_why, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_job_starts_where_ends_of_children_are_ignored, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_job_starts_with_sigchld_ignored, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_that_cannot_start_says_why, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_database_that_is_lost_fails_the_job, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_database_fails_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_database_does_not_hide_the_reason, setup, teardown),
-        cmocka_unit_test_setup_teardown(jobs_stand_still_while_a_shell_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(jobs_pause_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

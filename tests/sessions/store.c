@@ -122,7 +122,7 @@ static void test_newer(void **state)
 }
 
 // Foreign triggers and views in the schema could run forever, or change written data.
-static void test_schema_of_others(void **state)
+static void test_foreign_schema(void **state)
 {
     static const struct {
         const char *sql, *reason;
@@ -324,7 +324,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_default_place, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migrates, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_schema_of_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_foreign_schema, setup, teardown),
         cmocka_unit_test_setup_teardown(test_schema_of_the_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_migration_fails, setup, teardown),

@@ -553,7 +553,7 @@ static void test_removed_at_the_end(void **state)
 }
 
 // Another program writes into the session: this one continues in a copy of its own turns.
-static void test_parts_ways(void **state)
+static void test_second_writer_forks_session(void **state)
 {
     struct err err;
     struct store *s = open_store();
@@ -622,7 +622,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
         cmocka_unit_test_setup_teardown(test_put_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_removed_at_the_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_parts_ways, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_second_writer_forks_session, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_elsewhere, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,7 +254,7 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
     scratch_remove(folder);
 }
 
-static void what_is_written_is_read(void **state)
+static void written_adapters_are_read_back(void **state)
 {
     struct deltas p = { 0 };
     struct model *m = load(LLAVA);
@@ -460,7 +460,7 @@ static void expect_ids(const struct heard *h, const char *key)
     safetensors_close(golden);
 }
 
-static void switching_acts_at_once_and_failing_changes_nothing(void **state)
+static void switching_acts_at_once_and_failure_changes_nothing(void **state)
 {
     struct err err;
     struct heard h = { 0 };
@@ -525,11 +525,11 @@ int main(void)
         cmocka_unit_test(ln_tuning_gives_the_logits_of_peft),
         cmocka_unit_test(lora_is_scaled),
         cmocka_unit_test(older_spellings_are_the_same_adapter),
-        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(written_adapters_are_read_back),
         cmocka_unit_test(a_router_keeps_its_bias),
         cmocka_unit_test(biases_of_a_whole_module_are_read_once),
         cmocka_unit_test(a_tied_head_follows),
-        cmocka_unit_test(switching_acts_at_once_and_failing_changes_nothing),
+        cmocka_unit_test(switching_acts_at_once_and_failure_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void set(struct golden *g, const char *key, const char *value)
 }
 
 // Each setting's row says which results a change affects. Checks the groups that readers expect.
-static void rows_say_what_changes_answers(void **state)
+static void rows_mark_settings_that_change_answers(void **state)
 {
     static const char *const changing[] = { "sample.", "chat.", "ctx.",   "image.", "compute.",
                                             "kv.",     "norm.", "prune.", "ffn.",   "adapter" };
@@ -42,7 +42,7 @@ static void rows_say_what_changes_answers(void **state)
 
 // A question before those of an evaluation changes its scores, but neither answers nor
 // measurements.
-static void scores_have_more_to_say(void **state)
+static void scores_record_more_settings(void **state)
 {
     struct golden g;
     struct provenance p;
@@ -60,7 +60,7 @@ static void scores_have_more_to_say(void **state)
     golden_close(&g);
 }
 
-static void only_what_counts_is_said(void **state)
+static void only_relevant_settings_are_recorded(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -149,7 +149,7 @@ static void files_are_known_by_content(void **state)
 }
 
 // The date counts if the layout passes it to the model.
-static void the_date_counts_where_it_is_told(void **state)
+static void the_date_counts_if_the_template_uses_it(void **state)
 {
     static const char *const models[] = { "llava-1.5", "llama-3.2" };
     for (int i = 0; i < 2; i++) {
@@ -171,11 +171,11 @@ static void the_date_counts_where_it_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_say_what_changes_answers),
-        cmocka_unit_test(scores_have_more_to_say),
-        cmocka_unit_test(only_what_counts_is_said),
+        cmocka_unit_test(rows_mark_settings_that_change_answers),
+        cmocka_unit_test(scores_record_more_settings),
+        cmocka_unit_test(only_relevant_settings_are_recorded),
         cmocka_unit_test(files_are_known_by_content),
-        cmocka_unit_test(the_date_counts_where_it_is_told),
+        cmocka_unit_test(the_date_counts_if_the_template_uses_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

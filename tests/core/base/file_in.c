@@ -157,7 +157,7 @@ static void reads_standard_input(void **state)
 }
 
 // /dev/stdin could not be reopened for any of these.
-static void reads_what_cannot_be_opened(void **state)
+static void reads_input_that_cannot_be_reopened(void **state)
 {
     struct err err = { "" };
     size_t size;
@@ -210,7 +210,7 @@ int main(void)
         cmocka_unit_test(opens_plain_files_alone),
         cmocka_unit_test(waits_until_data_or_cancel),
         cmocka_unit_test(reads_standard_input),
-        cmocka_unit_test(reads_what_cannot_be_opened),
+        cmocka_unit_test(reads_input_that_cannot_be_reopened),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -70,7 +70,7 @@ static void is_replaced_whole(void **state)
 }
 
 // A link stays one; what it points to is replaced.
-static void a_link_stays(void **state)
+static void a_link_is_kept(void **state)
 {
     struct err err = { 0 };
     struct stat st;
@@ -85,7 +85,7 @@ static void a_link_stays(void **state)
     free(link);
 }
 
-static void what_is_no_file_is_written_to(void **state)
+static void devices_are_written_to(void **state)
 {
     struct err err = { 0 };
     struct stat st;
@@ -95,7 +95,7 @@ static void what_is_no_file_is_written_to(void **state)
 }
 
 // /dev/stdout may be a plain file: output goes between the program's other output.
-static void standard_output_goes_on(void **state)
+static void standard_output_is_not_truncated(void **state)
 {
     struct err err = { 0 };
     char *path = place("out.txt");
@@ -141,7 +141,7 @@ static char *foreign(const char *name, const void *bytes, size_t size)
     return path;
 }
 
-static void files_of_others_stay(void **state)
+static void foreign_files_are_kept(void **state)
 {
     struct err err = { 0 };
     char *path = foreign("theirs.csv", "data", 4), *empty = foreign("empty.csv", "", 0);
@@ -162,7 +162,7 @@ static void files_of_others_stay(void **state)
 }
 
 // Own output may be overwritten until somebody else changes it.
-static void a_changed_output_stays(void **state)
+static void a_changed_output_is_kept(void **state)
 {
     struct err err = { 0 };
     char *path = place("table.csv"), *moved = place("kept.csv");
@@ -179,7 +179,7 @@ static void a_changed_output_stays(void **state)
 }
 
 // Not even with --force, not even own ones.
-static void what_is_read_stays(void **state)
+static void input_files_are_kept(void **state)
 {
     struct err err = { 0 };
     char *path = place("read.csv"), *link = place("link-to-read.csv");
@@ -232,7 +232,7 @@ mode_t umask(mode_t mask)
     return (mode_t)syscall(SYS_umask, mask);
 }
 
-static void permissions_are_those_of_new_files(void **state)
+static void permissions_follow_the_umask(void **state)
 {
     struct err err = { 0 };
     struct stat st;
@@ -257,15 +257,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_replaced_whole),
-        cmocka_unit_test(a_link_stays),
-        cmocka_unit_test(what_is_no_file_is_written_to),
-        cmocka_unit_test(standard_output_goes_on),
+        cmocka_unit_test(a_link_is_kept),
+        cmocka_unit_test(devices_are_written_to),
+        cmocka_unit_test(standard_output_is_not_truncated),
         cmocka_unit_test(failures_name_the_file),
-        cmocka_unit_test(files_of_others_stay),
-        cmocka_unit_test(a_changed_output_stays),
-        cmocka_unit_test(what_is_read_stays),
+        cmocka_unit_test(foreign_files_are_kept),
+        cmocka_unit_test(a_changed_output_is_kept),
+        cmocka_unit_test(input_files_are_kept),
         cmocka_unit_test(models_and_databases_stay),
-        cmocka_unit_test(permissions_are_those_of_new_files),
+        cmocka_unit_test(permissions_follow_the_umask),
     };
     folder = scratch_new();
     setenv("XDG_STATE_HOME", folder, 1);

@@ -117,7 +117,7 @@ static void refuse(const struct option_row *table, const char *line, const char 
     names_release(&m.kinds);
 }
 
-static void what_is_wrong_is_named(void **state)
+static void errors_name_the_option(void **state)
 {
     static const struct option_row none[] = { { 0 } };
     refuse(rows, "out --sede 3",
@@ -150,7 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_in_their_types),
         cmocka_unit_test(one_dash_begins_arguments),
-        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(errors_name_the_option),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

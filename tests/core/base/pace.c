@@ -20,7 +20,7 @@ static struct pace ago(double seconds, double from)
     return p;
 }
 
-static void the_rest_goes_like_what_was_done(void **state)
+static void the_rest_takes_the_mean_time_per_step(void **state)
 {
     struct pace p = ago(30, 0);
     assert_float_equal(pace_left(&p, 10, 40), 90, 1);
@@ -40,7 +40,7 @@ static void nothing_is_known_before_a_step(void **state)
 }
 
 // A load reads the folder, then writes smaller weights: each part counts from its own first report.
-static void another_part_begins_anew(void **state)
+static void each_part_is_timed_separately(void **state)
 {
     struct pace p = ago(1000, 0);
     assert_float_equal(pace_left(&p, 5, 10), 1000, 5);
@@ -65,7 +65,7 @@ static void keep(void *self, const struct event *e)
     *(struct event_progress *)self = *e->progress;
 }
 
-static void progress_tells_it(void **state)
+static void progress_events_have_the_time_left(void **state)
 {
     struct event_progress told = { 0 };
     struct sinks sinks = { 0 };
@@ -82,11 +82,11 @@ static void progress_tells_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rest_goes_like_what_was_done),
+        cmocka_unit_test(the_rest_takes_the_mean_time_per_step),
         cmocka_unit_test(nothing_is_known_before_a_step),
-        cmocka_unit_test(another_part_begins_anew),
+        cmocka_unit_test(each_part_is_timed_separately),
         cmocka_unit_test(spans_are_written),
-        cmocka_unit_test(progress_tells_it),
+        cmocka_unit_test(progress_events_have_the_time_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

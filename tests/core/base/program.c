@@ -25,7 +25,7 @@ static int run(char *script, struct program p, struct buf *out)
     return status;
 }
 
-static void test_what_it_writes(void **state)
+static void test_output(void **state)
 {
     struct buf out;
     assert_int_equal(run("cat; echo one; echo two >&2", (struct program){ 0 }, &out), 0);
@@ -70,7 +70,7 @@ static void test_no_program(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_what_it_writes),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_output),
                                         cmocka_unit_test(test_no_end),
                                         cmocka_unit_test(test_no_program) };
     return cmocka_run_group_tests(tests, NULL, NULL);

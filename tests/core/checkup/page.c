@@ -32,7 +32,7 @@ static const char second[] =
     "{\"name\":\"weights\",\"value\":1234568,\"unit\":\"tensors\"},"
     "{\"name\":\"loss\",\"value\":1,\"unit\":\"\"}]}],\"figures\":[]}]}]}";
 
-static void the_page_escapes_and_requests_nothing(void **state)
+static void the_page_escapes_text_and_loads_nothing(void **state)
 {
     (void)state;
     struct buf b = { 0 };
@@ -113,7 +113,7 @@ static void comparison_shows_each_difference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_escapes_and_requests_nothing),
+        cmocka_unit_test(the_page_escapes_text_and_loads_nothing),
         cmocka_unit_test(an_empty_record_is_a_page),
         cmocka_unit_test(comparison_shows_each_difference),
     };

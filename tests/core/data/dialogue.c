@@ -107,7 +107,7 @@ static void test_samples(void **state)
 }
 
 // Forms that data sets and other programs write.
-static void test_other_forms(void **state)
+static void test_foreign_formats(void **state)
 {
     check(dialogue_read_messages,
           "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":"
@@ -341,7 +341,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),      cmocka_unit_test(test_messages_errors),
         cmocka_unit_test(test_samples),       cmocka_unit_test(test_samples_errors),
-        cmocka_unit_test(test_folder),        cmocka_unit_test(test_other_forms),
+        cmocka_unit_test(test_folder),        cmocka_unit_test(test_foreign_formats),
         cmocka_unit_test(test_marks),         cmocka_unit_test(test_unread),
         cmocka_unit_test(test_picture_order), cmocka_unit_test(test_foreign_marks),
         cmocka_unit_test(test_key_counts),

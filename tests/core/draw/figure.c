@@ -63,7 +63,7 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
-static void the_ending_is_the_kind(void **state)
+static void the_extension_selects_the_format(void **state)
 {
     double x[] = { 0, 1, 2 }, y[] = { 1, 2, 4 };
     const struct plot_line line = { .name = "loss", .x = x, .y = y, .count = 3 };
@@ -156,7 +156,7 @@ static void settings_say_how_it_looks(void **state)
 }
 
 // Markup, control characters, broken UTF-8 and direction marks stay text.
-static void text_of_others_stays_text(void **state)
+static void untrusted_text_stays_text(void **state)
 {
     static const char name[] = "a<b>&\"'\x1b[31m\x01\xff]]>\xE2\x80\xAE\xEF\xBF\xBF -->";
     double x[] = { 0, 1 }, y[] = { 0, 1 };
@@ -354,10 +354,10 @@ int main(void)
     folder = scratch_new();
     lists_register();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ending_is_the_kind),
+        cmocka_unit_test(the_extension_selects_the_format),
         cmocka_unit_test(bars_are_where_they_belong),
         cmocka_unit_test(settings_say_how_it_looks),
-        cmocka_unit_test(text_of_others_stays_text),
+        cmocka_unit_test(untrusted_text_stays_text),
         cmocka_unit_test(each_point_is_drawn_once),
         cmocka_unit_test(odd_numbers_do_no_harm),
         cmocka_unit_test(many_maps_are_a_square),

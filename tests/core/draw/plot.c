@@ -65,7 +65,7 @@ static void curves_are_drawn_where_they_belong(void **state)
 }
 
 // Above and below the mark, also if it is the only line; a bar has numbers after it.
-static void intervals_stand_around_points(void **state)
+static void intervals_are_drawn_around_points(void **state)
 {
     double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
     const struct plot_line line = {
@@ -223,7 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_have_round_numbers),
         cmocka_unit_test(curves_are_drawn_where_they_belong),
-        cmocka_unit_test(intervals_stand_around_points),
+        cmocka_unit_test(intervals_are_drawn_around_points),
         cmocka_unit_test(odd_curves_do_no_harm),
         cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),

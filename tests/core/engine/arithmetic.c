@@ -59,7 +59,7 @@ static void the_weights_and_the_device_decide(void **state)
     assert_string_equal(graph_arithmetic(MATMUL_BF16), "bf16");
 }
 
-static void a_model_knows_its_numbers(void **state)
+static void a_model_reports_its_dtype(void **state)
 {
     (void)state;
     static const struct {
@@ -144,7 +144,7 @@ static void check_auto(const char *model, enum dtype dtype)
     settings_free(s);
 }
 
-static void auto_computes_what_it_stands_for(void **state)
+static void auto_equals_the_chosen_value(void **state)
 {
     (void)state;
     check_auto("llava-1.5", DTYPE_F16);
@@ -175,8 +175,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_weights_and_the_device_decide),
-        cmocka_unit_test(a_model_knows_its_numbers),
-        cmocka_unit_test(auto_computes_what_it_stands_for),
+        cmocka_unit_test(a_model_reports_its_dtype),
+        cmocka_unit_test(auto_equals_the_chosen_value),
         cmocka_unit_test(a_change_is_a_fresh_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,7 +80,7 @@ static void layers_follow_the_model(void **state)
 }
 
 // The models of the paper's section 5, by name, and others of the same families.
-static void only_models_of_the_paper_have_known_layers(void **state)
+static void only_models_of_the_paper_have_recommended_layers(void **state)
 {
     static const struct {
         const char *family;
@@ -171,7 +171,7 @@ static void recipes_leave_no_trace(void **state)
 }
 
 // The values include disabled methods; IRA's training is not IRA at the prompt.
-static void recipes_say_what_is_on(void **state)
+static void recipes_list_enabled_methods(void **state)
 {
     static const struct {
         const char *name, *on;
@@ -210,9 +210,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
-        cmocka_unit_test(only_models_of_the_paper_have_known_layers),
+        cmocka_unit_test(only_models_of_the_paper_have_recommended_layers),
         cmocka_unit_test(recipes_leave_no_trace),
-        cmocka_unit_test(recipes_say_what_is_on),
+        cmocka_unit_test(recipes_list_enabled_methods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static char *trained(const struct golden *g)
     return folder;
 }
 
-static void the_order_means_nothing(void **state)
+static void the_order_does_not_matter(void **state)
 {
     struct golden g;
     struct buf said;
@@ -100,7 +100,7 @@ static void the_order_means_nothing(void **state)
 }
 
 // A changed folder: its current content is refused, and the adapter read before stays in use.
-static void an_adapter_read_anew_replaces_only_when_it_is_accepted(void **state)
+static void a_changed_adapter_is_replaced_only_if_valid(void **state)
 {
     struct golden g;
     struct buf said;
@@ -138,7 +138,7 @@ static void an_adapter_read_anew_replaces_only_when_it_is_accepted(void **state)
     end(&g, &said);
 }
 
-static void an_adapter_read_for_nothing_is_forgotten(void **state)
+static void an_adapter_of_a_refused_request_is_freed(void **state)
 {
     const struct change list[] = { { "adapter", NORMS }, { "prune.layer", "9" } };
     struct golden g;
@@ -163,7 +163,7 @@ static int count_of(const struct buf *said, const char *part)
     return n;
 }
 
-static void what_is_stale_is_told_once(void **state)
+static void stale_results_are_announced_once(void **state)
 {
     const struct change list[] = { { "norm.align", "on" },
                                    { "adapter", LORA },
@@ -186,7 +186,7 @@ static void what_is_stale_is_told_once(void **state)
 }
 
 // f32 is what auto means on the CPU, and this model's prompts have no date.
-static void what_means_the_same_makes_nothing_stale(void **state)
+static void equivalent_values_keep_the_cache(void **state)
 {
     struct golden g;
     struct buf said;
@@ -203,7 +203,7 @@ static void what_means_the_same_makes_nothing_stale(void **state)
 }
 
 // Alone or among others, but not if the request enables the method itself.
-static void a_method_goes_with_its_adapter(void **state)
+static void unloading_an_adapter_disables_its_method(void **state)
 {
     const struct change off[] = { { "sample.top_k", "7" }, { "adapter", "off" } },
                         odd[] = { { "adapter", "off" }, { "ira.gate", "off" } };
@@ -250,7 +250,7 @@ static void one_spelling_is_kept(void **state)
 }
 
 // If a value cannot be restored, the whole method stays unchanged.
-static void what_is_possible_is_restored(void **state)
+static void valid_settings_are_restored(void **state)
 {
     const struct change list[] = { { "prune.score", "contribution" },
                                    { "ffn.approx", "skip" },
@@ -283,7 +283,7 @@ static void what_is_possible_is_restored(void **state)
 }
 
 // Values that do not fit each other yet may be set one by one, and others with them.
-static void what_is_odd_is_no_reason_to_refuse_others(void **state)
+static void inconsistent_values_block_no_other_change(void **state)
 {
     const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };
     struct golden g;
@@ -304,15 +304,15 @@ static void what_is_odd_is_no_reason_to_refuse_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_order_means_nothing),
-        cmocka_unit_test(an_adapter_read_for_nothing_is_forgotten),
-        cmocka_unit_test(an_adapter_read_anew_replaces_only_when_it_is_accepted),
-        cmocka_unit_test(what_is_stale_is_told_once),
-        cmocka_unit_test(what_means_the_same_makes_nothing_stale),
-        cmocka_unit_test(a_method_goes_with_its_adapter),
+        cmocka_unit_test(the_order_does_not_matter),
+        cmocka_unit_test(an_adapter_of_a_refused_request_is_freed),
+        cmocka_unit_test(a_changed_adapter_is_replaced_only_if_valid),
+        cmocka_unit_test(stale_results_are_announced_once),
+        cmocka_unit_test(equivalent_values_keep_the_cache),
+        cmocka_unit_test(unloading_an_adapter_disables_its_method),
         cmocka_unit_test(one_spelling_is_kept),
-        cmocka_unit_test(what_is_possible_is_restored),
-        cmocka_unit_test(what_is_odd_is_no_reason_to_refuse_others),
+        cmocka_unit_test(valid_settings_are_restored),
+        cmocka_unit_test(inconsistent_values_block_no_other_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void the_cost_is_that_of_the_formula(void **state)
 }
 
 // FFNs of visual tokens that are left out cost nothing.
-static void what_is_skipped_is_not_counted(void **state)
+static void skipped_ffns_are_not_counted(void **state)
 {
     static const char *const pairs[][2] = { { "ffn.approx", "skip" },
                                             { "ffn.layers", "0-1" },
@@ -230,7 +230,7 @@ int main(void)
         cmocka_unit_test(distances_equal_the_reference),
         cmocka_unit_test(nothing_changes),
         cmocka_unit_test(the_cost_is_that_of_the_formula),
-        cmocka_unit_test(what_is_skipped_is_not_counted),
+        cmocka_unit_test(skipped_ffns_are_not_counted),
         cmocka_unit_test(distances_of_known_distributions),
         cmocka_unit_test(statistics_of_known_numbers),
     };

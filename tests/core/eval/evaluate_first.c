@@ -167,7 +167,7 @@ static bool one_picture(struct fixture *f, int number)
 
 // The demo model's answers are words of its tokenizer, so that a file can hold them, without the
 // space that the prompt's layout puts before an answer.
-static void as_if_it_stood_there(void **state)
+static void answers_equal_those_to_the_turns_in_the_data(void **state)
 {
     struct fixture f;
     int others = 0;
@@ -179,7 +179,7 @@ static void as_if_it_stood_there(void **state)
 
 // The first answer about a picture serves all consecutive questions about it, each of which gets
 // the same answer as alone; another system message or picture needs a new one.
-static void once_for_a_picture(void **state)
+static void one_first_answer_per_picture(void **state)
 {
     static const char *const each[] = { ASKS("scene-0.png", QUESTION), ASKS("scene-0.png", OTHER),
                                         ASKS("scene-1.png", QUESTION),
@@ -214,7 +214,7 @@ static void once_for_a_picture(void **state)
 
 // Consecutive samples with the same picture but different or no first questions: each gets the same
 // answer as alone.
-static void alike_but_not_the_same(void **state)
+static void similar_samples_get_separate_first_answers(void **state)
 {
     static const char *const pairs[][2] = {
         { "{'image':['scene-0.png','scene-1.png'],'conversations':[" TURN(
@@ -278,7 +278,7 @@ static void cancelled_on_the_way(void **state)
 }
 
 // With given answers the model still ranks choices.
-static void beside_given_answers(void **state)
+static void choices_are_ranked_with_given_answers(void **state)
 {
     static const char choices[] = "[{'id':'q','image':'scene-0.png','question':'" QUESTION
                                   "','choices':['red','blue'],'answer':0}]";
@@ -314,7 +314,7 @@ static void beside_given_answers(void **state)
 }
 
 // It does not change losses and questions without pictures; it does change ranked choices.
-static void where_it_is_asked(void **state)
+static void first_question_affects_only_some_metrics(void **state)
 {
     static const struct {
         const char *data, *metric;
@@ -352,9 +352,12 @@ static void where_it_is_asked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_if_it_stood_there),   cmocka_unit_test(once_for_a_picture),
-        cmocka_unit_test(alike_but_not_the_same), cmocka_unit_test(cancelled_on_the_way),
-        cmocka_unit_test(beside_given_answers),   cmocka_unit_test(where_it_is_asked),
+        cmocka_unit_test(answers_equal_those_to_the_turns_in_the_data),
+        cmocka_unit_test(one_first_answer_per_picture),
+        cmocka_unit_test(similar_samples_get_separate_first_answers),
+        cmocka_unit_test(cancelled_on_the_way),
+        cmocka_unit_test(choices_are_ranked_with_given_answers),
+        cmocka_unit_test(first_question_affects_only_some_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void cells_are_run_once(void **state)
     grid_release(&g);
 }
 
-static void a_failure_ends_what_it_must(void **state)
+static void a_failure_ends_the_grid_or_its_cell(void **state)
 {
     struct err err;
     const struct grid_plan first = { .run = run }, alone = { .run = run, .broken = broken };
@@ -91,7 +91,7 @@ static void a_failure_ends_what_it_must(void **state)
     grid_release(&g);
 }
 
-static void cells_of_a_model_follow_each_other(void **state)
+static void cells_of_a_model_are_consecutive(void **state)
 {
     struct err err;
     const struct grid_plan plan = { .run = run };
@@ -289,8 +289,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_run_once),
-        cmocka_unit_test(a_failure_ends_what_it_must),
-        cmocka_unit_test(cells_of_a_model_follow_each_other),
+        cmocka_unit_test(a_failure_ends_the_grid_or_its_cell),
+        cmocka_unit_test(cells_of_a_model_are_consecutive),
         cmocka_unit_test(names_are_safe_and_differ),
         cmocka_unit_test(a_killed_grid_is_resumed),
         cmocka_unit_test(samples_are_dealt_in_rounds),

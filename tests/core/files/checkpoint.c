@@ -239,7 +239,7 @@ static char *large_folder(void)
 }
 
 // However a thread and its owner share the reading, the fingerprint is the same.
-static void hashes_behind(void **state)
+static void hashing_can_be_shared_with_a_thread(void **state)
 {
     char *folder = large_folder();
     struct err err = { "" };
@@ -277,7 +277,7 @@ static void count_report(void *self, const char *what, uint64_t done, uint64_t t
 }
 
 // Without a progress callback, watchers see the progress and may cancel.
-static void waiting_is_watched(void **state)
+static void watchers_see_progress_and_cancel(void **state)
 {
     char *folder = large_folder();
     struct err err = { "" };
@@ -702,8 +702,8 @@ int main(void)
         cmocka_unit_test(fingerprint_sees_changes),
         cmocka_unit_test(identity_covers_files),
         cmocka_unit_test(knows_earlier_fingerprint),
-        cmocka_unit_test(hashes_behind),
-        cmocka_unit_test(waiting_is_watched),
+        cmocka_unit_test(hashing_can_be_shared_with_a_thread),
+        cmocka_unit_test(watchers_see_progress_and_cancel),
         cmocka_unit_test(refuses_broken_folders),
         cmocka_unit_test(refuses_broken_index),
         cmocka_unit_test(refuses_links_out),

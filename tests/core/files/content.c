@@ -31,7 +31,7 @@ static void expect_hash(const char *path, const char *hex, bool same)
     assert_int_equal(!strcmp(is, hex), same);
 }
 
-static void sees_every_byte(void **state)
+static void the_hash_covers_every_byte(void **state)
 {
     static const off_t places[] = { 0, 1, 63, 64, 4096, 1 << 20, (2 << 20) - 1, SIZE - 1 };
     char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
@@ -159,7 +159,7 @@ static void keeps_hashes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sees_every_byte),
+        cmocka_unit_test(the_hash_covers_every_byte),
         cmocka_unit_test(reads_in_parts),
         cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(keeps_hashes),

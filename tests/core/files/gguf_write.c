@@ -88,7 +88,7 @@ static void check_metadata(const struct gguf *f)
     assert_int_equal(length, 0);
 }
 
-static void reads_what_was_written(void **state)
+static void written_files_are_read_back(void **state)
 {
     (void)state;
     static const size_t pieces[] = { 1, 7, 34, 1000 };
@@ -116,7 +116,7 @@ static void reads_what_was_written(void **state)
     free(path);
 }
 
-static void what_is_incomplete_leaves_nothing(void **state)
+static void an_incomplete_file_is_removed(void **state)
 {
     (void)state;
     char *path = path_of("half.gguf");
@@ -140,8 +140,8 @@ static void what_is_incomplete_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_was_written),
-        cmocka_unit_test(what_is_incomplete_leaves_nothing),
+        cmocka_unit_test(written_files_are_read_back),
+        cmocka_unit_test(an_incomplete_file_is_removed),
     };
     folder = scratch_new();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

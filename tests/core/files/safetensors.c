@@ -83,7 +83,7 @@ static void reads_tensors(void **state)
     free(bytes);
 }
 
-static void accepts_what_the_format_allows(void **state)
+static void accepts_valid_headers(void **state)
 {
     accept("{}", 0, 0);
     accept("{} \n\t ", 0, 0);
@@ -208,7 +208,7 @@ static void refuses_bad_length(void **state)
     assert_non_null(strstr(err.text, "git lfs pull"));
 }
 
-static void refuses_what_is_no_file(void **state)
+static void refuses_folders_and_pipes(void **state)
 {
     struct err err;
     char *folder = scratch_new(), *fifo = xasprintf("%s/fifo", folder);
@@ -287,7 +287,7 @@ static void writes_nothing_on_failure(void **state)
 }
 
 // The hash detects a change of any byte that the reader does not.
-static void has_its_own_hash(void **state)
+static void the_hash_covers_every_byte(void **state)
 {
     const float values[64] = { 1, 2, 3 };
     char *folder = scratch_new(), *path = xasprintf("%s/hashed", folder);
@@ -360,15 +360,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_tensors),
-        cmocka_unit_test(accepts_what_the_format_allows),
+        cmocka_unit_test(accepts_valid_headers),
         cmocka_unit_test(refuses_bad_layout),
         cmocka_unit_test(refuses_overflow),
         cmocka_unit_test(refuses_bad_json),
         cmocka_unit_test(refuses_truncation),
         cmocka_unit_test(refuses_bad_length),
-        cmocka_unit_test(refuses_what_is_no_file),
+        cmocka_unit_test(refuses_folders_and_pipes),
         cmocka_unit_test(writes_and_reads_back),
-        cmocka_unit_test(has_its_own_hash),
+        cmocka_unit_test(the_hash_covers_every_byte),
         cmocka_unit_test(writes_nothing_on_failure),
         cmocka_unit_test(says_when_a_mapped_file_shrinks),
     };

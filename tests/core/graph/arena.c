@@ -67,7 +67,7 @@ static int gpu_of(const char *first)
     return gpu;
 }
 
-static void each_gpu_has_chunks_of_its_own(void **state)
+static void each_gpu_has_its_own_chunks(void **state)
 {
     struct arena a = { .backend = &two_gpus };
     arena_expect(&a, 100 << 20); // who knows where
@@ -142,7 +142,7 @@ static void reset_gives_the_same_memory_again(void **state)
 
 // A large allocation gets a chunk of its own, small ones share theirs, and a reset keeps the
 // chunks.
-static void large_things_stand_alone(void **state)
+static void large_allocations_get_their_own_chunk(void **state)
 {
     struct arena a = { .backend = &device };
     char *first = arena_alloc(&a, 64);
@@ -183,7 +183,7 @@ static void marks_nest(void **state)
     assert_int_equal(device_used, 0);
 }
 
-static void says_no(void **state)
+static void refuses_too_large_allocations(void **state)
 {
     struct arena a = { .backend = &device };
     device_limit = 4 << 20;
@@ -202,7 +202,7 @@ static void says_no(void **state)
 }
 
 // Expected allocations share one chunk; if the device has too little memory, smaller ones.
-static void holds_what_is_expected(void **state)
+static void expected_memory_is_one_chunk(void **state)
 {
     const size_t mega = 1 << 20;
     struct arena a = { .backend = &device };
@@ -247,14 +247,14 @@ static void test_settle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_what_is_expected),
+        cmocka_unit_test(expected_memory_is_one_chunk),
         cmocka_unit_test(test_settle),
         cmocka_unit_test(hands_out_aligned_memory),
-        cmocka_unit_test(each_gpu_has_chunks_of_its_own),
+        cmocka_unit_test(each_gpu_has_its_own_chunks),
         cmocka_unit_test(reset_gives_the_same_memory_again),
-        cmocka_unit_test(large_things_stand_alone),
+        cmocka_unit_test(large_allocations_get_their_own_chunk),
         cmocka_unit_test(marks_nest),
-        cmocka_unit_test(says_no),
+        cmocka_unit_test(refuses_too_large_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

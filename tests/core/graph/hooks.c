@@ -83,7 +83,7 @@ static bool goes_on(const struct site *site, enum deed deed, bool changes)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void methods_change_what_the_table_allows(void **state)
+static void methods_change_only_allowed_tensors(void **state)
 {
     assert_true(goes_on(SITE_VISUAL, NEW_X, true));
     assert_false(goes_on(SITE_VALUES, NEW_V, true)); // its rows are written in place
@@ -111,7 +111,7 @@ static void probes_change_nothing(void **state)
 }
 
 // In a vision encoder there are no rows of a sequence.
-static void only_what_a_site_has_can_be_asked_for(void **state)
+static void hooks_get_only_a_sites_tensors(void **state)
 {
     for (const struct site *const *site = pass_sites; *site; site++) {
         const bool rows = (*site)->has & HAS_ROWS;
@@ -124,7 +124,7 @@ static void only_what_a_site_has_can_be_asked_for(void **state)
 }
 
 // A pass that gives less than the table says.
-static void a_site_is_given_what_it_has(void **state)
+static void a_site_without_its_tensors_is_a_bug(void **state)
 {
     const pid_t child = fork();
     if (!child) {
@@ -142,10 +142,10 @@ static void a_site_is_given_what_it_has(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(methods_change_what_the_table_allows),
+        cmocka_unit_test(methods_change_only_allowed_tensors),
         cmocka_unit_test(probes_change_nothing),
-        cmocka_unit_test(only_what_a_site_has_can_be_asked_for),
-        cmocka_unit_test(a_site_is_given_what_it_has),
+        cmocka_unit_test(hooks_get_only_a_sites_tensors),
+        cmocka_unit_test(a_site_without_its_tensors_is_a_bug),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void test_recompute(void **state)
 }
 
 // Without a gradient anywhere nothing is recorded, and a block that needs none keeps no step.
-static void test_nothing_wanted(void **state)
+static void test_no_gradients(void **state)
 {
     (void)state;
     struct fixture f;
@@ -134,7 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_nothing_wanted),
+        cmocka_unit_test(test_no_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

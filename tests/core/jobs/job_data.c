@@ -35,7 +35,7 @@ static void add(FILE *f, int done, const char *text)
     assert_true(job_data_add(f, line));
 }
 
-static void goes_on_with_the_same_alone(void **state)
+static void resumes_only_with_the_same_data_and_settings(void **state)
 {
     struct err err;
     char *folder = scratch_new();
@@ -129,7 +129,7 @@ static void see(void *self, const struct event *e)
 }
 
 // Within one large file, too: its hash, and its samples.
-static void hears_of_a_cancel(void **state)
+static void can_be_cancelled(void **state)
 {
     enum { SIZE = 100 << 20 };
     struct err err;
@@ -163,7 +163,8 @@ static void hears_of_a_cancel(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(goes_on_with_the_same_alone),
-                                        cmocka_unit_test(hears_of_a_cancel) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(
+                                            resumes_only_with_the_same_data_and_settings),
+                                        cmocka_unit_test(can_be_cancelled) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,7 +244,7 @@ static void an_answer_equals_the_reference(void **state)
 }
 
 // Delta 0 and no noise: bit for bit as without the method.
-static void a_fresh_head_changes_nothing(void **state)
+static void an_untrained_head_changes_no_bit(void **state)
 {
     struct fixture f;
     struct hooks none = { 0 }, with = { 0 };
@@ -489,7 +489,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/vlmsh-ira-%d.safetensors", base ? base : "/tmp", (int)getpid());
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_equals_the_reference),
-        cmocka_unit_test(a_fresh_head_changes_nothing),
+        cmocka_unit_test(an_untrained_head_changes_no_bit),
         cmocka_unit_test(noise_depends_on_the_seed),
         cmocka_unit_test(training_equals_the_reference),
         cmocka_unit_test(samples_do_not_mix),

@@ -154,7 +154,7 @@ static void check_against_fresh(struct golden *g, const char *model, int64_t giv
     golden_close(&fresh);
 }
 
-static void an_answer_goes_on_under_what_is_posted(void **state)
+static void posted_changes_apply_during_an_answer(void **state)
 {
     static const char *const questions[] = { "what is this?", "and now", "where", "why so" };
     int64_t middle = 0;
@@ -190,7 +190,7 @@ static void an_answer_goes_on_under_what_is_posted(void **state)
 }
 
 // A batch applies as a whole or not at all, with the reason; later batches still apply.
-static void what_is_impossible_is_refused(void **state)
+static void impossible_batches_are_refused(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -230,7 +230,7 @@ static void count_tokens(void *self, const struct event *e)
     if (e->kind == EVENT_TOKEN) p->tokens++;
 }
 
-static void what_is_set_between_tokens_is_obeyed(void **state)
+static void changes_between_tokens_apply(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -264,7 +264,7 @@ static void misfit_between(void *self)
     assert_non_null(strstr(err.text, "one value per layer"));
 }
 
-static void what_does_not_fit_together_ends_no_answer(void **state)
+static void conflicting_changes_do_not_end_an_answer(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -286,7 +286,7 @@ static void what_does_not_fit_together_ends_no_answer(void **state)
 }
 
 // Posted too late for an answer: applies before the next line.
-static void what_is_left_over_is_obeyed(void **state)
+static void late_changes_apply_before_the_next_line(void **state)
 {
     struct golden g;
     golden_open(&g, models[0]);
@@ -323,7 +323,7 @@ static void layers_below_the_choice_stay(void **state)
 }
 
 // Settings of a disabled method do not invalidate the cache.
-static void settings_of_a_method_that_is_off_cost_nothing(void **state)
+static void settings_of_disabled_methods_keep_the_cache(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -384,7 +384,7 @@ static int stop(void *self, struct graph *g, const struct site *site, struct sit
 }
 
 // A prefill that is stopped where pruning has put other rows into layer 2 and not yet into layer 3.
-static void a_stopped_prefill_leaves_a_cache_to_go_on_from(void **state)
+static void a_stopped_prefill_leaves_a_usable_cache(void **state)
 {
     static const char *const changes[][2] = { { "prune.score", "off" },
                                               { "prune.layer", "2" },
@@ -445,14 +445,14 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_goes_on_under_what_is_posted),
-        cmocka_unit_test(what_is_impossible_is_refused),
-        cmocka_unit_test(what_is_set_between_tokens_is_obeyed),
-        cmocka_unit_test(what_does_not_fit_together_ends_no_answer),
-        cmocka_unit_test(what_is_left_over_is_obeyed),
+        cmocka_unit_test(posted_changes_apply_during_an_answer),
+        cmocka_unit_test(impossible_batches_are_refused),
+        cmocka_unit_test(changes_between_tokens_apply),
+        cmocka_unit_test(conflicting_changes_do_not_end_an_answer),
+        cmocka_unit_test(late_changes_apply_before_the_next_line),
         cmocka_unit_test(layers_below_the_choice_stay),
-        cmocka_unit_test(settings_of_a_method_that_is_off_cost_nothing),
-        cmocka_unit_test(a_stopped_prefill_leaves_a_cache_to_go_on_from),
+        cmocka_unit_test(settings_of_disabled_methods_keep_the_cache),
+        cmocka_unit_test(a_stopped_prefill_leaves_a_usable_cache),
         cmocka_unit_test(the_seed_of_noise_computes_the_picture_again),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -53,7 +53,7 @@ static void tokens_get_the_norm_of_text(void **state)
 }
 
 // Off after on: bit for bit as if never on, and the picture is not encoded again.
-static void off_leaves_nothing_behind(void **state)
+static void switching_off_restores_every_bit(void **state)
 {
     struct golden g;
     golden_open(&g, models[0]);
@@ -108,7 +108,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_init_equals_the_reference),
         cmocka_unit_test(tokens_get_the_norm_of_text),
-        cmocka_unit_test(off_leaves_nothing_behind),
+        cmocka_unit_test(switching_off_restores_every_bit),
         cmocka_unit_test(a_text_model_has_nothing_to_align),
         cmocka_unit_test(loading_a_text_model_falls_back),
     };

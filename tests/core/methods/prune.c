@@ -181,7 +181,7 @@ static void walk(struct golden *g, uint64_t seed, int steps)
     }
 }
 
-static void each_walk_equals_fresh_runs(void **state)
+static void random_setting_changes_equal_fresh_runs(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         for (uint64_t seed = 0; seed < 3; seed++) {
@@ -391,7 +391,7 @@ int main(void)
         cmocka_unit_test(each_score_equals_the_reference),
         cmocka_unit_test(stages_equal_the_reference),
         cmocka_unit_test(dynamic_mode_equals_the_reference),
-        cmocka_unit_test(each_walk_equals_fresh_runs),
+        cmocka_unit_test(random_setting_changes_equal_fresh_runs),
         cmocka_unit_test(stages_in_turns_equal_fresh_runs),
         cmocka_unit_test(keeping_all_is_off_to_the_bit),
         cmocka_unit_test(bad_settings_are_refused),

@@ -352,7 +352,7 @@ static float *divergences(const struct golden *g, const struct safetensors *f, i
     return mean;
 }
 
-static void divergence_is_iras(void **state)
+static void divergence_equals_that_of_ira(void **state)
 {
     struct golden g;
     char folder[256];
@@ -413,7 +413,7 @@ static void load_with_class(struct golden *g)
 }
 
 // `cls` keeps it before any other, also where the picture is made smaller.
-static void a_class_token_comes_first(void **state)
+static void a_class_token_is_row_zero(void **state)
 {
     static const char *const shares[] = { "1", "0.4" };
     struct golden g;
@@ -441,7 +441,7 @@ static void a_class_token_comes_first(void **state)
 // --- before the first layer ----------------------------------------------------------------------
 
 // Equals a pass over the rows that are kept alone: their h[0], with their positions.
-static void input_rows_are_the_only_ones(void **state)
+static void pruning_at_the_input_equals_a_shorter_input(void **state)
 {
     static const char *const scores[] = { "uniform", "random", "diversity", "cls" };
     static const char *const models[] = { GOLDEN_SEEING };
@@ -530,9 +530,9 @@ int main(void)
         cmocka_unit_test(focus_equals_loops),
         cmocka_unit_test(focus_changes_no_token),
         cmocka_unit_test(cls_keeps_the_most_attended),
-        cmocka_unit_test(divergence_is_iras),
-        cmocka_unit_test(a_class_token_comes_first),
-        cmocka_unit_test(input_rows_are_the_only_ones),
+        cmocka_unit_test(divergence_equals_that_of_ira),
+        cmocka_unit_test(a_class_token_is_row_zero),
+        cmocka_unit_test(pruning_at_the_input_equals_a_shorter_input),
         cmocka_unit_test(turns_equal_fresh_runs),
         cmocka_unit_test(impossible_settings_are_refused),
     };

@@ -128,7 +128,7 @@ static const struct {
 };
 enum { IDLE = sizeof idle / sizeof *idle };
 
-static void what_changes_nothing_is_told(void **state)
+static void settings_without_effect_are_reported(void **state)
 {
     for (int i = 0; i < IDLE; i++) {
         struct golden g;
@@ -148,7 +148,7 @@ static void what_changes_nothing_is_told(void **state)
 }
 
 // Set on a vision model; then a text-only one is loaded.
-static void a_model_without_eyes_is_told(void **state)
+static void settings_without_effect_on_text_models_are_reported(void **state)
 {
     struct golden g;
     struct heard h = { 0 };
@@ -165,8 +165,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_impossible_is_refused),
-        cmocka_unit_test(what_changes_nothing_is_told),
-        cmocka_unit_test(a_model_without_eyes_is_told),
+        cmocka_unit_test(settings_without_effect_are_reported),
+        cmocka_unit_test(settings_without_effect_on_text_models_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -287,7 +287,7 @@ static void check_type(const struct scale *s)
     free(path);
 }
 
-static void logits_are_those_of_the_numbers(void **state)
+static void logits_equal_those_of_unpacked_weights(void **state)
 {
     (void)state;
     for (int i = 0; i < TYPES; i++) check_type(&scales[i]);
@@ -304,7 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_has_its_row),
-        cmocka_unit_test(logits_are_those_of_the_numbers),
+        cmocka_unit_test(logits_equal_those_of_unpacked_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,7 +213,7 @@ static void check_looking(enum matmul_mode mode)
     bench_close(&b);
 }
 
-static void looking_changes_no_bit_of_a_long_prompt(void **state)
+static void probes_change_no_bit_of_a_long_prompt(void **state)
 {
     check_looking(MATMUL_F32);
     // The fused forms of a GPU: tests/cuda/forms.c.
@@ -484,7 +484,7 @@ int main(void)
         cmocka_unit_test(parts_hold_alike),
         cmocka_unit_test(parts_equal_the_whole),
         cmocka_unit_test(a_rounded_cache_is_close),
-        cmocka_unit_test(looking_changes_no_bit_of_a_long_prompt),
+        cmocka_unit_test(probes_change_no_bit_of_a_long_prompt),
         cmocka_unit_test(many_rows_in_one_call_have_the_bits_of_the_ops),
         cmocka_unit_test(memory_of_a_long_prompt_is_bounded),
         cmocka_unit_test(a_pass_that_stops_leaves_the_cache),

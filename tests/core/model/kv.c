@@ -96,7 +96,7 @@ static void rows_survive_growing_and_trimming(void **state)
     check_growing(DTYPE_BF16);
 }
 
-static void another_dtype_forgets_what_is_there(void **state)
+static void changing_the_dtype_empties_the_cache(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
@@ -141,7 +141,7 @@ static void *scarce(size_t bytes)
 }
 
 // Wherever memory runs out, existing rows stay and a later attempt works.
-static void rows_survive_want_of_memory(void **state)
+static void rows_survive_running_out_of_memory(void **state)
 {
     struct backend backend = *test_device();
     backend.alloc = scarce;
@@ -180,9 +180,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_survive_growing_and_trimming),
-        cmocka_unit_test(another_dtype_forgets_what_is_there),
+        cmocka_unit_test(changing_the_dtype_empties_the_cache),
         cmocka_unit_test(the_setting_decides),
-        cmocka_unit_test(rows_survive_want_of_memory),
+        cmocka_unit_test(rows_survive_running_out_of_memory),
         cmocka_unit_test(sizes_that_overflow_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

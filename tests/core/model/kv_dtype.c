@@ -31,7 +31,7 @@ static float to_nearest(float x)
 }
 
 // In the first layer nothing else is rounded before; /dump gives floats.
-static void the_nearest_numbers_are_kept(void **state)
+static void values_are_rounded_to_nearest(void **state)
 {
     for (int m = 0; m < MODELS; m++) {
         struct golden g;
@@ -224,7 +224,7 @@ int main(void)
     snprintf(folder, sizeof folder, "%s/vlmsh-kv-%d", base ? base : "/tmp", (int)getpid());
     mkdir(folder, 0700);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_nearest_numbers_are_kept),
+        cmocka_unit_test(values_are_rounded_to_nearest),
         cmocka_unit_test(a_change_equals_a_fresh_run),
         cmocka_unit_test(measurements_read_both),
     };

@@ -174,7 +174,7 @@ static void yarn_equals_the_reference(void **state)
 
 // If only part of a head rotates, yarn scales the factors of that part only; without an original
 // context length, the model's applies.
-static void yarn_leaves_what_does_not_turn(void **state)
+static void yarn_scales_only_rotated_dimensions(void **state)
 {
     static const char json[] = "{\"max_position_embeddings\": 32, \"rope_theta\": 1e4,"
                                "\"partial_rotary_factor\": 0.5,"
@@ -199,7 +199,7 @@ static void yarn_leaves_what_does_not_turn(void **state)
     sequence_release(&s);
 }
 
-static void angles_are_those_of_the_rows(void **state)
+static void angles_follow_positions(void **state)
 {
     struct arena step = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &step };
@@ -222,7 +222,7 @@ static void angles_are_those_of_the_rows(void **state)
     arena_release(&step);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void bad_scaling_is_refused(void **state)
 {
     static const struct {
         const char *json, *says;
@@ -267,9 +267,9 @@ int main(void)
         cmocka_unit_test(llama3_has_three_bands),
         cmocka_unit_test(divisors),
         cmocka_unit_test(yarn_equals_the_reference),
-        cmocka_unit_test(yarn_leaves_what_does_not_turn),
-        cmocka_unit_test(angles_are_those_of_the_rows),
-        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(yarn_scales_only_rotated_dimensions),
+        cmocka_unit_test(angles_follow_positions),
+        cmocka_unit_test(bad_scaling_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static struct sequence make_sequence(void)
     return s;
 }
 
-static void every_row_has_its_own(void **state)
+static void each_visual_row_gets_its_own_token(void **state)
 {
     struct sequence s = make_sequence();
     struct arena step = { .backend = test_device() };
@@ -82,7 +82,7 @@ static void a_picture_without_tokens_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_has_its_own),
+        cmocka_unit_test(each_visual_row_gets_its_own_token),
         cmocka_unit_test(a_picture_without_tokens_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static int read_file(const char *folder, const char *name, struct buf *text, str
     return status;
 }
 
-static void reads_what_is_said(void **state)
+static void reads_text_of_data_sets(void **state)
 {
     char *folder = scratch_new();
     struct buf text = { 0 };
@@ -43,7 +43,7 @@ static void reads_what_is_said(void **state)
     scratch_remove(folder);
 }
 
-static void refuses_what_is_no_text(void **state)
+static void refuses_broken_text(void **state)
 {
     char *folder = scratch_new();
     struct buf text = { 0 };
@@ -62,8 +62,8 @@ static void refuses_what_is_no_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_is_said),
-        cmocka_unit_test(refuses_what_is_no_text),
+        cmocka_unit_test(reads_text_of_data_sets),
+        cmocka_unit_test(refuses_broken_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

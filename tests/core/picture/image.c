@@ -288,7 +288,7 @@ static void damaged_png(void **state)
 }
 
 // Pixels of a colour that the palette lacks.
-static void colours_that_a_bmp_lacks(void **state)
+static void colours_missing_from_a_bmp_palette(void **state)
 {
     size_t size;
     uint8_t *bytes = small_read("down.bmp", &size);
@@ -528,7 +528,7 @@ static int open_files(void)
 }
 
 // The child has no side effects: no files, no signal masks, no duplicate output.
-static void child_leaves_nothing(void **state)
+static void child_has_no_side_effects(void **state)
 {
     int before = open_files();
     sigset_t mask, after;
@@ -582,7 +582,7 @@ static pid_t only_child(void)
 
 // A decoder gives the same pixels and messages picture after picture, also beyond the life of one
 // child, after a broken file, and when its child is killed.
-static void decoder_of_many(void **state)
+static void one_decoder_for_many_pictures(void **state)
 {
     int before = open_files();
     struct image_decoder *d = image_decoder_new();
@@ -637,7 +637,7 @@ int main(void)
         cmocka_unit_test(other_formats),
         cmocka_unit_test(png_header_sizes),
         cmocka_unit_test(damaged_png),
-        cmocka_unit_test(colours_that_a_bmp_lacks),
+        cmocka_unit_test(colours_missing_from_a_bmp_palette),
         cmocka_unit_test(large_canvases),
         cmocka_unit_test(hostile_codes),
         cmocka_unit_test(cut_off),
@@ -646,9 +646,9 @@ int main(void)
         cmocka_unit_test(hostile_exif),
         cmocka_unit_test(damaged_jpegs),
         cmocka_unit_test(rare_jpegs),
-        cmocka_unit_test(child_leaves_nothing),
+        cmocka_unit_test(child_has_no_side_effects),
         cmocka_unit_test(failing_decoder),
-        cmocka_unit_test(decoder_of_many),
+        cmocka_unit_test(one_decoder_for_many_pictures),
         cmocka_unit_test(frames_are_counted),
         cmocka_unit_test(ignored_children),
     };

@@ -39,7 +39,7 @@ static void maps_equal_the_reference(void **state)
 }
 
 // One row and one head, against the whole matrix of the forward pass.
-static void single_rows_and_heads_are_those_of_the_matrix(void **state)
+static void single_rows_and_heads_equal_the_full_matrix(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
         struct golden g;
@@ -288,7 +288,7 @@ static void pixels_are_counted_once(void **state)
     }
 }
 
-static void impossible_wishes_are_refused(void **state)
+static void impossible_requests_are_refused(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -333,13 +333,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_the_reference),
-        cmocka_unit_test(single_rows_and_heads_are_those_of_the_matrix),
+        cmocka_unit_test(single_rows_and_heads_equal_the_full_matrix),
         cmocka_unit_test(a_map_of_each_token),
         cmocka_unit_test(sinks_of_the_answer_equal_the_reference),
         cmocka_unit_test(dice_equals_the_reference),
         cmocka_unit_test(boxes_become_shares_of_cells),
         cmocka_unit_test(pixels_are_counted_once),
-        cmocka_unit_test(impossible_wishes_are_refused),
+        cmocka_unit_test(impossible_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,7 +124,7 @@ static void norms_add_up_without_cancelling(void **state)
 
 // /norms shows the data's norms beside the prompt's, which are equal here; a file of another model
 // or kind is refused, and the loaded calibration stays.
-static void norms_stand_beside_the_conversation(void **state)
+static void norms_of_data_and_prompt_are_compared(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -227,7 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(norms_equal_the_reference_and_add_up),
         cmocka_unit_test(norms_add_up_without_cancelling),
-        cmocka_unit_test(norms_stand_beside_the_conversation),
+        cmocka_unit_test(norms_of_data_and_prompt_are_compared),
         cmocka_unit_test(sinks_find_the_dimensions),
         cmocka_unit_test(files_of_other_shapes_are_refused),
     };

@@ -146,7 +146,7 @@ static void tau_and_dimensions_can_be_chosen(void **state)
     golden_close(&g);
 }
 
-static void numbers_of_hand(void **state)
+static void rank_correlation_equals_values_by_hand(void **state)
 {
     const struct point points[] = { { 1, 2 }, { 2, 1 }, { 3, 4 }, { 4, 3 }, { 5, 5 } };
     const struct point ties[] = { { 1, 1 }, { NAN, 4 }, { 2, 1 }, { 3, 2 }, { 4, 2 }, { 5, 3 } };
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test(the_map_is_the_pruning_score),
         cmocka_unit_test(sinks_equal_the_reference),
         cmocka_unit_test(tau_and_dimensions_can_be_chosen),
-        cmocka_unit_test(numbers_of_hand),
+        cmocka_unit_test(rank_correlation_equals_values_by_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static struct caught *watched(struct golden *g, const char *model, bool watch, c
     return c;
 }
 
-static void maps_equal_what_is_measured_afterwards(void **state)
+static void maps_equal_later_measurements(void **state)
 {
     for (int i = 0; i < MODELS; i++)
         for (int head = -1; head < 2; head += 2) {
@@ -73,7 +73,7 @@ static void maps_equal_what_is_measured_afterwards(void **state)
         }
 }
 
-static void watching_changes_nothing(void **state)
+static void watching_changes_no_answer(void **state)
 {
     struct golden g;
     struct caught *with = watched(&g, models[0], true, "auto", "mean");
@@ -180,8 +180,8 @@ static void drafts_change_no_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maps_equal_what_is_measured_afterwards),
-        cmocka_unit_test(watching_changes_nothing),
+        cmocka_unit_test(maps_equal_later_measurements),
+        cmocka_unit_test(watching_changes_no_answer),
         cmocka_unit_test(tokens_in_the_pause_have_no_map),
         cmocka_unit_test(layers_that_do_not_exist_are_the_last),
         cmocka_unit_test(drafts_change_no_map),

@@ -44,7 +44,7 @@ static void patterns_match_names(void **state)
             fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].name);
 }
 
-static void patterns_that_match_nothing_are_refused(void **state)
+static void patterns_without_a_match_are_refused(void **state)
 {
     static const char *const bad[] = { "nothing", "embed,layer.in", "attn.*.prob",   "",
                                        " , ",     "layer.x.in",     "layer.input.in" };
@@ -93,7 +93,7 @@ static const struct safetensor *expect(const struct safetensors *f, const char *
     return t;
 }
 
-static void a_dump_holds_what_passed(void **state)
+static void a_dump_contains_matching_tensors(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
     struct err err = { 0 };
@@ -189,8 +189,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_names),
-        cmocka_unit_test(patterns_that_match_nothing_are_refused),
-        cmocka_unit_test(a_dump_holds_what_passed),
+        cmocka_unit_test(patterns_without_a_match_are_refused),
+        cmocka_unit_test(a_dump_contains_matching_tensors),
         cmocka_unit_test(columns_share_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

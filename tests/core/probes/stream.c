@@ -13,7 +13,7 @@ static double map_mean(const struct result_map *m)
 }
 
 // /norms counts layers from h[0]: the cosine of layer l is that of h[l] and h[l+1].
-static void the_stream_is_that_of_norms(void **state)
+static void cosines_equal_those_of_norms(void **state)
 {
     struct golden g;
     struct results norms = { 0 }, r = { 0 };
@@ -76,7 +76,7 @@ static void dropped_tokens_are_in_fewer_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_stream_is_that_of_norms),
+        cmocka_unit_test(cosines_equal_those_of_norms),
         cmocka_unit_test(dropped_tokens_are_in_fewer_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void one_picture_is_chosen(void **state)
 }
 
 // The overview's rows are half a picture high, two rows of the tiles.
-static void rows_are_those_of_the_picture(void **state)
+static void profile_rows_are_rows_of_the_picture(void **state)
 {
     struct fixture f;
     struct results r = { 0 };
@@ -192,7 +192,7 @@ static bool on_line(int64_t i, bool split)
     return a + 2 < 6; // the overview is one line; rows of two and their end have none of three
 }
 
-static void lines_are_cut_where_tiles_end(void **state)
+static void paths_end_at_tiles(void **state)
 {
     struct fixture f;
     float h[ROWS * WIDTH];
@@ -260,9 +260,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_tile_is_a_map),
         cmocka_unit_test(one_picture_is_chosen),
-        cmocka_unit_test(rows_are_those_of_the_picture),
+        cmocka_unit_test(profile_rows_are_rows_of_the_picture),
         cmocka_unit_test(a_box_lies_over_every_tile),
-        cmocka_unit_test(lines_are_cut_where_tiles_end),
+        cmocka_unit_test(paths_end_at_tiles),
         cmocka_unit_test(two_pictures_have_their_own_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

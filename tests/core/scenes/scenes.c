@@ -480,7 +480,7 @@ static void yes_and_no_balance(void **state)
 }
 
 // About half of the names are of existing objects.
-static void finds_are_there_and_nowhere(void **state)
+static void finds_name_existing_and_missing_objects(void **state)
 {
     int there = 0, nowhere = 0;
     char *folder = scratch_new();
@@ -508,7 +508,7 @@ static void finds_are_there_and_nowhere(void **state)
 }
 
 // The list of the background and all places, which answers its questions, comes first.
-static void lists_come_first(void **state)
+static void listed_samples_begin_with_the_list(void **state)
 {
     char *folder = scratch_new();
     make(folder, 3, 96, SCENES_LISTED);
@@ -529,9 +529,11 @@ static void lists_come_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_true),   cmocka_unit_test(few_objects_when_asked),
-        cmocka_unit_test(yes_and_no_balance), cmocka_unit_test(finds_are_there_and_nowhere),
-        cmocka_unit_test(lists_come_first),
+        cmocka_unit_test(answers_are_true),
+        cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(yes_and_no_balance),
+        cmocka_unit_test(finds_name_existing_and_missing_objects),
+        cmocka_unit_test(listed_samples_begin_with_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

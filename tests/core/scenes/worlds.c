@@ -88,7 +88,7 @@ static void check_picture(const char *folder, const cJSON *scene, int side)
     image_release(&image);
 }
 
-static void masks_are_what_is_painted(void **state)
+static void masks_match_the_pixels(void **state)
 {
     static const int sides[] = { 96, 64, 131 };
     for (int i = 0; i < 3; i++) {
@@ -105,7 +105,7 @@ static void masks_are_what_is_painted(void **state)
 // --- worlds --------------------------------------------------------------------------------------
 
 // The same bytes on every machine; a wanted change of the world changes these.
-static void is_the_same_everywhere(void **state)
+static void files_are_the_same_on_every_machine(void **state)
 {
     static const struct {
         const char *name, *hash;
@@ -161,7 +161,7 @@ static bool stop_at_100(void *self, uint64_t done, uint64_t total)
     return done < 100;
 }
 
-static void leaves_nothing_behind(void **state)
+static void a_cancelled_run_leaves_no_files(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);
     struct scenes_request request = {
@@ -222,7 +222,7 @@ static void write_killed(const struct scenes_request *request)
 }
 
 // A killed run leaves no folder of that name; the next one removes its temporary files.
-static void goes_on_after_a_kill(void **state)
+static void the_next_run_cleans_up_after_a_kill(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);
     char *list = xasprintf("ls '%s' | tr '\\n' ' '", base), seen[64] = "";
@@ -247,9 +247,11 @@ static void goes_on_after_a_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_are_what_is_painted), cmocka_unit_test(is_the_same_everywhere),
-        cmocka_unit_test(worlds_are_apart),          cmocka_unit_test(leaves_nothing_behind),
-        cmocka_unit_test(goes_on_after_a_kill),
+        cmocka_unit_test(masks_match_the_pixels),
+        cmocka_unit_test(files_are_the_same_on_every_machine),
+        cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(a_cancelled_run_leaves_no_files),
+        cmocka_unit_test(the_next_run_cleans_up_after_a_kill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

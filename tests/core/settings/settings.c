@@ -38,7 +38,7 @@ static void other_words_find_settings(void **state)
 }
 
 // Other code finds them by their role: sessions, scripts and trainings name no key.
-static void uses_are_those_of_the_sampler_and_the_precision(void **state)
+static void rows_of_sampler_and_precision_have_roles(void **state)
 {
     int of[USE_ARITHMETIC + 1] = { 0 };
     for (int i = 0; i < settings_count(); i++) {
@@ -225,7 +225,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_complete_and_accepts_its_default),
         cmocka_unit_test(other_words_find_settings),
-        cmocka_unit_test(uses_are_those_of_the_sampler_and_the_precision),
+        cmocka_unit_test(rows_of_sampler_and_precision_have_roles),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(values_are_read_in_their_type),
         cmocka_unit_test(minus_zero_is_zero),

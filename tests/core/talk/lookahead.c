@@ -140,7 +140,7 @@ static struct course course_of(int count, int again, bool blocks)
     return c;
 }
 
-static void auto_drafts_what_comes_true(void **state)
+static void auto_drafts_only_if_proposals_succeed(void **state)
 {
     assert_true(course_of(1000, 0, false).passes < 200);
     assert_true(course_of(1000, 1000, false).drafted < 10);
@@ -309,8 +309,10 @@ int main(void)
     snprintf(folder, sizeof folder, "%s/vlmsh-lookahead-%d", base ? base : "/tmp", (int)getpid());
     mkdir(folder, 0700);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drafts_follow_repetitions), cmocka_unit_test(drafts_end_before_pictures),
-        cmocka_unit_test(the_index_grows),           cmocka_unit_test(auto_drafts_what_comes_true),
+        cmocka_unit_test(drafts_follow_repetitions),
+        cmocka_unit_test(drafts_end_before_pictures),
+        cmocka_unit_test(the_index_grows),
+        cmocka_unit_test(auto_drafts_only_if_proposals_succeed),
         cmocka_unit_test(answers_stay_the_same),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,7 +135,7 @@ static const struct {
       "add_bos_token (true here), legacy (true here)" },
 };
 
-static void beside_a_sentencepiece_model(void **state)
+static void class_with_a_sentencepiece_model(void **state)
 {
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         char *folder = scratch_new();
@@ -190,7 +190,7 @@ static const struct {
       "<unk> (569)" },
 };
 
-static void beside_a_tokenizer_json(void **state)
+static void class_with_a_tokenizer_json(void **state)
 {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *folder = scratch_new(), *golden = xasprintf("tests/goldens/%s", files[i].golden);
@@ -310,7 +310,7 @@ static void class_of_the_model(void **state)
     }
 }
 
-static void class_of_the_model_beside_merges(void **state)
+static void class_of_the_model_with_merges(void **state)
 {
     char *folder = scratch_new();
     const int32_t ids[] = { 2 };
@@ -341,12 +341,12 @@ static void wrong_types_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beside_a_sentencepiece_model),
-        cmocka_unit_test(beside_a_tokenizer_json),
+        cmocka_unit_test(class_with_a_sentencepiece_model),
+        cmocka_unit_test(class_with_a_tokenizer_json),
         cmocka_unit_test(prefix_of_byte_level),
         cmocka_unit_test(codellama_has_tokens_for_infilling),
         cmocka_unit_test(class_of_the_model),
-        cmocka_unit_test(class_of_the_model_beside_merges),
+        cmocka_unit_test(class_of_the_model_with_merges),
         cmocka_unit_test(wrong_types_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,7 +109,7 @@ static void ranks(void **state)
     check("tests/goldens/tokenizers/kimi", "gpt2", NULL); // too small a vocabulary to tell
 }
 
-static void what_cannot_be_said_is_refused(void **state)
+static void a_unigram_model_is_refused(void **state)
 {
     (void)state;
     struct err err;
@@ -126,7 +126,7 @@ int main(void)
         cmocka_unit_test(byte_level),
         cmocka_unit_test(sentencepiece),
         cmocka_unit_test(ranks),
-        cmocka_unit_test(what_cannot_be_said_is_refused),
+        cmocka_unit_test(a_unigram_model_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

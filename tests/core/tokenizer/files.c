@@ -196,7 +196,7 @@ static void test_t5(void **state)
 }
 
 // An empty file, or one with other content: the error says what the file should be.
-static void files_are_named_for_what_they_are(void **state)
+static void errors_name_the_expected_format(void **state)
 {
     static const struct {
         const char *name, *text, *why;
@@ -450,7 +450,7 @@ int main(void)
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_merges),
-        cmocka_unit_test(files_are_named_for_what_they_are),
+        cmocka_unit_test(errors_name_the_expected_format),
         cmocka_unit_test(test_small_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

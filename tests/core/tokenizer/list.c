@@ -162,7 +162,7 @@ static void refuse(struct list *s, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-static void what_is_refused(void **state)
+static void bad_lists_are_refused(void **state)
 {
     struct list s;
     words(&s, "klingon");
@@ -196,7 +196,7 @@ int main(void)
         cmocka_unit_test(words_are_cut),
         cmocka_unit_test(special_tokens),
         cmocka_unit_test(pieces),
-        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(bad_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,7 +172,7 @@ static void check_area(const struct picture_tile *t, double left, double top, do
 
 // 120 x 60 on 2 x 1 tiles of 18 pixels: 36 x 18, nothing is added. 120 x 50 there has 15 of 18 rows
 // of pixels, 3 rows of features, and black above and below.
-static void areas_are_those_of_the_picture(void **state)
+static void padding_is_removed_from_areas(void **state)
 {
     struct model *m = load(ONEVISION);
     struct picture_tile t[2];
@@ -260,7 +260,7 @@ static void a_second_picture_changes_the_first(void **state)
 }
 
 // In training, a file that some samples show alone and others among several has two encodings.
-static void a_loader_tells_samples_of_several_pictures(void **state)
+static void a_loader_distinguishes_samples_of_several_pictures(void **state)
 {
     static const char lines[] =
         "{\"images\": [\"scene.png\"], \"messages\": [{\"role\": \"user\", \"content\": "
@@ -309,7 +309,7 @@ static void a_loader_tells_samples_of_several_pictures(void **state)
 
 // --- configs -------------------------------------------------------------------------------------
 
-static void what_does_not_fit_is_refused(void **state)
+static void bad_configs_are_refused(void **state)
 {
     static const struct {
         const char *golden, *file, *from, *to, *says;
@@ -341,11 +341,11 @@ int main(void)
         cmocka_unit_test(bad_grids_are_refused),
         cmocka_unit_test(tokens_are_cells_of_tiles_and_newlines),
         cmocka_unit_test(published_shapes_have_the_counts_of_transformers),
-        cmocka_unit_test(areas_are_those_of_the_picture),
+        cmocka_unit_test(padding_is_removed_from_areas),
         cmocka_unit_test(large_maps_shrink_as_in_the_reference),
         cmocka_unit_test(a_second_picture_changes_the_first),
-        cmocka_unit_test(a_loader_tells_samples_of_several_pictures),
-        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_loader_distinguishes_samples_of_several_pictures),
+        cmocka_unit_test(bad_configs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static void text_alone_gives_the_golden_logits(void **state)
 
 // --- configs -------------------------------------------------------------------------------------
 
-static void what_the_config_leaves_out(void **state)
+static void missing_keys_have_defaults(void **state)
 {
     struct err err;
     struct decoder_config c;
@@ -153,7 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_alone_gives_the_golden_logits),
-        cmocka_unit_test(what_the_config_leaves_out),
+        cmocka_unit_test(missing_keys_have_defaults),
         cmocka_unit_test(relatives_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,7 +275,7 @@ static void same_in_both(struct variant v, const char *tap)
     safetensors_close(b);
 }
 
-static void both_layouts_are_one_model(void **state)
+static void both_layouts_give_the_same_model(void **state)
 {
     same_in_both((struct variant){ .plain = false }, "visual.0");
     same_in_both((struct variant){ .plain = true }, "visual.0");
@@ -464,7 +464,7 @@ static void refused(const char *folder, const char *why)
     if (!strstr(err.text, why)) fail_msg("%s: %s", why, err.text);
 }
 
-static void what_others_do_is_refused_by_name(void **state)
+static void unsupported_configs_are_refused_by_name(void **state)
 {
     static const struct {
         bool chat;
@@ -512,11 +512,11 @@ static void what_others_do_is_refused_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_layouts_are_one_model),
+        cmocka_unit_test(both_layouts_give_the_same_model),
         cmocka_unit_test(plain_blocks_equal_naive_loops),
         cmocka_unit_test(each_tile_has_its_place),
         cmocka_unit_test(hermes_writes_the_prompt_of_internlm),
-        cmocka_unit_test(what_others_do_is_refused_by_name),
+        cmocka_unit_test(unsupported_configs_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static char *folder_with(const char *key, int64_t pixels)
     return folder;
 }
 
-static void a_limit_is_that_of_the_preprocessor_config(void **state)
+static void a_limit_acts_as_in_the_preprocessor_config(void **state)
 {
     static const char *const chats[] = { "single", "two_images" };
     static const char taps[] = "ids positions pixels.* visual.* step.logits";
@@ -153,7 +153,7 @@ static void no_picture_costs_more(void **state)
 }
 
 // A change in mid-conversation gives the results of a new conversation under it.
-static void a_change_encodes_pictures_anew(void **state)
+static void a_change_encodes_pictures_again(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         struct golden g;
@@ -221,10 +221,10 @@ static void a_picture_that_costs_too_much_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_limit_is_that_of_the_preprocessor_config),
+        cmocka_unit_test(a_limit_acts_as_in_the_preprocessor_config),
         cmocka_unit_test(small_pictures_are_enlarged),
         cmocka_unit_test(no_picture_costs_more),
-        cmocka_unit_test(a_change_encodes_pictures_anew),
+        cmocka_unit_test(a_change_encodes_pictures_again),
         cmocka_unit_test(impossible_limits_are_refused),
         cmocka_unit_test(a_picture_that_costs_too_much_is_refused),
     };

@@ -139,7 +139,7 @@ static void visual_tokens_equal_naive_loops(void **state)
 }
 
 // With Kimi-VL's encoder: its golden tensors of the picture up to the projector.
-static void the_encoder_is_that_of_kimi_vl(void **state)
+static void the_encoder_equals_kimi_vls(void **state)
 {
     struct fixture f;
     open_shape(&f, &shapes[0]);
@@ -351,7 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(visual_tokens_equal_naive_loops),
-        cmocka_unit_test(the_encoder_is_that_of_kimi_vl),
+        cmocka_unit_test(the_encoder_equals_kimi_vls),
         cmocka_unit_test(gradients_equal_differences_of_naive_losses),
         cmocka_unit_test(methods_follow_the_size_of_the_picture),
         cmocka_unit_test(maps_have_the_grid_of_the_picture),

@@ -17,7 +17,7 @@
 
 // By smart_resize of transformers 5.23 (image_processing_qwen2_vl.py, image_processing_glm4v.py)
 // with the classes' patches of 14 and these limits; 0: refused.
-static void sizes_are_those_of_the_reference(void **state)
+static void sizes_equal_the_reference(void **state)
 {
     static const struct {
         int64_t width, height, qwen[2], glm[2];
@@ -122,7 +122,7 @@ static struct image picture_of(int64_t width, int64_t height)
 }
 
 // Pictures of different sizes in one pass do not affect each other.
-static void pictures_together_are_those_alone(void **state)
+static void pictures_in_one_pass_are_independent(void **state)
 {
     static const char *const folders[] = { QWEN, GLM };
     for (int f = 0; f < 2; f++) {
@@ -183,7 +183,7 @@ static void a_picture_after_text_continues_the_cache(void **state)
 // --- folders -------------------------------------------------------------------------------------
 
 // The keys of the language model in text_config, as transformers 5 writes them.
-static void the_newer_config_means_the_same(void **state)
+static void the_newer_config_is_equivalent(void **state)
 {
     char *folder = scratch_new();
     struct err err;
@@ -273,7 +273,7 @@ static void check_refused(const char *from, const char *key, const char *value, 
     scratch_remove(folder);
 }
 
-static void what_computes_otherwise_is_refused(void **state)
+static void variants_are_refused(void **state)
 {
     check_refused(QWEN, "architectures", "[\"Qwen3VLForConditionalGeneration\"]",
                   "its relative Qwen2_5_VLForConditionalGeneration is");
@@ -296,13 +296,13 @@ static void what_computes_otherwise_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_those_of_the_reference),
+        cmocka_unit_test(sizes_equal_the_reference),
         cmocka_unit_test(pictures_take_as_many_positions_as_their_longer_side),
-        cmocka_unit_test(pictures_together_are_those_alone),
+        cmocka_unit_test(pictures_in_one_pass_are_independent),
         cmocka_unit_test(a_picture_after_text_continues_the_cache),
-        cmocka_unit_test(the_newer_config_means_the_same),
+        cmocka_unit_test(the_newer_config_is_equivalent),
         cmocka_unit_test(glm_reads_its_config_as_the_classes_do),
-        cmocka_unit_test(what_computes_otherwise_is_refused),
+        cmocka_unit_test(variants_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ static void windows_count_where_a_layer_has_one(void **state)
 // --- rotary settings ---------------------------------------------------------------------------
 
 // Old keys, new ones, and both: old ones take precedence, as in transformers.
-static void rotary_settings_stand_in_two_places(void **state)
+static void rotary_settings_have_old_and_new_keys(void **state)
 {
 #define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
     static const struct {
@@ -324,7 +324,7 @@ int main(void)
         cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
         cmocka_unit_test(parts_of_the_config_are_needed),
         cmocka_unit_test(windows_count_where_a_layer_has_one),
-        cmocka_unit_test(rotary_settings_stand_in_two_places),
+        cmocka_unit_test(rotary_settings_have_old_and_new_keys),
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
         cmocka_unit_test(naflex_is_refused_by_name),
