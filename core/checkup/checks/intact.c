@@ -462,7 +462,7 @@ static int check_adapter(struct search *s, struct err *err)
     if (text < -adapter_nats && !(seen > 0))
         finding_fails(&f,
                       "with the adapter the model predicts worse by %.3g nats a token of text%s: "
-                      "it may be another model's, or trained for other texts",
+                      "it may belong to another model, or was trained on other texts",
                       -text, seen < 0 ? ", and the scenes too" : "");
     else
         finding_measured(&f, "the adapter changes the predictions of text by %+.3g nats a token",

@@ -252,7 +252,7 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
     if (!p->align)
         finding_number(f, "loss of the loaded adapter", loss, "nats a token", k->samples);
     if (after != before)
-        finding_fails(f, "after unloading the adapter the model computes other numbers");
+        finding_fails(f, "after unloading the adapter, the model computes different numbers");
     else if (!p->align && !(fabs(loss - k->validation) <= equal * fmax(1, k->validation)))
         finding_fails(f, "the loaded adapter has a loss of %.4g, the weights in training had %.4g",
                       loss, k->validation);

@@ -360,7 +360,7 @@ static void check_adapter(struct checkup *c)
         finding_fails(&f, "'%s' was trained on another model: these files differ: %s", adapter,
                       differ);
     else if (differ)
-        finding_works(&f, "'%s' was trained on these weights; these files differ since: %s",
+        finding_works(&f, "'%s' was trained on these weights; these files have changed since: %s",
                       adapter, differ);
     else
         finding_measured(&f,
