@@ -78,8 +78,11 @@ static const struct set_names names[] = {
 // The N of a column "image_N"; 0 for other names.
 static int column_number(const char *name)
 {
-    int n = 0, used = 0;
-    return sscanf(name, "image_%2d%n", &n, &used) == 1 && n > 0 && !name[used] ? n : 0;
+    static const char word[] = "image_";
+    const char *digits = name + sizeof word - 1;
+    if (strncmp(name, word, sizeof word - 1) != 0) return 0;
+    const size_t n = strspn(digits, "0123456789");
+    return n && n <= 2 && !digits[n] ? (int)strtol(digits, NULL, 10) : 0;
 }
 
 // True if prompts, references, groups or submissions read the column. Others (masks, embeddings,
