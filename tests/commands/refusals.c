@@ -216,7 +216,7 @@ static bool applies(int way, int i)
 }
 
 // All give the message of /set.
-static void all_refuse_alike(void **state)
+static void every_way_to_set_gives_the_same_error(void **state)
 {
     struct program p;
     begin(&p);
@@ -257,7 +257,7 @@ static void write_session(const struct engine *e, const char *name, const char *
     store_close(s);
 }
 
-static void a_session_is_resumed_without_it(void **state)
+static void sessions_resume_without_impossible_values(void **state)
 {
     struct program p;
     begin(&p);
@@ -286,8 +286,8 @@ static void a_session_is_resumed_without_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_refuse_alike, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_session_is_resumed_without_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_way_to_set_gives_the_same_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(sessions_resume_without_impossible_values, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

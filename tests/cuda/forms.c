@@ -194,7 +194,7 @@ static const struct family_forms {
     { "kimi-vl", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
 };
 
-static void every_family_takes_its_forms(void **state)
+static void every_family_uses_its_fused_forms(void **state)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const struct family_forms *f = &families[i];
@@ -244,7 +244,7 @@ static float *features(struct bench *b, int64_t *count)
 }
 
 // Features with and without fused forms agree up to bf16 rounding.
-static void encoders_take_theirs(void **state)
+static void encoders_use_their_fused_forms(void **state)
 {
     static const struct {
         const char *folder, *block;
@@ -280,7 +280,7 @@ static void encoders_take_theirs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_takes_its_forms),
-                                        cmocka_unit_test(encoders_take_theirs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_uses_its_fused_forms),
+                                        cmocka_unit_test(encoders_use_their_fused_forms) };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

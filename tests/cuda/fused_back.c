@@ -422,7 +422,7 @@ static void sums_with_in_place_algorithms(void **state)
     unsetenv("CUDA_HOST_IN_PLACE");
 }
 
-static void ways_back_equal_the_ops(void **state)
+static void fused_gradients_equal_the_ops(void **state)
 {
     static const int64_t rows[] = { 9, 33, 70 };
     for (int i = 0; i < 3 * 4; i++) {
@@ -443,7 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_in_separate_memory),
         cmocka_unit_test(sums_with_in_place_algorithms),
-        cmocka_unit_test(ways_back_equal_the_ops),
+        cmocka_unit_test(fused_gradients_equal_the_ops),
         cmocka_unit_test(packed_weights_have_packed_gradients),
         cmocka_unit_test(norms_behind_products),
         cmocka_unit_test(normed_heads_are_kept),

@@ -22,7 +22,7 @@ static struct tensor numbers(size_t bytes)
     return t;
 }
 
-static void later_ops_do_not_show(void **state)
+static void downloads_precede_later_ops(void **state)
 {
     const struct backend *gpu = devices[1];
     struct tensor x = numbers(4096);
@@ -43,7 +43,7 @@ static void later_ops_do_not_show(void **state)
 }
 
 // The ring has 64 MB.
-static void the_ring_is_bounded(void **state)
+static void the_readback_buffer_is_bounded(void **state)
 {
     const struct backend *gpu = devices[1];
     struct tensor x = numbers(65 * MB);
@@ -228,8 +228,8 @@ static void a_pass_does_not_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(later_ops_do_not_show),
-        cmocka_unit_test(the_ring_is_bounded),
+        cmocka_unit_test(downloads_precede_later_ops),
+        cmocka_unit_test(the_readback_buffer_is_bounded),
         cmocka_unit_test(readbacks_arrive_in_order),
         cmocka_unit_test(a_failed_pass_ignores_later_readbacks),
         cmocka_unit_test(a_pass_does_not_wait),

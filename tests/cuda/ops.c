@@ -460,7 +460,7 @@ static void products_of_any_alignment(void **state)
     }
 }
 
-static void no_op_is_without_a_check(void **state)
+static void every_op_has_a_check(void **state)
 {
     static const char *const ops[] = {
 #define OP(name, arguments) " " #name " ",
@@ -484,7 +484,7 @@ int main(void)
         cmocka_unit_test(every_op_equals_the_cpu),
         cmocka_unit_test(wide_heads),
         cmocka_unit_test(products_of_any_alignment),
-        cmocka_unit_test(no_op_is_without_a_check),
+        cmocka_unit_test(every_op_has_a_check),
     };
     const int failed = cmocka_run_group_tests(tests, devices_open, NULL);
     if (!order_matters()) return failed;

@@ -247,7 +247,7 @@ static void changes_make_a_new_recording(void **state)
 }
 
 // A GPU that joins a recording and is not joined back makes it fail; the next one works.
-static void parts_are_joined(void **state)
+static void recordings_need_all_gpus_joined_back(void **state)
 {
     const struct backend *gpu = devices[1];
     if (!gpu->gpus) skip();
@@ -277,7 +277,7 @@ int main(void)
         cmocka_unit_test(replayed_tokens_equal_computed_ones),
         cmocka_unit_test(a_row_has_the_same_bits_alone),
         cmocka_unit_test(changes_make_a_new_recording),
-        cmocka_unit_test(parts_are_joined),
+        cmocka_unit_test(recordings_need_all_gpus_joined_back),
     };
     return cmocka_run_group_tests(tests, devices_open, NULL);
 }

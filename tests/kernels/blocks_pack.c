@@ -66,7 +66,7 @@ static float largest_of(const float *x, int n)
 
 // A number moves by half a step of its group, and by what rounding the group's scale and minimum to
 // parts of the block's adds.
-static void no_number_moves_far(void **state)
+static void rounding_error_is_bounded(void **state)
 {
     (void)state;
     float x[256], y[256];
@@ -232,7 +232,7 @@ static void representable_values_are_exact(void **state)
 }
 
 // Numbers beyond the range of f16 scales become NaN, so that writers refuse them.
-static void overflow_is_seen(void **state)
+static void overflow_becomes_nan(void **state)
 {
     (void)state;
     float x[256], y[256];
@@ -251,7 +251,7 @@ static void overflow_is_seen(void **state)
 }
 
 // Halves: each is the nearest, by the definition of the format.
-static void halves_are_the_nearest(void **state)
+static void halves_are_rounded_to_nearest(void **state)
 {
     (void)state;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -273,11 +273,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(little_is_lost),
-        cmocka_unit_test(no_number_moves_far),
+        cmocka_unit_test(rounding_error_is_bounded),
         cmocka_unit_test(never_worse_than_the_plain_scales),
         cmocka_unit_test(representable_values_are_exact),
-        cmocka_unit_test(overflow_is_seen),
-        cmocka_unit_test(halves_are_the_nearest),
+        cmocka_unit_test(overflow_becomes_nan),
+        cmocka_unit_test(halves_are_rounded_to_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,7 +173,7 @@ static void a_full_disk_leaves_whole_lines(void **state)
 }
 
 // Groups of ranks report in parallel: the second one may do so before the first.
-static void a_part_is_read_before_another_reports(void **state)
+static void parts_may_report_in_any_order(void **state)
 {
     struct store *s = open_store();
     struct err err = { 0 };
@@ -211,7 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reports_by_file_equal_direct_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_line_is_cut_off, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_part_is_read_before_another_reports, setup, teardown),
+        cmocka_unit_test_setup_teardown(parts_may_report_in_any_order, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

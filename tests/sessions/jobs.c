@@ -371,7 +371,7 @@ static void a_job_without_a_folder_is_reached(void **state)
 
 // A database was removed, its jobs' folders were not: a new job of that number uses nothing of
 // theirs, and moves nothing away that a process still uses.
-static void a_folder_of_a_former_database_is_left_alone(void **state)
+static void a_former_databases_folder_is_left_alone(void **state)
 {
     struct err err = { 0 };
     struct stat st;
@@ -743,8 +743,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_killed_job_is_interrupted_and_resumes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_job_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_without_a_folder_is_reached, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_of_a_former_database_is_left_alone, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(a_former_databases_folder_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_without_a_lock_is_reached, setup, teardown),
         cmocka_unit_test_setup_teardown(a_foreign_folder_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(an_unknown_state_is_shown, setup, teardown),

@@ -156,7 +156,7 @@ static void its_maps_are_shown(const struct results *r, int layers)
     results_release(&again);
 }
 
-static void its_cost_is_counted(void **state)
+static void its_flops_are_counted(void **state)
 {
     struct golden g;
     struct results r = { 0 };
@@ -244,9 +244,12 @@ static void it_learns_and_its_adapter_is_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_known),     cmocka_unit_test(baseline_and_compare_switch_it_off),
-        cmocka_unit_test(values_are_scaled),   cmocka_unit_test(a_toggle_equals_a_fresh_run),
-        cmocka_unit_test(its_cost_is_counted), IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
+        cmocka_unit_test(words_are_known),
+        cmocka_unit_test(baseline_and_compare_switch_it_off),
+        cmocka_unit_test(values_are_scaled),
+        cmocka_unit_test(a_toggle_equals_a_fresh_run),
+        cmocka_unit_test(its_flops_are_counted),
+        IN_SCRATCH(it_learns_and_its_adapter_is_loaded),
     };
     toys_register();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -387,7 +387,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
 }
 
 // The head of a tied model follows the embedding, and both are restored.
-static void a_tied_head_follows(void **state)
+static void a_tied_head_follows_the_embedding(void **state)
 {
     struct err err;
     struct deltas p = { 0 };
@@ -528,7 +528,7 @@ int main(void)
         cmocka_unit_test(written_adapters_are_read_back),
         cmocka_unit_test(a_router_keeps_its_bias),
         cmocka_unit_test(biases_of_a_whole_module_are_read_once),
-        cmocka_unit_test(a_tied_head_follows),
+        cmocka_unit_test(a_tied_head_follows_the_embedding),
         cmocka_unit_test(switching_acts_at_once_and_failure_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static void fields_may_be_quoted(void **state)
     csv_release(&t);
 }
 
-static void nothing_is_an_empty_table_and_marks_are_passed_over(void **state)
+static void empty_files_are_empty_tables_and_marks_are_skipped(void **state)
 {
     struct csv t;
     struct err err;
@@ -138,7 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_may_be_quoted),
-        cmocka_unit_test(nothing_is_an_empty_table_and_marks_are_passed_over),
+        cmocka_unit_test(empty_files_are_empty_tables_and_marks_are_skipped),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_table_is_read_as_it_was_written),
         cmocka_unit_test(a_mark_in_the_first_name_is_kept),

@@ -45,7 +45,7 @@ static void make_socket(const char *path)
     close(fd);
 }
 
-static void opens_plain_files_alone(void **state)
+static void opens_only_regular_files(void **state)
 {
     struct err err = { "" };
     char *pipe = path_of("pipe"), *link = path_of("link"), *none = path_of("none");
@@ -207,7 +207,7 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opens_plain_files_alone),
+        cmocka_unit_test(opens_only_regular_files),
         cmocka_unit_test(waits_until_data_or_cancel),
         cmocka_unit_test(reads_standard_input),
         cmocka_unit_test(reads_input_that_cannot_be_reopened),

@@ -30,7 +30,7 @@ static void the_rest_takes_the_mean_time_per_step(void **state)
     assert_float_equal(pace_left(&resumed, 1010, 1040), 90, 1);
 }
 
-static void nothing_is_known_before_a_step(void **state)
+static void no_estimate_before_the_first_step(void **state)
 {
     struct pace p = pace_from(0), zero = { 0 };
     assert_true(isnan(pace_left(&p, 0, 10)));
@@ -83,7 +83,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rest_takes_the_mean_time_per_step),
-        cmocka_unit_test(nothing_is_known_before_a_step),
+        cmocka_unit_test(no_estimate_before_the_first_step),
         cmocka_unit_test(each_part_is_timed_separately),
         cmocka_unit_test(spans_are_written),
         cmocka_unit_test(progress_events_have_the_time_left),

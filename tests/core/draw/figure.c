@@ -245,7 +245,7 @@ static void odd_numbers_do_no_harm(void **state)
 }
 
 // More maps than a PNG of four beside each other holds.
-static void many_maps_are_a_square(void **state)
+static void many_maps_are_arranged_in_a_square(void **state)
 {
     enum { MAPS = 400 };
     static const float value = 1;
@@ -307,7 +307,7 @@ static void write_film(const char *name, size_t first, size_t second, const char
 }
 
 // Each frame marks its word, also if the token has no maps; words of the cells are drawn over them.
-static void films_mark_the_word_of_the_maps(void **state)
+static void films_mark_the_word_of_each_frame(void **state)
 {
     static const char *const names[] = { "a.gif", "b.gif", "c.gif", "d.gif" };
     size_t sizes[4];
@@ -324,7 +324,7 @@ static void films_mark_the_word_of_the_maps(void **state)
     for (int i = 0; i < 4; i++) free(bytes[i]);
 }
 
-static void films_are_refused_before_the_work(void **state)
+static void bad_films_are_refused_before_the_work(void **state)
 {
     enum { MAPS = 65 };
     static float values[CELLS];
@@ -360,9 +360,9 @@ int main(void)
         cmocka_unit_test(untrusted_text_stays_text),
         cmocka_unit_test(each_point_is_drawn_once),
         cmocka_unit_test(odd_numbers_do_no_harm),
-        cmocka_unit_test(many_maps_are_a_square),
-        cmocka_unit_test(films_mark_the_word_of_the_maps),
-        cmocka_unit_test(films_are_refused_before_the_work),
+        cmocka_unit_test(many_maps_are_arranged_in_a_square),
+        cmocka_unit_test(films_mark_the_word_of_each_frame),
+        cmocka_unit_test(bad_films_are_refused_before_the_work),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     scratch_remove(folder);

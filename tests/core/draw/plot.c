@@ -148,7 +148,7 @@ static void narrow_logarithmic_axes_have_numbers(void **state)
 
 // A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, far more points than columns:
 // one mark a column along the mean, dots around it, the spikes in the band, a gap left open.
-static void many_points_are_means_in_a_band(void **state)
+static void many_points_are_drawn_as_mean_and_band(void **state)
 {
     enum { COUNT = 20000 };
     double *x = xcalloc(COUNT, sizeof *x), *y = xcalloc(COUNT, sizeof *y);
@@ -191,7 +191,7 @@ static void many_points_are_means_in_a_band(void **state)
     free(y);
 }
 
-static void means_pass_over_gaps(void **state)
+static void smoothing_skips_gaps(void **state)
 {
     double y[] = { 1, 2, NAN, 4, 5 };
     plot_smooth(y, 5, 3);
@@ -199,7 +199,7 @@ static void means_pass_over_gaps(void **state)
     plot_smooth(NULL, 0, 3); // a series without points (SAN=1)
 }
 
-static void points_without_a_place_are_counted(void **state)
+static void points_that_cannot_be_drawn_are_counted(void **state)
 {
     double x[] = { 0, 1, 2, 3, NAN }, y[] = { 1, 0, -1, 5, 6 };
     const struct plot_line lines[] = { { .x = x, .y = y, .count = 5 },
@@ -227,9 +227,9 @@ int main(void)
         cmocka_unit_test(odd_curves_do_no_harm),
         cmocka_unit_test(bars_have_names_and_axes_may_be_logarithmic),
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
-        cmocka_unit_test(many_points_are_means_in_a_band),
-        cmocka_unit_test(means_pass_over_gaps),
-        cmocka_unit_test(points_without_a_place_are_counted),
+        cmocka_unit_test(many_points_are_drawn_as_mean_and_band),
+        cmocka_unit_test(smoothing_skips_gaps),
+        cmocka_unit_test(points_that_cannot_be_drawn_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,7 +144,7 @@ static void check_same(const struct settings *a, const struct settings *b,
 
 // A recipe after any other one equals the recipe alone. One for the chat leaves the settings of
 // training as they were.
-static void recipes_leave_no_trace(void **state)
+static void recipes_do_not_affect_later_ones(void **state)
 {
     const struct model m = model_of("llava", 32, 4096, 11008);
     const struct preset *first, *p;
@@ -211,7 +211,7 @@ int main(void)
         cmocka_unit_test(each_recipe_can_be_set),
         cmocka_unit_test(layers_follow_the_model),
         cmocka_unit_test(only_models_of_the_paper_have_recommended_layers),
-        cmocka_unit_test(recipes_leave_no_trace),
+        cmocka_unit_test(recipes_do_not_affect_later_ones),
         cmocka_unit_test(recipes_list_enabled_methods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

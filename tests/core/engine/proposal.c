@@ -230,7 +230,7 @@ static void unloading_an_adapter_disables_its_method(void **state)
     scratch_remove(folder);
 }
 
-static void one_spelling_is_kept(void **state)
+static void spellings_of_off_are_normalised(void **state)
 {
     static const char *const none[] = { "", "off", "OFF", "none", "None" };
     struct golden g;
@@ -310,7 +310,7 @@ int main(void)
         cmocka_unit_test(stale_results_are_announced_once),
         cmocka_unit_test(equivalent_values_keep_the_cache),
         cmocka_unit_test(unloading_an_adapter_disables_its_method),
-        cmocka_unit_test(one_spelling_is_kept),
+        cmocka_unit_test(spellings_of_off_are_normalised),
         cmocka_unit_test(valid_settings_are_restored),
         cmocka_unit_test(inconsistent_values_block_no_other_change),
     };

@@ -90,7 +90,7 @@ static void distances_equal_the_reference(void **state)
 
 // Equal settings on both sides give distance 0. The conversation, its cache and the adapter do not
 // change; a later answer is the same.
-static void nothing_changes(void **state)
+static void equal_settings_have_distance_zero(void **state)
 {
     static const char *const nothing[][2] = { { NULL } };
     static const char *const other[][2] = { { "adapter", "tests/goldens/llava-1.5/adapters/lora" },
@@ -228,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distances_equal_the_reference),
-        cmocka_unit_test(nothing_changes),
+        cmocka_unit_test(equal_settings_have_distance_zero),
         cmocka_unit_test(the_cost_is_that_of_the_formula),
         cmocka_unit_test(skipped_ffns_are_not_counted),
         cmocka_unit_test(distances_of_known_distributions),

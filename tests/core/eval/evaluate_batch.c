@@ -214,7 +214,7 @@ static void texts(void **state)
 }
 
 // Answers truncated by the context, and one whose question alone does not fit.
-static void full(void **state)
+static void answers_cut_by_the_context(void **state)
 {
     struct fixture f;
     open_fixture(&f, "llama-3.2", short_json);
@@ -226,7 +226,7 @@ static void full(void **state)
 }
 
 // Methods, latent attention and other listeners: one by one, with the same answers.
-static void alone(void **state)
+static void methods_run_one_by_one(void **state)
 {
     struct fixture f;
     open_fixture(&f, "llava-1.5", pictures_json);
@@ -281,7 +281,7 @@ static uint64_t logits_of(struct fixture *f, const char *batch, int64_t first, i
 
 // Questions about a picture share its rows, but no bit of their logits depends on which question
 // computed them: ranks begin anywhere, and so do runs that are resumed.
-static void begun_anywhere(void **state)
+static void batches_may_begin_at_any_question(void **state)
 {
     static const char *const models[] = { "llava-1.5", "qwen2.5-vl", "llama-3.2" };
     static const char *const modes[] = { "f32", "bf16" };
@@ -308,7 +308,7 @@ static void begun_anywhere(void **state)
 }
 
 // A limit and kinds leave the same samples.
-static void chosen(void **state)
+static void limits_and_kinds_choose_the_same_samples(void **state)
 {
     static const char *const kinds[] = { "k" };
     struct fixture f;
@@ -327,11 +327,11 @@ int main(void)
         cmocka_unit_test(answers_of_families),
         cmocka_unit_test(choices_of_families),
         cmocka_unit_test(texts),
-        cmocka_unit_test(full),
-        cmocka_unit_test(alone),
+        cmocka_unit_test(answers_cut_by_the_context),
+        cmocka_unit_test(methods_run_one_by_one),
         cmocka_unit_test(resumed),
-        cmocka_unit_test(chosen),
-        cmocka_unit_test(begun_anywhere),
+        cmocka_unit_test(limits_and_kinds_choose_the_same_samples),
+        cmocka_unit_test(batches_may_begin_at_any_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,7 +269,7 @@ static void a_killed_grid_is_resumed(void **state)
     scratch_remove(folder);
 }
 
-static void samples_are_dealt_in_rounds(void **state)
+static void samples_are_dealt_to_ranks_in_rounds(void **state)
 {
     char whose[25] = "";
     for (int64_t i = 0; i < 24; i++)
@@ -293,7 +293,7 @@ int main(void)
         cmocka_unit_test(cells_of_a_model_are_consecutive),
         cmocka_unit_test(names_are_safe_and_differ),
         cmocka_unit_test(a_killed_grid_is_resumed),
-        cmocka_unit_test(samples_are_dealt_in_rounds),
+        cmocka_unit_test(samples_are_dealt_to_ranks_in_rounds),
     };
     lists_register();
     return cmocka_run_group_tests(tests, NULL, NULL);

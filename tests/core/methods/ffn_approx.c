@@ -157,7 +157,7 @@ static void bad_settings_are_refused(void **state)
 }
 
 // alpha 1 is skip, and layers that auto does not choose change nothing, to the bit.
-static void extremes_agree(void **state)
+static void alpha_of_one_equals_skip(void **state)
 {
     struct golden g;
     golden_open(&g, models[0]);
@@ -197,7 +197,7 @@ int main(void)
         cmocka_unit_test(both_forms_equal_the_reference),
         cmocka_unit_test(text_rows_keep_their_ffn),
         cmocka_unit_test(bad_settings_are_refused),
-        cmocka_unit_test(extremes_agree),
+        cmocka_unit_test(alpha_of_one_equals_skip),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

@@ -298,7 +298,7 @@ static void late_changes_apply_before_the_next_line(void **state)
 }
 
 // Keeping more or fewer tokens computes no row of the layers up to K again.
-static void layers_below_the_choice_stay(void **state)
+static void layers_before_pruning_stay_cached(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -450,7 +450,7 @@ int main(void)
         cmocka_unit_test(changes_between_tokens_apply),
         cmocka_unit_test(conflicting_changes_do_not_end_an_answer),
         cmocka_unit_test(late_changes_apply_before_the_next_line),
-        cmocka_unit_test(layers_below_the_choice_stay),
+        cmocka_unit_test(layers_before_pruning_stay_cached),
         cmocka_unit_test(settings_of_disabled_methods_keep_the_cache),
         cmocka_unit_test(a_stopped_prefill_leaves_a_usable_cache),
         cmocka_unit_test(the_seed_of_noise_computes_the_picture_again),

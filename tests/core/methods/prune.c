@@ -193,7 +193,7 @@ static void random_setting_changes_equal_fresh_runs(void **state)
         }
 }
 
-static void stages_in_turns_equal_fresh_runs(void **state)
+static void changes_of_stages_equal_fresh_runs(void **state)
 {
     static const char *const modes[] = { "prefill", "dynamic" };
     for (int i = 0; i < 2; i++) {
@@ -392,7 +392,7 @@ int main(void)
         cmocka_unit_test(stages_equal_the_reference),
         cmocka_unit_test(dynamic_mode_equals_the_reference),
         cmocka_unit_test(random_setting_changes_equal_fresh_runs),
-        cmocka_unit_test(stages_in_turns_equal_fresh_runs),
+        cmocka_unit_test(changes_of_stages_equal_fresh_runs),
         cmocka_unit_test(keeping_all_is_off_to_the_bit),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(choices_are_the_rounded_best),

@@ -479,7 +479,7 @@ static void pruning_at_the_input_equals_a_shorter_input(void **state)
 
 // --- live ----------------------------------------------------------------------------------------
 
-static void turns_equal_fresh_runs(void **state)
+static void changes_of_settings_equal_fresh_runs(void **state)
 {
     static const struct {
         const char *layer, *score, *keep;
@@ -533,7 +533,7 @@ int main(void)
         cmocka_unit_test(divergence_equals_that_of_ira),
         cmocka_unit_test(a_class_token_is_row_zero),
         cmocka_unit_test(pruning_at_the_input_equals_a_shorter_input),
-        cmocka_unit_test(turns_equal_fresh_runs),
+        cmocka_unit_test(changes_of_settings_equal_fresh_runs),
         cmocka_unit_test(impossible_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

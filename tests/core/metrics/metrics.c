@@ -697,7 +697,7 @@ static void test_table(void **state)
 }
 
 // Each metric says in which direction its scores are better; nobody else keeps a list.
-static void direction_is_the_metrics(void **state)
+static void each_metric_states_its_direction(void **state)
 {
     for (int i = 0; metrics[i]; i++) {
         const bool smaller = metrics[i]->way == METRIC_LOSS || !strcmp(metrics[i]->name, "chair");
@@ -731,7 +731,7 @@ int main(void)
         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_yesno_summary),
         cmocka_unit_test(test_table),
-        cmocka_unit_test(direction_is_the_metrics),
+        cmocka_unit_test(each_metric_states_its_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static void check_attend(struct fixture *f, int64_t from, bool with_probs)
     free(count);
 }
 
-static void rows_see_the_keys_named(void **state)
+static void rows_attend_only_to_allowed_keys(void **state)
 {
     FOR_EACH_ISA(b)
     for (int s = 0; s < SHAPES; s++) {
@@ -180,7 +180,7 @@ static void contributions_equal_their_definition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_see_the_keys_named),
+        cmocka_unit_test(rows_attend_only_to_allowed_keys),
         cmocka_unit_test(contributions_equal_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -466,7 +466,7 @@ static void check_deal(int layers, double rest, int gpus, const int *expected)
     for (int k = 0; k < gpus; k++) assert_int_equal(count[k], expected[k]);
 }
 
-static void parts_hold_alike(void **state)
+static void layers_are_split_by_memory(void **state)
 {
     check_deal(16, 0, 1, (int[]){ 16 });
     check_deal(16, 0, 2, (int[]){ 8, 8 });
@@ -481,7 +481,7 @@ static void parts_hold_alike(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_hold_alike),
+        cmocka_unit_test(layers_are_split_by_memory),
         cmocka_unit_test(parts_equal_the_whole),
         cmocka_unit_test(a_rounded_cache_is_close),
         cmocka_unit_test(probes_change_no_bit_of_a_long_prompt),

@@ -90,7 +90,7 @@ static void filters_leave_out_the_tail(void **state)
                   (double[]){ 0, 1, 0, 0, 0, 0 });
 }
 
-static void a_draw_depends_on_seed_and_place_alone(void **state)
+static void a_draw_depends_only_on_seed_and_position(void **state)
 {
     struct settings *a = with("sample.temperature", "1", "sample.seed", "1");
     struct settings *b = with("sample.temperature", "1", "sample.seed", "2");
@@ -111,7 +111,7 @@ int main(void)
         cmocka_unit_test(penalty_pushes_seen_tokens_down),
         cmocka_unit_test(temperature_draws_from_the_softmax),
         cmocka_unit_test(filters_leave_out_the_tail),
-        cmocka_unit_test(a_draw_depends_on_seed_and_place_alone),
+        cmocka_unit_test(a_draw_depends_only_on_seed_and_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void norms_of_data_and_prompt_are_compared(void **state)
     golden_close(&g);
 }
 
-static void sinks_find_the_dimensions(void **state)
+static void sinks_find_the_reference_dimensions(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
         struct golden g;
@@ -228,7 +228,7 @@ int main(void)
         cmocka_unit_test(norms_equal_the_reference_and_add_up),
         cmocka_unit_test(norms_add_up_without_cancelling),
         cmocka_unit_test(norms_of_data_and_prompt_are_compared),
-        cmocka_unit_test(sinks_find_the_dimensions),
+        cmocka_unit_test(sinks_find_the_reference_dimensions),
         cmocka_unit_test(files_of_other_shapes_are_refused),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

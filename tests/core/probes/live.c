@@ -101,7 +101,7 @@ static void layers_that_do_not_exist_are_the_last(void **state)
 }
 
 // With a pause that no answer lasts: a map of the first token, and the same answer.
-static void tokens_in_the_pause_have_no_map(void **state)
+static void tokens_during_the_pause_have_no_map(void **state)
 {
     struct golden g;
     struct caught *c = xcalloc(1, sizeof *c);
@@ -182,7 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_later_measurements),
         cmocka_unit_test(watching_changes_no_answer),
-        cmocka_unit_test(tokens_in_the_pause_have_no_map),
+        cmocka_unit_test(tokens_during_the_pause_have_no_map),
         cmocka_unit_test(layers_that_do_not_exist_are_the_last),
         cmocka_unit_test(drafts_change_no_map),
     };

@@ -144,7 +144,7 @@ static void profile_rows_are_rows_of_the_picture(void **state)
 }
 
 // The left half of picture 0, in each of its tiles.
-static void a_box_lies_over_every_tile(void **state)
+static void a_box_covers_its_part_of_every_tile(void **state)
 {
     static const double box[4] = { 0, 0, 20, 60 };
     struct fixture f;
@@ -261,7 +261,7 @@ int main(void)
         cmocka_unit_test(each_tile_is_a_map),
         cmocka_unit_test(one_picture_is_chosen),
         cmocka_unit_test(profile_rows_are_rows_of_the_picture),
-        cmocka_unit_test(a_box_lies_over_every_tile),
+        cmocka_unit_test(a_box_covers_its_part_of_every_tile),
         cmocka_unit_test(paths_end_at_tiles),
         cmocka_unit_test(two_pictures_have_their_own_maps),
     };

@@ -431,7 +431,7 @@ static void answers_are_true(void **state)
     scratch_remove(folder);
 }
 
-static void few_objects_when_asked(void **state)
+static void the_number_of_objects_can_be_limited(void **state)
 {
     char *folder = scratch_new();
     struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
@@ -530,7 +530,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_true),
-        cmocka_unit_test(few_objects_when_asked),
+        cmocka_unit_test(the_number_of_objects_can_be_limited),
         cmocka_unit_test(yes_and_no_balance),
         cmocka_unit_test(finds_name_existing_and_missing_objects),
         cmocka_unit_test(listed_samples_begin_with_the_list),

@@ -136,7 +136,7 @@ static void files_are_the_same_on_every_machine(void **state)
 }
 
 // The first digit of each description's SHA-256 is the world; so two worlds share no scene.
-static void worlds_are_apart(void **state)
+static void worlds_share_no_scene(void **state)
 {
     for (uint64_t seed = 15; seed < 18; seed++) {
         char *folder = scratch_new(), hex[HASH_HEX];
@@ -249,7 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_match_the_pixels),
         cmocka_unit_test(files_are_the_same_on_every_machine),
-        cmocka_unit_test(worlds_are_apart),
+        cmocka_unit_test(worlds_share_no_scene),
         cmocka_unit_test(a_cancelled_run_leaves_no_files),
         cmocka_unit_test(the_next_run_cleans_up_after_a_kill),
     };

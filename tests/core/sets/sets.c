@@ -549,7 +549,7 @@ static double mme_category(const struct set_score *s, int n, const char *kind)
     return rows > 0 ? 100 * right / rows + 100 * both / pictures : 0;
 }
 
-static void mme_equals_a_second_way(void **state)
+static void test_mme_against_second_implementation(void **state)
 {
     static const char *const kinds[MME_KINDS] = { "existence",
                                                   "count",
@@ -791,7 +791,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_python_list),
         cmocka_unit_test(test_totals),
-        cmocka_unit_test(mme_equals_a_second_way),
+        cmocka_unit_test(test_mme_against_second_implementation),
         cmocka_unit_test(test_f1),
         cmocka_unit_test(test_index),
         cmocka_unit_test(test_submissions),

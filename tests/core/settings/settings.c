@@ -157,7 +157,7 @@ static void check_layers(const char *typed, const char *kept, int layers, const 
     settings_free(s);
 }
 
-static void lists_of_layers_name_layers(void **state)
+static void lists_of_layers_are_resolved(void **state)
 {
     check_layers("3", "3", 8, "3");
     check_layers(" 2-4 , 7", "2-4,7", 8, "2 3 4 7");
@@ -230,7 +230,7 @@ int main(void)
         cmocka_unit_test(values_are_read_in_their_type),
         cmocka_unit_test(minus_zero_is_zero),
         cmocka_unit_test(a_reset_brings_the_default_back),
-        cmocka_unit_test(lists_of_layers_name_layers),
+        cmocka_unit_test(lists_of_layers_are_resolved),
         cmocka_unit_test(lists_are_checked_against_the_model),
         cmocka_unit_test(bad_lists_are_refused),
         cmocka_unit_test(lists_of_numbers_are_checked),

@@ -36,7 +36,7 @@ static double best(const double *bytes, int layers, double first, double last, i
     return least;
 }
 
-static void splits(void **state)
+static void splits_minimise_the_largest_stage(void **state)
 {
     unsigned seed = 1;
     for (int round = 0; round < 300; round++) {
@@ -55,7 +55,7 @@ static void splits(void **state)
 }
 
 // A model in one process is both first and last stage, and has all layers.
-static void alone(void **state)
+static void one_process_has_all_layers(void **state)
 {
     struct decoder_part part = { .first_layer = 2, .end_layer = 5 };
     const struct decoder whole = { 0 }, middle = { .part = &part };
@@ -67,6 +67,7 @@ static void alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(splits), cmocka_unit_test(alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(splits_minimise_the_largest_stage),
+                                        cmocka_unit_test(one_process_has_all_layers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,7 +175,7 @@ static void a_smaller_picture_is_read(void **state)
 }
 
 // The encoder's smallest size is accepted and answered.
-static void no_share_is_impossible(void **state)
+static void tiny_shares_give_the_smallest_size(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++) {
         struct golden g;
@@ -219,7 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_means_of_areas),
         cmocka_unit_test(a_smaller_picture_is_read),
-        cmocka_unit_test(no_share_is_impossible),
+        cmocka_unit_test(tiny_shares_give_the_smallest_size),
         cmocka_unit_test(a_change_equals_a_fresh_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static void check_size(const char *folder, const struct model *m, int64_t width,
     }
 }
 
-static void no_picture_costs_more(void **state)
+static void limits_never_add_tokens(void **state)
 {
     static const int64_t sizes[][2] = { { 64, 48 },  { 300, 200 }, { 45, 180 }, { 9, 13 },
                                         { 640, 40 }, { 7, 200 },   { 200, 200 } };
@@ -223,7 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limit_acts_as_in_the_preprocessor_config),
         cmocka_unit_test(small_pictures_are_enlarged),
-        cmocka_unit_test(no_picture_costs_more),
+        cmocka_unit_test(limits_never_add_tokens),
         cmocka_unit_test(a_change_encodes_pictures_again),
         cmocka_unit_test(impossible_limits_are_refused),
         cmocka_unit_test(a_picture_that_costs_too_much_is_refused),

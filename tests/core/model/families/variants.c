@@ -161,7 +161,7 @@ static int64_t window_of(const char *golden, const char *fields)
     return window;
 }
 
-static void windows_count_where_a_layer_has_one(void **state)
+static void sliding_windows_apply_only_to_their_layers(void **state)
 {
 #define USED    "\"use_sliding_window\": true, \"sliding_window\": 16, "
 #define MISTRAL "\"model_type\": \"mistral\", \"architectures\": [\"MistralForCausalLM\"]"
@@ -323,7 +323,7 @@ int main(void)
         cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
         cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
         cmocka_unit_test(parts_of_the_config_are_needed),
-        cmocka_unit_test(windows_count_where_a_layer_has_one),
+        cmocka_unit_test(sliding_windows_apply_only_to_their_layers),
         cmocka_unit_test(rotary_settings_have_old_and_new_keys),
         cmocka_unit_test(the_processor_named_gives_the_defaults),
         cmocka_unit_test(a_picture_of_another_size_is_refused),
