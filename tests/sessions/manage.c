@@ -95,7 +95,7 @@ static void test_names(void **state)
     fails(name_check("a\nb", &err), &err, "control");
     fails(name_check("a\xc2\x85z", &err), &err, "control");
     fails(name_check("a\xff", &err), &err, "UTF-8");
-    fails(name_check(" a", &err), &err, "blank");
+    fails(name_check(" a", &err), &err, "space");
     static const char *const made[][2] = {
         { "What is this?", "-what-is-this" },
         { "", "-session" },
