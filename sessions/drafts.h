@@ -9,6 +9,7 @@
 //
 // Also notes the session that each shell has open, so that after a crash the next shell can offer
 // it.
+//
 // A shell has one draft. While it runs, it locks one byte of a file beside the database, so that
 // other shells notice at once if it is killed.
 #ifndef SESSIONS_DRAFTS_H
@@ -23,7 +24,7 @@ struct draft_owner {
 
 struct draft {
     char *text, *folder, *model; // where it was typed, and with which model; may be ""
-    int64_t id;                  // when kept, also deletes this draft of another shell (0: none)
+    int64_t id; // store_draft_keep also deletes this draft of another shell (0: none)
 };
 
 void draft_release(struct draft *d);

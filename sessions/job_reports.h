@@ -11,7 +11,7 @@
 //   if (report_write(&w, &l, &err) < 0) ... none is written ...
 //   report_writer_release(&w);
 //
-//   job_import(store, id);                                  // in a shell, at each look
+//   job_import(store, id);                                  // before a shell reads the job
 #ifndef SESSIONS_JOB_REPORTS_H
 #define SESSIONS_JOB_REPORTS_H
 
@@ -23,7 +23,7 @@ enum report_kind {
     REPORT_LINE,     // text[0]: a line of the log
     REPORT_RESULT,   // text: key, value
     REPORT_SCORE,    // number: index; real[0]: score; text: sample, prompt, answer, reference, part
-    REPORT_REWIND,   // number: step; text[0]: end of the series' names, NULL: all
+    REPORT_REWIND,   // number: step; text[0]: suffix of the series' names, NULL: all
     REPORT_MEASURED, // text: name, JSON
     REPORT_PROGRESS, // real: step, steps, loss, eta
     REPORT_STATE,    // text: name of the state, message, number in the queue

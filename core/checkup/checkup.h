@@ -40,18 +40,18 @@ struct sinks;
 
 struct checkup_options {
     struct names models;
-    const char *adapter;        // NULL: that of the settings
+    const char *adapter;        // NULL: the adapter of the settings
     const char *pictures, *out; // borrowed from argv; out NULL: "checkup-MODEL"
-    struct names only;          // of checks; none: all
+    struct names only;          // names of checks; empty: all
     bool quick, again, here;
 };
 
 extern const struct option_row checkup_rows[];
-// `model`: the one to check if none is named; NULL: that is an error.
+// `model`: checked if argv names none; NULL: naming none is an error.
 int checkup_options_read(struct checkup_options *o, int argc, char **argv, const char *model,
                          struct err *err);
 void checkup_options_release(struct checkup_options *o);
-// The output folder; the caller frees it.
+// Returns the output folder; the caller frees it.
 char *checkup_folder(const struct checkup_options *o);
 
 struct checkup_work {
@@ -72,7 +72,7 @@ int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
 int checkup_compare(const char *a, const char *b, const struct sinks *sinks, struct err *err);
 void checkup_work_release(struct checkup_work *w);
 
-// A check as help lists it; NULL past the end.
+// Return a check's name and description for help; NULL past the end.
 const char *checkup_check_name(int index);
 const char *checkup_check_shows(int index);
 

@@ -1,5 +1,5 @@
-// core/checkup/checkup_parts.h -- what a check sees: a loaded model, pictures, and the record of
-// its findings.
+// core/checkup/checkup_parts.h -- the input and output of a check: a loaded model, pictures, and
+// the record of its findings.
 //
 // A check is one file core/checkup/checks/NAME.c with one constant struct and a line in CHECKS:
 //
@@ -31,7 +31,7 @@ struct checkup;
 // The checks, in their order. The first one opens the model.
 #define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods) X(learns) X(speed)
 
-// Passes that a check needs at full length; the time of a run is forecast from them.
+// Work of a check at full length, from which the time of a run is forecast.
 struct checkup_cost {
     double prompts; // prefills of a prompt whose picture is already encoded
     double tokens;  // tokens generated one by one
@@ -51,10 +51,10 @@ struct checkup_check {
 
 enum { CHECKUP_SCENES = 6, CHECKUP_PICTURES = 16 };
 
-// A picture of the conversation, with a description if it is a scene of our own.
+// A picture of the conversation, with a description if it is a scene drawn by vlmsh.
 struct checkup_picture {
     char *path, *name;
-    char *truth; // what a scene shows: "a red circle and a blue star"; NULL: a picture of the user
+    char *truth; // a scene's description: "a red circle and a blue star"; NULL: the user's picture
 };
 
 struct checkup {
@@ -62,8 +62,8 @@ struct checkup {
     const char *folder;  // of the output
     const char *name;    // of the model, as given
     struct model *model; // NULL: it could not be opened
-    struct err closed;   // why not
-    struct err unfit;    // why the adapter of the settings could not be applied; "": it was
+    struct err closed;   // why the model could not be opened
+    struct err unfit;    // why the adapter of the settings could not be applied; "": no error
     struct adapter *adapter;
     struct settings *settings; // greedy, every method off
     const struct backend *backend;
@@ -73,9 +73,9 @@ struct checkup {
     int blank;                 // index of a grey picture in `talk`; -1: none
     double load_s;
     uint64_t memory[2]; // of this process before and after loading
-    double scale;       // share of the samples that fits into the time; 1: all
-    // Seconds of a prompt with a picture, of the text of checkup_text_nats, of a token, and of
-    // encoding a picture.
+    double scale;       // share of the samples that fits into the time budget; 1: all
+    // Seconds to prefill a prompt with a picture, to run checkup_text_nats, to decode a token, and
+    // to encode a picture.
     double prompt_s, text_s, token_s, encode_s;
     struct method_tensors tensors; // instead of the adapter's; find NULL: the adapter's
     const struct hook *listener;   // observes the passes, after the methods; NULL: none
@@ -98,7 +98,7 @@ struct finding finding(struct checkup *c, const char *name);
 // `samples`: number of samples that the value is measured over; 0: not measured. NaN becomes null.
 void finding_number(struct finding *f, const char *name, double value, const char *unit,
                     int64_t samples);
-// Each ends the finding with a verdict and a sentence.
+// Complete the finding with a verdict and a sentence.
 void finding_works(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
 void finding_fails(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
 void finding_skip(struct finding *f, const char *why, ...) __attribute__((format(printf, 2, 3)));
@@ -118,15 +118,16 @@ void checkup_progress(struct checkup *c, double done, double all);
 
 // --- pictures (pictures.c) -----------------------------------------------------------------------
 
-// Draws the scenes into FOLDER/scenes unless they are there, and reads all pictures. 0 or -1.
+// Draws the scenes into FOLDER/scenes unless they exist, and reads all pictures. 0 or -1.
 int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err);
 void checkup_pictures_release(struct checkup *c);
 
 // --- passes (passes.c) ---------------------------------------------------------------------------
 
-// Trained tensors of methods in passes.
+// Returns the trained tensors that methods use in passes.
 struct method_tensors checkup_tensors(const struct checkup *c);
-// Asks about pictures[count] (indices in c->talk; none: a question about no picture).
+// Replaces the conversation by one question about pictures[count] (indices in c->talk; count 0: no
+// picture).
 void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question);
 struct checkup_answer {
     char *text;
@@ -164,7 +165,7 @@ bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logit
 // Writes a calibration (core/methods/calibration.h) over prompts about these pictures.
 int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, size_t count,
                       const char *path, struct err *err);
-// Mean log-probability (in nats per token) of each text as the answer.
+// Computes the mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
 // Computes nats[i * n + k], the log-probability of the description of scene k as the answer about
@@ -176,7 +177,8 @@ int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, doubl
 double checkup_scene_chance(const double *nats, int n);
 // Returns whether the chance is too small for a model that does not see.
 bool checkup_scene_seen(double chance, int n);
-// Mean log-probability, in nats per token, of plain English text, over *tokens of it.
+// Computes the mean log-probability, in nats per token, of plain English text over *tokens
+// predicted tokens.
 int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
                       struct err *err);
 // Returns a copy of c->settings with these changes: key, value, ... NULL. The caller frees it; BUG
@@ -185,7 +187,7 @@ struct settings *checkup_with(const struct checkup *c, ...) __attribute__((senti
 
 // --- the page (markdown.c, html.c) ---------------------------------------------------------------
 
-// "fails" if any row fails, else "works", "measured" or "not applicable".
+// Returns "fails" if any row fails, else "works", "measured" or "not applicable".
 const char *check_verdict(const cJSON *check);
 void checkup_markdown(const cJSON *record, struct buf *b);
 void checkup_html(const cJSON *record, struct buf *b);

@@ -1,4 +1,4 @@
-// core/checkup/record.c -- what checks find: rows of the record.
+// core/checkup/record.c -- writes findings as rows of the record, and reads fields of a record.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>

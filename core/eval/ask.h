@@ -48,7 +48,7 @@ bool ask_is_option(const char *word);
 struct ask_report {
     int64_t answered, failed; // new lines
     int64_t cut[CUTS];        // answers ended by each limit
-    int64_t there;            // samples answered earlier
+    int64_t there;            // samples already in `out`
     size_t errors;            // of these, lines with an error
     struct err why;           // of the first new line with an error
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none

@@ -51,7 +51,7 @@ struct compared_side {
     char *text;
     struct ids ids;
     size_t *starts, tokens; // start of each token's text
-    char stop[16];          // as event_answer.stop
+    char stop[16];          // why it ended, as event_answer.stop
     const char *arithmetic; // matrix product precision: "f32", "bf16"
     struct compare_cost cost;
 };
@@ -75,7 +75,7 @@ struct comparison {
 struct compare_request {
     struct grid *grid;
     const struct conversation *from; // its first `messages` messages, and its pictures
-    size_t messages;                 // without a question, the last one is unanswered
+    size_t messages;                 // if question is NULL, the last one is unanswered
     const char *question;            // asked with the pending pictures of `from`; NULL: none
     // Receives the attention map of each token of both answers: "compare.A" and "compare.B". NULL:
     // none.

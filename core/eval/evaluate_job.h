@@ -77,9 +77,9 @@ struct evaluate_work {
     struct data_notices notices;
     int64_t first;    // samples of earlier processes
     int64_t pictured; // the last sample whose pictures were written
-    int64_t marred;   // the last sample of an earlier process that counts as skipped
-    bool stopped;     // while a file's answers were matched
-    struct err lost;  // why the state cannot be written
+    int64_t marred; // number of the last kept sample counted as skipped, so that it is counted once
+    bool stopped;   // stopped while matching a file's answers
+    struct err lost; // why the state cannot be written
 };
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.

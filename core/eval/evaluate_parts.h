@@ -129,14 +129,14 @@ void evaluate_batch_release(struct evaluating *v);
 
 // evaluate_first.c. Returns true if eval.first is a question.
 bool evaluate_has_first(const struct settings *s);
-// Asks it about the pictures of d, which are shown, unless its answer is known. Sets v->stopped
-// when cancelled.
+// Asks eval.first about the pictures of d, already in the conversation, unless its answer is known.
+// Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
 // Returns the index of the message that eval.first precedes: d's first question, if that shows
 // pictures; else d->count.
 size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d);
-// Appends it, with the pictures of `asked`, and its answer to the conversation; then the text of
-// `asked`.
+// Appends eval.first with the pictures of `asked`, then its answer, then the text of `asked` to the
+// conversation.
 void evaluate_put_first(struct evaluating *v, const struct message *asked);
 void evaluate_first_release(struct evaluating *v);
 

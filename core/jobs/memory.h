@@ -10,11 +10,12 @@ struct backend;
 enum memory_part {
     MEMORY_MAPPED, // memory-mapped weights: shared and reclaimable, so not counted as the run's
                    // own
-    MEMORY_HOST,   // host memory of a run on a device with separate memory: masters, gradients and
-    // moments of a table kept on the host, offloaded inputs of layers; not counted
-    // as the run's own either
-    MEMORY_WEIGHTS, // copied weights: gains and biases in f32, an adapter; on a device with
-    // separate memory all weights except a table kept on the host
+    // Host memory of a run on a device with separate memory: masters, gradients and moments of a
+    // table kept on the host, offloaded inputs of layers; not counted as the run's own either.
+    MEMORY_HOST,
+    // Copied weights: gains and biases in f32, an adapter; on a device with separate memory all
+    // weights except a table kept on the host.
+    MEMORY_WEIGHTS,
     MEMORY_MASTERS,     // f32 masters of trained weights
     MEMORY_GRADIENTS,   // of trained weights
     MEMORY_OPTIMIZER,   // both moments

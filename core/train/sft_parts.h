@@ -81,8 +81,8 @@ struct sft_state {
     int32_t *rows;           // [train.count] rows of each
     double loss;             // of the last step
     struct graph_kl kl;      // of the last step
-    bool torn;               // a step without its validation: a run cannot resume from it
-    double saved;            // time of the last checkpoint
+    bool torn;    // the step's validation has failed or was stopped: no checkpoint may be written
+    double saved; // time of the last checkpoint
 };
 
 // Measurements of this process.
