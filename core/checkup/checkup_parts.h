@@ -168,8 +168,8 @@ int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, 
 // Computes the mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
-// Computes nats[i * n + k], the log-probability of the description of scene k as the answer about
-// scene i, of the first n scenes.
+// Computes nats[i * n + k], the mean log-probability per token of the description of scene k as the
+// answer about scene i, of the first n scenes.
 int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
                        struct err *err);
 // Returns the probability that a random assignment of descriptions is at least as likely as the
