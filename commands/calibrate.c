@@ -154,7 +154,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 
 static const struct command_action actions[] = {
     { "list", NULL, "lists all calibrations used so far", 0, 0, .needs = NEEDS_STORE, .run = list },
-    { "load", "FILE", "uses a file", 1, 1, .run = load },
+    { "load", "FILE", "uses this file: sets KIND.calibration to its path", 1, 1, .run = load },
     { "show", "[FILE]", "shows a file's contents; without FILE, the calibrations in use", 0, 1,
       .run = show },
     { 0 },

@@ -302,9 +302,10 @@ const struct command command_eval = {
     .details =
         "DATA is in a format of /data check. Asks every question that has a reference answer; "
         "earlier turns of its sample contain their reference answers. Decodes greedily, one sample "
-        "at a time, with the current settings, including methods. The reference is \"answer\", "
-        "\"answers\", \"references\", \"captions\" or \"label\" of the sample for its last "
-        "question, otherwise the answer of the turn. `/eval show` prints totals and\n"
+        "at a time, with the current settings, including methods. A sample's last "
+        "question uses its \"answer\", \"answers\", \"references\", \"captions\" or "
+        "\"label\", if it has one, as the reference; any other question the answer in the "
+        "conversation. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.",
     .options = evaluate_rows,
     .min = 1,

@@ -41,16 +41,18 @@ static const struct option_row options[] = {
       "(CLIP, SigLIP; default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
     { "--text", "FILE",
-      "adds the words of this file to the tokenizer's common words: a data set (.json, .jsonl: its "
-      "texts) or plain text; may be repeated",
+      "trains the tokenizer on this file in addition to built-in common words: a data set (.json, "
+      ".jsonl: its texts) or plain text; may be repeated",
       .take = take_text },
     { "--seed", "N", "random seed of the weights (default 42)", OPTION_WHOLE, AT(seed), 0,
       INT64_MAX },
     { "--zeros", NULL,
-      "all-zero weights in a sparse file that takes no disk space, to test whether a model fits "
-      "into memory",
+      "writes all-zero weights to a sparse file, which takes no disk space, to test whether a "
+      "model "
+      "fits into memory",
       OPTION_FLAG, AT(zeros) },
-    { "--dry", NULL, "counts only, writes nothing", OPTION_FLAG, AT(dry) },
+    { "--dry", NULL, "shows parameter counts and size without writing anything", OPTION_FLAG,
+      AT(dry) },
     { "--once", NULL, "does nothing if DIR already holds a model, for scripts that run repeatedly",
       OPTION_FLAG, AT(once) },
     { 0 },

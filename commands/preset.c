@@ -199,7 +199,8 @@ static const struct command_action actions[] = {
       "saves the settings of methods and recipes, and all other non-default settings; with KEY "
       "only those settings: prune.*",
       1, -1, .needs = NEEDS_STORE, .run = save },
-    { "delete", "NAME", "deletes one of your presets", 1, 1, .needs = NEEDS_STORE, .run = delete },
+    { "delete", "NAME", "deletes a preset that you saved", 1, 1, .needs = NEEDS_STORE,
+      .run = delete },
     { 0 },
 };
 
@@ -207,18 +208,18 @@ const struct command command_preset = {
     .name = "preset",
     .alias = "presets",
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
-    .help = "Loads, saves, lists and deletes presets: the papers' recipes, and your own.",
+    .help = "Loads, saves, lists and deletes presets, including the papers' recipes.",
     .details =
         "Loading a recipe first resets every setting that any recipe sets, so that no value of an "
         "earlier recipe remains, then sets the recipe's values (/preset list). A recipe without "
         "training settings leaves those unchanged. To combine methods, add /capa, /align, /ira or\n"
         "settings after it. A recipe that enables a method also loads its adapter or calibration "
-        "from the "
-        "model's folder (methods/adapter, methods/ffn.safetensors), unless one of yours is in use; "
-        "training recipes never do. {early}, {transition}, {late} and {ffn} are layers of the "
-        "loaded model: those of CAPA's paper for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B; "
-        "otherwise 1/8, 3/8 and 5/8 of the depth, and {ffn} is auto. In /compare, write @NAME for "
-        "a preset.",
+        "from the model's folder (methods/adapter, methods/ffn.safetensors), unless one is already "
+        "in "
+        "use; training recipes load neither. {early}, {transition}, {late} and {ffn} stand for "
+        "layers of the loaded model: for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B those that "
+        "CAPA's paper gives; for other models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. "
+        "In /compare, write @NAME for a preset.",
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

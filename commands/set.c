@@ -122,7 +122,8 @@ const struct command command_later = {
     .help = "Changes settings during the next answer, after N tokens.",
     .details =
         "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets\n"
-        "all values or none, with a notice. If the answer ends earlier, the change applies to\n"
+        "all values, or none if one is invalid, with a notice. If the answer ends earlier, the "
+        "change applies to\n"
         "the next one.",
     .min = 2,
     .max = -1,

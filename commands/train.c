@@ -208,14 +208,16 @@ const struct command command_train = {
         "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
         "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
         "of each step, and mean and variance of the gradient of each norm's gain.\n"
-        "Methods in training: norm.align on applies norm alignment, which trains with the "
-        "projector or by train.params norm_align.*; train.ira on applies and trains IRA. Pruning "
+        "Methods in training: norm.align on applies norm alignment, and trains it if the "
+        "projector is trained or train.params selects norm_align.*; train.ira on applies and "
+        "trains IRA. Pruning "
         "and FFN approximation are never applied. The plan, the log and OUT/training.json list the "
         "applied methods; a notice names a method that is on but will not be applied or trained.\n"
         "--ranks N      trains in N processes (job.ranks)\n"
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
-        "--submit       submits the script to Slurm. All jobs take these three options",
+        "--submit       submits the script to Slurm. All jobs but /compare take these three "
+        "options",
     .options = sft_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

@@ -94,7 +94,7 @@ static const struct option_row rows[] = {
     { "--ignore-weights", NULL, "open MODEL without the weights that are unknown to its family",
       OPTION_FLAG, AT(ignore) },
     { "--device", "cpu|cuda[:N[,N...]]",
-      "device to compute on; the layers are split among several GPUs", OPTION_TEXT, AT(device) },
+      "device to compute on; several GPUs share the layers of a model", OPTION_TEXT, AT(device) },
     { "--threads", "N", "compute threads (default: one per core)", OPTION_INT, AT(threads), 1,
       1024 },
     { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", OPTION_TEXT, AT(db),

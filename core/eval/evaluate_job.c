@@ -62,7 +62,7 @@ const struct option_row evaluate_rows[] = {
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
     { "--columns", "NAME=COLUMN,...",
       "with --set: the file's columns as id, question, answer, picture, choices, A, B ..., hint or "
-      "subset, for files with other names than a set's own",
+      "subset, for files whose column names differ from the set's",
       OPTION_TEXT, AT(set.columns) },
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
@@ -96,7 +96,7 @@ const struct option_row evaluate_rows[] = {
       OPTION_TEXT, AT(answers) },
     { "--thinking", "keep|strip",
       "keep scores answers with their thinking; strip removes the thinking (<think>) and takes the "
-      "text of <answer> or a box (default: as the rule's suite does)",
+      "text of <answer> or of \\boxed{} (default: as the rule's suite does)",
       .take = take_thinking },
     { .name = "--here", .help = "runs in this process instead of a job" },
     JOB_OPTIONS,

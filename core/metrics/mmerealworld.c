@@ -45,7 +45,7 @@ static int read_answer(const struct metric_case *c)
 
 #define RULE                                                                           \
     "the first capital A to E after phrases like \"The best answer is\" are removed; " \
-    "without one, in at most ten words, a, b ... alone; an empty answer is A"
+    "else the only letter left, ignoring case and brackets; A if nothing is left"
 
 const struct metric metric_mmerealworld_lmms_eval = {
     .name = "mmerealworld-lmms-eval",

@@ -150,7 +150,7 @@ const struct metric metric_relaxed = {
     .name = "relaxed",
     .help = "Relaxed accuracy (ChartQA): numbers may differ by 5%.",
     .rule = "the answer is a number within 5% of the reference (\"12%\" is 0.12); if the reference "
-            "is 0, or one of them is not a plain number (commas, units), both must be the same "
+            "is 0, or either is not a plain number (commas, units), both must be the same "
             "text, ignoring case",
     .score = score_relaxed,
 };

@@ -205,12 +205,13 @@ const struct probe probe_dice = {
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "--mask is a picture that is bright where the object is. With --data, --objects names\n"
-        "a file of positions: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows\n"
-        "as JSON. Uses the objects that a sample's text names, else all; of each, its mask or\n"
-        "polygons if the file has them, else its box; --boxes uses boxes only.\n"
-        "Over a data set, also scores the answers and shows the rank correlation of score and\n"
-        "Dice, computed over the grid of tokens, or with --pixels over the pixels of the picture\n"
-        "(tiles without their thumbnail)." PROBE_DETAILS,
+        "an annotation file: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows\n"
+        "as JSON. Measures the objects that a sample's text names, or all objects if it\n"
+        "names none. An object's region is its mask or polygons if the file has them, otherwise\n"
+        "its box; --boxes always uses the box. Dice is computed over the token grid, or with\n"
+        "--pixels over the pixels of the picture (of tiled pictures without the thumbnail). With\n"
+        "--data, also scores the answers and shows the rank correlation of score and\n"
+        "Dice." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

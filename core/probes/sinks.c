@@ -269,8 +269,9 @@ const struct probe probe_sinks = {
         "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
         "of the first token) at the input of the layer (default: the middle one). A token with\n"
         "phi above sinks.tau is a sink. Visual sinks have a type, 1: probability dump, 2:\n"
-        "structural anchor; Otsu's threshold on log C over the sinks of a picture separates\n"
-        "them. Text tokens are counted separately, without a type. With --data the table of\n"
+        "structural anchor; Otsu's threshold on log C (C: /contribution) over the sinks of a\n"
+        "picture separates them. Text tokens are counted separately, without a type. With --data "
+        "the table of\n"
         "tokens has the rows of all samples. --figure also plots phi against C." PROBE_DETAILS,
     .results = sinks_results,
     .layers = MIDDLE_LAYER,

@@ -402,9 +402,9 @@ const struct eval_set eval_sets[] = {
                   "dataset/image_vqa.py" } } },
     { .name = "refcoco",
       .title = "RefCOCO, RefCOCO+, RefCOCOg: boxes of objects that expressions describe",
-      .files =
-          "val-*.parquet, testA-*.parquet ... (an expression a question), RefCOCO.tsv, Qwen-VL's "
-          "refcoco_val.jsonl",
+      .files = "val-*.parquet, testA-*.parquet ... (one question per expression), RefCOCO.tsv, "
+               "Qwen-VL's "
+               "refcoco_val.jsonl",
       .boxes = true,
       .kind = "category",
       .ways = { { "lmms-eval", prompt_raw,
