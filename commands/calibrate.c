@@ -38,7 +38,7 @@ static int calibrate_run(struct shell *shell, int argc, char **argv, struct err 
 }
 
 static const struct command_action calibrate_actions[] = {
-    { "merge", "OUT FILE...", "combines the sums of several workers into one calibration", 2, -1,
+    { "merge", "OUT FILE...", "combines the calibrations of several workers into one", 2, -1,
       .run = merge },
     { 0 },
 };

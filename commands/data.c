@@ -272,8 +272,8 @@ static const struct option_row mix_options[] = {
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct mix_request, out) },
     { "FILE=SHARE", NULL, NULL, .take = take_source, .optional = true, .many = true },
     { "--count", "N",
-      "number of samples in OUT (default: as many as possible without repeating one). A file with "
-      "fewer samples than its share repeats them",
+      "number of samples in OUT (default: as many as possible without repeating one). If a file "
+      "has fewer samples than its share, they are repeated",
       OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
     { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
       .at = offsetof(struct mix_request, kinds) },
@@ -355,8 +355,10 @@ const struct command command_data = {
         "Counts tokens with the loaded model's tokenizer, chat template and picture size, without "
         "its weights. Trained tokens are those that the template puts after the generation prompt "
         "of each answer, including the end-of-turn token. Reports samples that are unreadable, "
-        "have no answer, a duplicate id, missing or broken pictures or \"<image>\" marks that do "
-        "not match them, or are longer than ctx.max (samples are never truncated). Answers "
+        "have no answer, have a duplicate id, have missing or broken pictures, have \"<image>\" "
+        "marks "
+        "that do not match their pictures, or are longer than ctx.max (samples are never "
+        "truncated). Answers "
         "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) are "
         "context. Lists keys that vlmsh does not read. Samples without an id are called #INDEX, "
         "counted from 0.",

@@ -300,12 +300,12 @@ const struct command command_eval = {
     .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is in a format of /data check. Asks every question that has a reference answer; "
+        "DATA is in a format that /data check accepts. Asks every question that has a reference "
+        "answer; "
         "earlier turns of its sample contain their reference answers. Decodes greedily, one sample "
-        "at a time, with the current settings, including methods. A sample's last "
-        "question uses its \"answer\", \"answers\", \"references\", \"captions\" or "
-        "\"label\", if it has one, as the reference; any other question the answer in the "
-        "conversation. `/eval show` prints totals and\n"
+        "at a time, with the current settings, including methods. For a sample's last question, "
+        "the reference is its \"answer\", \"answers\", \"references\", \"captions\" or \"label\"; "
+        "otherwise it is the answer in the turn itself. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.",
     .options = evaluate_rows,
     .min = 1,

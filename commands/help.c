@@ -94,7 +94,7 @@ static const char *stale_text(enum setting_stale stale)
     case STALE_MODELS: return "takes effect with the next /load";
     case STALE_JOBS: return "takes effect with the next job";
     case STALE_RUNS:
-    case STALE_TRAINING: return "takes effect with the next training (/train)";
+    case STALE_TRAINING: return "takes effect with the next training run (/train)";
     case STALE_SCORED: return "takes effect with the next evaluation";
     case STALE_MEASURED: return "takes effect with the next measurement";
     case STALE_NEXT: return "takes effect at the next token";
@@ -162,7 +162,7 @@ static void topic_sets(const struct shell *shell)
     sinks_text(shell->sinks, "%s", b.data ? b.data : "");
     buf_release(&b);
     sinks_text(shell->sinks,
-               "All but chair can also be read from the parquet files on Hugging Face.");
+               "Every set except chair can also be read from the parquet files on Hugging Face.");
     table_begin(&t, "sets", "set|rule of|prompt|tokens|metric|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)

@@ -56,8 +56,10 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
 {
     if (settings_integer(s, "job.ranks") == 1) return 0;
     if (k->in_ranks && job_splits_layers(s) && !k->in_layers)
-        return err_set(
-            err, "the ranks of a job of kind '%s' share its samples: /set job.split data", k->name);
+        return err_set(err,
+                       "a job of kind '%s' can only divide its samples among ranks, not its "
+                       "layers: /set job.split data",
+                       k->name);
     if (k->in_ranks) return queued ? 0 : job_ranks_check(err);
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
 }

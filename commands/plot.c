@@ -88,7 +88,8 @@ static const struct option_row options[] = {
     { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
       .take = take_where },
     { "--interval", "LOW,HIGH",
-      "columns with the bounds of an interval (95%: /eval, /compare) around each value",
+      "columns with the bounds of an interval around each value, such as the 95% intervals of "
+      "/eval and /compare",
       OPTION_TEXT, AT(interval) },
     { 0 },
 };
@@ -394,7 +395,7 @@ const struct command command_plot = {
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"
                "/plot 3 --figure loss.png   writes a figure; default series: loss\n"
-               "/plot 3 loss lr       plots two of them\n"
+               "/plot 3 loss lr       plots two series\n"
                "/plot 3 4 loss        compares two jobs\n"
                "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
                "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"

@@ -92,10 +92,11 @@ static int find_names(struct drawing *d, struct err *err)
     for (size_t r = 0; r < d->t.row_count && !numbers && d->names.count <= NAMES_MOST; r++)
         if (d->chosen[r]) names_add(&d->names, csv_cell(&d->t, r, d->x), NULL);
     if (d->names.count <= NAMES_MOST) return 0;
-    return err_set(err,
-                   "'%s' has more than %d texts, which cannot all be drawn: choose rows with "
-                   "--where COLUMN=VALUE",
-                   d->t.columns[d->x], NAMES_MOST);
+    return err_set(
+        err,
+        "column '%s' has more than %d different texts, which cannot all be drawn: choose rows with "
+        "--where COLUMN=VALUE",
+        d->t.columns[d->x], NAMES_MOST);
 }
 
 // Returns NaN for a cell without a number; counts texts and infinities.
@@ -141,7 +142,7 @@ static struct plot_line *find_line(struct drawing *d, size_t row, size_t y, stru
     d->lines[i] = (struct plot_line){ .name = d->line_names.list[i], .points = d->o->points };
     if (i < LINES_MOST) return &d->lines[i];
     err_set(err,
-            "'%s' has more than %d lines, which cannot all be drawn: choose rows with --where "
+            "'%s' gives more than %d curves, which cannot all be drawn: choose rows with --where "
             "COLUMN=VALUE, or other columns for --by",
             d->path, LINES_MOST);
     return NULL;

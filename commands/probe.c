@@ -165,7 +165,7 @@ static int take_token(void *self, const char *value, struct err *err)
         o->token = PROBE_TOKEN_LAST;
     } else {
         if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n,
-                           "--token (answer, each, last, the index of an answer token, or row:N)",
+                           "--token (besides answer, each and last, an answer token or row:N)",
                            err) < 0)
             return -1;
         o->token = row ? PROBE_TOKEN_ROW : PROBE_TOKEN_NUMBER;

@@ -55,8 +55,9 @@ struct results_options {
 static const struct option_row options[] = {
     { "NAME", NULL, "the result", OPTION_TEXT, .at = offsetof(struct results_options, what),
       .optional = true },
-    { "--csv", "FILE", "writes one table; several go to FILE-TABLE.csv each", OPTION_TEXT,
-      .at = offsetof(struct results_options, csv) },
+    { "--csv", "FILE",
+      "writes the result's table to FILE; each of several tables goes to FILE-TABLE.csv",
+      OPTION_TEXT, .at = offsetof(struct results_options, csv) },
     { 0 },
 };
 

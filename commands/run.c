@@ -99,8 +99,9 @@ const struct command command_run = {
     .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =
         "Each ${NAME} in the file is replaced by VALUE. Several values run the file once for\n"
-        "each; several names, once for each combination. Separate values that contain commas\n"
-        "with |. ${NAME:-VALUE} sets a default. FILE may be a pipe. Ctrl-C stops the whole\n"
+        "each; several names, once for each combination. If values contain commas,\n"
+        "separate them with |. ${NAME:-VALUE} sets a default. FILE may be a pipe. Ctrl-C stops the "
+        "whole\n"
         "file, not only the current answer.\n"
         "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
         "/help lines explains how lines are read.",

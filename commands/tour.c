@@ -13,33 +13,36 @@ static const struct tour_step steps[] = {
     { "/image \"PICTURE\"", "Attach a picture. It becomes visual tokens of the prompt." },
     { "What is in the picture?",
       "Ask about it. During the answer, a map shows where its newest token attends." },
-    { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step over "
+    { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step through "
                               "layers and tokens, o shows picture and map side by side." },
     { "/toggle prune.score off contribution",
       "Switch CAPA pruning on: it keeps a quarter of the visual tokens, from the next answer on. "
-      "Its map shows dropped tokens in grey. Alt-2 does the same, even during an answer." },
+      "Its map shows dropped tokens in grey. Alt-2 switches pruning on and off, even during an "
+      "answer." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
       "Two settings side by side: answers, speed, maps. F12 steps through their tokens." },
     { "/compare off | @norm-alignment What is in the picture?",
       "Norm alignment: visual tokens enter the first layer with the norm of text embeddings, 3 "
-      "instead of 22 (\"norm of visual tokens, first layer\"). The model was trained without it "
+      "instead of 22 (row \"norm of visual tokens, first layer\"). The model was trained without "
+      "it "
       "and sees less: /preset load norm-alignment-1 prepares training with it. Alt-1 toggles it." },
     { "/redundancy",
       "Measure: how little the FFN of each layer changes visual and text tokens. Esc "
       "goes back to the layout that shows the curves." },
     { "/scenes 64 \"FOLDER-world\" --once",
       "Make a small data set: pictures, questions, answers." },
-    { "/set train.steps 30",
-      "For 30 steps. train.method selects the weights to train: the norms, by default." },
+    { "/set train.steps 30", "Set training to 30 steps. train.method selects the weights to train: "
+                             "the norms, by default." },
     { "/train \"FOLDER-world/dense.json\" \"FOLDER-norms\"",
       "Train in the background; the conversation continues. F6 shows the job." },
     { "/wait", "Wait for it (Ctrl-C stops waiting, not the job)." },
     { "/adapter load \"FOLDER-norms\"",
       "Apply the trained weights in the middle of the conversation." },
-    { "/plot \"FOLDER-norms\" loss", "Draw its curves. --figure FILE.pdf makes a figure of them." },
+    { "/plot \"FOLDER-norms\" loss",
+      "Draw the loss of the training. --figure FILE.pdf makes a figure of it." },
     { "/checkup --only opens,identities,sees --out \"FOLDER-checkup\"",
-      "Check the model in the background: what works here, what does not. Without --only it also "
-      "shows what the methods do to it. A page in the folder has the findings." },
+      "Check the model in the background: what works here, what does not. Without --only, it also "
+      "shows what the methods do to the model. A page in the folder has the findings." },
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 

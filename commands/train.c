@@ -31,7 +31,7 @@ static const struct option_row plan_rows[] = {
       .at = offsetof(struct plan_options, method) },
     { "--all", NULL, "plans for all methods, one row each", OPTION_FLAG,
       .at = offsetof(struct plan_options, all) },
-    { "--rows", "N", "plans for samples of N rows", OPTION_WHOLE,
+    { "--rows", "N", "plans for samples of N tokens, visual tokens included", OPTION_WHOLE,
       .at = offsetof(struct plan_options, rows), 2, 1000000 },
     { "--ranks", "N", "memory of the largest of N processes", OPTION_WHOLE,
       .at = offsetof(struct plan_options, ranks), 1, 4096 },
@@ -185,7 +185,7 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 static const struct command_action actions[] = {
     { "plan", "[DATA]",
       "counts the trained parameters and forecasts memory with a dry run of the largest step, for "
-      "the longest samples of DATA (default: a picture and 256 more rows each). Frozen weights "
+      "the longest samples of DATA (default: a picture and 256 more tokens each). Frozen weights "
       "stay memory-mapped and are listed separately (with --all, the column MB excludes them, the "
       "last column includes them). /job N shows the forecast next to the memory used",
       0, -1, .run = plan_run, .options = plan_rows },
@@ -204,7 +204,8 @@ const struct command command_train = {
         "folder in Hugging Face format if the whole language model was trained (train.method\n"
         "all, full), otherwise an adapter. During the run OUT holds checkpoints\n"
         "(train.save_every). After a pause, a crash or kill -9, /job N resume continues from\n"
-        "the last one with bit-identical results. Checkpoints kept by train.keep can be loaded\n"
+        "the last checkpoint with bit-identical results. Checkpoints kept by train.keep can be "
+        "loaded\n"
         "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
         "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
         "of each step, and mean and variance of the gradient of each norm's gain.\n"

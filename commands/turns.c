@@ -54,7 +54,7 @@ const struct command command_answer = {
     .name = "answer",
     .also = "reply edit",
     .usage = "/answer",
-    .help = "Answers the last user message (after /messages).",
+    .help = "Answers the last user message, such as one that /messages added.",
     .needs = NEEDS_MODEL,
     .run = answer_run,
 };

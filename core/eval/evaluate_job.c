@@ -54,22 +54,24 @@ static int take_thinking(void *self, const char *value, struct err *err)
 const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
     { "--set", "NAME",
-      "reads DATA as an evaluation set as downloaded (/help sets), with its prompt, answer length, "
+      "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, "
+      "answer length, "
       "rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects the suite whose "
       "prompt, length, rule and totals are used",
       .take = take_set },
     { "--rule", "SUITE", NULL, OPTION_TEXT, AT(suite) },
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
     { "--columns", "NAME=COLUMN,...",
-      "with --set: the file's columns as id, question, answer, picture, choices, A, B ..., hint or "
-      "subset, for files whose column names differ from the set's",
+      "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., hint or "
+      "subset, if their names differ from the set's",
       OPTION_TEXT, AT(set.columns) },
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
       OPTION_TEXT, AT(submit) },
     { "--export-predictions", "SUITE[:FILE]",
-      "writes the answers as generated for the suite's own program: vlmevalkit (a TSV table for "
+      "writes the unprocessed answers as input for the suite's own program: vlmevalkit (a TSV "
+      "table for "
       "evaluate()) or lmms-eval (a log for its model from_log). FILE: default "
       "predictions-SET-SUITE.tsv or .json",
       OPTION_TEXT, AT(predictions) },
@@ -84,7 +86,7 @@ const struct option_row evaluate_rows[] = {
     { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, AT(set.images) },
     { "--shots", "FILE",
-      "few-shot examples: questions with answers, in any format of data sets, with or without "
+      "few-shot examples: questions with answers, in any data set format, with or without "
       "pictures, in front of every sample; they are not scored",
       OPTION_TEXT, AT(set.shots) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
@@ -95,8 +97,8 @@ const struct option_row evaluate_rows[] = {
       "distinguishes questions with the same id",
       OPTION_TEXT, AT(answers) },
     { "--thinking", "keep|strip",
-      "keep scores answers with their thinking; strip removes the thinking (<think>) and takes the "
-      "text of <answer> or of \\boxed{} (default: as the rule's suite does)",
+      "keep: scores answers with their thinking; strip: removes the thinking (<think>) and takes "
+      "the text of <answer> or \\boxed{} (default: as the rule's suite does)",
       .take = take_thinking },
     { .name = "--here", .help = "runs in this process instead of a job" },
     JOB_OPTIONS,

@@ -359,7 +359,8 @@ static int find_starts(struct parquet_block *b, struct err *err)
     b->starts = xcalloc((size_t)b->rows + 1, sizeof *b->starts);
     for (size_t i = 0; i < b->count; i++)
         if (!b->rep[i]) {
-            if (row >= (size_t)b->rows) return err_set(err, "its pages hold more rows than it has");
+            if (row >= (size_t)b->rows)
+                return err_set(err, "its pages hold more rows than its row group has");
             b->starts[row++] = (uint32_t)i;
         }
     if (row != (size_t)b->rows || (b->count && b->rep[0]))
@@ -394,10 +395,11 @@ static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
 {
     const struct parquet_node *n = node_of(p, b->leaf);
     if (count > PARQUET_MAX_LEVELS)
-        return err_set(err,
-                       "%lld values are in one chunk; at most %d are read: write the file with "
-                       "smaller row groups",
-                       (long long)count, PARQUET_MAX_LEVELS);
+        return err_set(
+            err,
+            "one chunk holds %lld values, but at most %d are supported: write the file with "
+            "smaller row groups",
+            (long long)count, PARQUET_MAX_LEVELS);
     b->count = (size_t)count;
     b->bytes = b->count * (sizeof *b->values + (n->rep > 0) + (n->def > 0)) +
                (n->rep ? ((uint64_t)b->rows + 1) * sizeof *b->starts : 0);
@@ -408,10 +410,11 @@ static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
     while ((kept = kept_bytes(p, &used)) + all > PARQUET_MAX_BYTES && used < p->clock)
         release_oldest(p);
     if (kept + all > PARQUET_MAX_BYTES)
-        return err_set(err,
-                       "the pages of one row take %llu MB together; at most %d are read: write "
-                       "the file with smaller row groups",
-                       (unsigned long long)((kept + all) >> 20), PARQUET_MAX_BYTES >> 20);
+        return err_set(
+            err,
+            "the pages of one row take %llu MB together, but at most %d MB are supported: write "
+            "the file with smaller row groups",
+            (unsigned long long)((kept + all) >> 20), PARQUET_MAX_BYTES >> 20);
     b->values = xcalloc(b->count + 1, sizeof *b->values);
     if (n->rep) b->rep = xcalloc(b->count + 1, 1);
     if (n->def) b->def = xcalloc(b->count + 1, 1);

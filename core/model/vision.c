@@ -1,4 +1,5 @@
-// core/model/vision.c -- vision transformers and the projector: the pass of all kinds of encoders.
+// core/model/vision.c -- vision transformers and the projector: the forward pass shared by all
+// kinds of encoders.
 //
 //   pixels -> patches -> linear -> (class token) -> + positions -> h
 //          -> blocks: h += scale1 out(attention(norm1 h)), h += scale2 ffn(norm2 h)

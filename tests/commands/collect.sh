@@ -256,9 +256,9 @@ left out 1 cell without a number, such as 'inf' in 'y'
     1.0               1.5                2.0               2.5              3.0
 * y
 > /plot $work/lines.csv x y --by g
-error: '$work/lines.csv' has more than 1000 lines, which cannot all be drawn: choose rows with --where COLUMN=VALUE, or other columns for --by
+error: '$work/lines.csv' gives more than 1000 curves, which cannot all be drawn: choose rows with --where COLUMN=VALUE, or other columns for --by
 > /plot $work/texts.csv x y
-error: 'x' has more than 10000 texts, which cannot all be drawn: choose rows with --where COLUMN=VALUE
+error: column 'x' has more than 10000 different texts, which cannot all be drawn: choose rows with --where COLUMN=VALUE
 E
 check "one curve" '[inputs, .] | map(select(.event=="text").text) | unique | length' 1
 lines "/plot $layers layer visual text --by run"

@@ -467,7 +467,7 @@ static void test_together(void **state)
     parquet_release_pages(&p);
     add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock + 1; // of the row that is read
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
-    assert_non_null(strstr(err.text, "take 1024 MB together; at most 1024 are read"));
+    assert_non_null(strstr(err.text, "take 1024 MB together, but at most 1024 MB are supported"));
     parquet_row_release(&r);
     parquet_close(&p);
 }
