@@ -48,9 +48,9 @@ effect() { # SETTING WANT
     lines "/help $1"
     same "effect of $1" "$(jq -r 'select(.event == "text").text' "$work/events" | sed -n 's/.*default: [^;]*; //p')" "$2"
 }
-effect train.method "takes effect with the next training (/train)"
-effect train.score "takes effect with the next training (/train)"
-effect ira.beta "takes effect with the next training (/train)"
+effect train.method "takes effect with the next training run (/train)"
+effect train.score "takes effect with the next training run (/train)"
+effect ira.beta "takes effect with the next training run (/train)"
 effect job.nice "takes effect with the next job"
 effect sinks.tau "takes effect with the next measurement"
 effect screen.theme "takes effect at once"
@@ -59,7 +59,7 @@ effect prune.keep "a change recomputes the conversation from its first picture o
 effect chat.date "a change rebuilds and recomputes the prompt"
 lines '/settings train'
 for key in $(jq -r 'select(.event == "table").rows[][0]' "$work/events"); do
-    effect "$key" "takes effect with the next training (/train)"
+    effect "$key" "takes effect with the next training run (/train)"
 done
 lines '/help train.method' '/help train.lora.rank'
 check_has "weights that LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with the projector, embedding and head trained in full)"
