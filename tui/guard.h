@@ -3,7 +3,7 @@
 //
 //   guard_keys();        // before a line, after the user's own key bindings were read
 //   guard_again();       // after each key
-//   guard_leave();       // before our own code replaces the line by another entry
+//   guard_leave();       // before our own code replaces the line with another history entry
 //   guard_restore();     // after a line was sent: drops the edits of history entries
 #ifndef TUI_GUARD_H
 #define TUI_GUARD_H

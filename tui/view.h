@@ -3,7 +3,8 @@
 //   view_take(v, news);                  // one piece of news
 //   panel->draw(v, &canvas, area, true);
 //
-// The screen's thread owns the view. Panels add only positions on the screen.
+// The screen's thread owns the view. A panel changes nothing in the view but positions on the
+// screen (scroll offset, selection).
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 
@@ -36,7 +37,7 @@ struct entry {
     size_t token_count;
     struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
     size_t remark_count;
-    struct markdown shown; // ENTRY_ANSWER: as drawn at that width
+    struct markdown shown; // ENTRY_ANSWER: as drawn at `width`
     bool undone;           // a question without an answer, not part of the conversation
     int width, lines;      // number of lines when wrapped at this width; width 0: not counted
     // ENTRY_TABLE: the source from which `render` makes the text; NULL: fixed text.
@@ -53,9 +54,9 @@ struct chat_view {
     int answering;            // entry that tokens are added to; -1: none
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
-    int wide;                 // entry of the last drawn table wider than the panel; -1: none
-    unsigned markdown;        // options of tui/markdown.h, as drawn last
-    bool searching;           // letters go to the search text
+    int wide;          // entry of the last table drawn that is wider than the panel; -1: none
+    unsigned markdown; // options of tui/markdown.h, as drawn last
+    bool searching;    // letters go to the search text
     struct buf search;
     int found; // line of the last match, from the beginning; -1: none
 };
@@ -83,7 +84,8 @@ struct image_view {
     struct area map_area; // cells of the map as drawn last
     struct map_id requested;
     bool requesting; // that map is being computed
-    // Attention of tokens to a box on the picture, in maps like `box_map`.
+    // Attention of tokens to a box on the picture, in maps with the kind, picture, layer and head
+    // of `box_map`.
     bool boxed; // a box is selected
     struct map_id box_map;
     double box[4];
@@ -101,7 +103,7 @@ struct compare_view {
     char *title[2], *text[2];       // NULL: no comparison yet
     size_t common;                  // length of the common prefix in bytes
     size_t *starts[2], tokens[2];   // start of each token
-    struct image_view maps, coming; // of the tokens; of a comparison in progress
+    struct image_view maps, coming; // maps of the tokens; those of a comparison in progress
     int token;                      // shown
     bool fresh;                     // not viewed yet
 };
@@ -140,7 +142,7 @@ struct series {
 struct dynamics_view {
     struct series *series, *ghosts; // [count], the previous table of the same name; name NULL: none
     size_t count, shown;
-    bool no_ghost, fresh; // fresh: no table of this line has arrived yet
+    bool no_ghost, fresh; // fresh: no table of the running command line has arrived yet
     int unit;             // which of the table's units is drawn
 };
 
@@ -196,7 +198,7 @@ struct pager {
     size_t count;
     struct flow shown; // the parts at this width; width 0: not yet
     int width, height, top;
-    bool typing, backwards; // a pattern is typed; it was searched upwards
+    bool typing, backwards; // a pattern is being typed; the last search went upwards
     struct buf typed, pattern;
     int found; // line of the last match; -1: none
 };
@@ -218,10 +220,10 @@ struct view {
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
     // Of the status line.
     bool busy, answering;
-    bool attached;             // a picture was attached, and no entry was added since
+    bool attached;             // a picture was attached, and no entry has been added since
     bool by_key;               // a panel's key submitted the running line
-    bool reported;             // it has put a message on the status line
-    int keys_waiting;          // number of queued lines of panels' keys
+    bool reported;             // the running line has put a message on the status line
+    int keys_waiting;          // number of queued lines that panels' keys submitted
     char *line;                // the running line
     int waiting;               // number of queued lines
     double asked, first, last; // times of the running answer; 0: not yet
@@ -256,7 +258,8 @@ void view_hint(struct view *v, const char *format, ...) __attribute__((format(pr
 // Requests a line. key: it belongs to a panel's key, and its messages go to the status line.
 void view_run(struct view *v, bool key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// Runs "/set KEY VALUE" with the value after the current one, as a key's line.
+// Requests "/set KEY VALUE" with the value after the current one, as if a panel's key had submitted
+// it.
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
 const struct preview *view_picture(const struct view *v); // the shown one; NULL: none

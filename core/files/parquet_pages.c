@@ -111,7 +111,7 @@ static int find_pages(struct parquet *p, size_t group, size_t leaf, struct err *
     // Do not scan again for each row.
     if (c->fault) return err_set(err, "%s", c->fault);
     int status = scan_pages(p, c, err);
-    // Without lists, a row is a level.
+    // Without lists, each row has exactly one level.
     if (status == 0 && !node_of(p, leaf)->rep && c->values != g->rows)
         status = err_set(err, "its pages do not hold all rows");
     if (status == 0) return 0;
@@ -145,7 +145,7 @@ static bool take_bytes(struct bytes *b, uint32_t size, union parquet_value *v)
     return true;
 }
 
-// One value in plain encoding; `i` its number, as booleans are bits.
+// One value in plain encoding; `i`: its index, needed because booleans are single bits.
 static bool take_plain(struct bytes *b, const struct parquet_node *n, size_t i,
                        union parquet_value *v)
 {
@@ -185,8 +185,8 @@ static void keep_buffer(struct parquet_block *b, char *buffer, size_t size)
     b->bytes += size;
 }
 
-// Returns pages of the map to the system: they are not read twice, and a large file would fill
-// memory.
+// Returns memory pages of the mapping to the system: they are not read twice, and a large file
+// would fill memory.
 static void leave(const struct parquet *p, uint64_t at, uint64_t size)
 {
     const uint64_t step = (uint64_t)sysconf(_SC_PAGESIZE);

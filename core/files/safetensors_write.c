@@ -35,7 +35,7 @@ void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, 
     buf_putc(&w->metadata, ',');
 }
 
-// "hash" is the first metadata, so its offset in the file is known.
+// "hash" is the first metadata entry, so its offset in the file is known.
 static const char before_hash[] = "{\"__metadata__\":{\"hash\":\"";
 
 enum { HASH_AT = 8 + sizeof before_hash - 1 };
@@ -111,7 +111,7 @@ static void begin(struct safetensors_writer *w)
     buf_release(&header);
 }
 
-// Begins the file if necessary, and checks that so many bytes were declared.
+// Begins the file if necessary, and checks that as many bytes were declared.
 static void expect(struct safetensors_writer *w, uint64_t size)
 {
     if (!w->begun) begin(w);

@@ -211,7 +211,7 @@ struct safetensors_writer *calibration_writer(const char *path,
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Returns how many numbers the tensor has for these sizes.
+// Sets a tensor's shape from the model sizes in `s`, and returns its number of elements.
 static int64_t shape_of(const struct calibration_sums *s, const struct calibration_tensor *t,
                         int *rank, int64_t *shape)
 {
@@ -317,7 +317,7 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
     return err_set(err, "%s of '%s' is damaged: calibrate again", s->kind->sums->name, path);
 }
 
-// Makes zero sums of the sizes of the file's first result.
+// Makes zeroed sums, sized by the file's first result tensor.
 static struct calibration_sums *sums_for(const struct calibration *c, struct err *err)
 {
     const struct calibration_kind *kind = calibration_kind_of(c);

@@ -10,7 +10,7 @@
 // only for listeners at their output.
 //
 // S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
-// tile or window. Steps whose weights a kind does not bind change nothing.
+// tile or window. A step whose weights a kind of encoder lacks is a no-op.
 #include "core/model/vision.h"
 
 #include <math.h>

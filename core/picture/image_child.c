@@ -7,9 +7,9 @@
 // (stdio buffers, exit handlers) runs twice. The parent does not trust the report: a compromised
 // child can at worst deliver a wrong picture.
 //
-// A fork takes milliseconds in a large process. A decoder, for the many small pictures of a data
-// set, therefore reuses its child, and copies each file into the mapping; otherwise the child
-// inherits it.
+// A fork takes milliseconds in a large process. So a struct image_decoder, meant for the many small
+// pictures of a data set, reuses its child and copies each file into the mapping. A child made for
+// one picture inherits the file's bytes.
 //
 // After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
 // usable) and takes no lock of another thread.
@@ -34,7 +34,8 @@ enum {
     CHILD_SECONDS = 20,
     // Limits of a decoder's child; a larger picture gets a child of its own. After a fork every
     // page that the parent writes is copied once, so a training run should fork rarely.
-    SERVED = 200 << 20, // pixels, then a new child: well within CHILD_SECONDS
+    SERVED = 200 << 20, // pixels after which a new child starts; decoding them takes far less than
+                        // CHILD_SECONDS
     SERVED_AREA = 1 << 20,
     SERVED_BYTES = 4 << 20,
 };
@@ -73,8 +74,8 @@ static void limit(int resource, rlim_t value)
 // `keep`: stays open, as 3; all others are closed.
 static void child_confine(size_t area, size_t size, int keep)
 {
-    // The largest need is 16-bit RGBA inflated and unfiltered, then as 8 bits, upright; or the
-    // coefficients of a progressive JPEG beside its planes.
+    // Two cases need the most memory: a 16-bit RGBA PNG (inflated, unfiltered, converted to 8 bits,
+    // turned upright), and a progressive JPEG (its coefficients beside its planes).
     rlim_t need = (rlim_t)area * 32 + 4 * (rlim_t)size + (64 << 20);
     rlim_t used = address_space();
     if (used && !ADDRESS_SANITIZER) limit(RLIMIT_AS, used + need);
@@ -209,7 +210,8 @@ static void decoder_release(struct image_decoder *d)
     if (d->shared) munmap(d->shared, shared_size(d));
 }
 
-// Waits until the child sends something or closes its end, as it does when it ends.
+// Waits until the child sends something or closes its side of the socket, which also happens when
+// it exits.
 static bool child_wait(int end)
 {
     const double until = clock_seconds() + CHILD_SECONDS;
@@ -252,7 +254,7 @@ static int decoder_request(struct image_decoder *d, struct image *image,
         message.text[sizeof message.text - 1] = 0;
         return err_set(err, "%s", message.text);
     }
-    // The header's area; the sides may be swapped.
+    // The area must be the header's; rotation may have swapped the sides.
     if ((got.channels != 3 && got.channels != 4) || got.width < 1 || got.height < 1 ||
         got.width > IMAGE_MAX_SIDE || got.height > IMAGE_MAX_SIDE ||
         (size_t)got.width * (size_t)got.height != area)

@@ -114,7 +114,7 @@ static void add_text(struct message *m, const char *text, size_t length)
     free(part);
 }
 
-// Writes pictures and text of a question as the suite treats its marks.
+// Adds a question's pictures and text to the message, and treats picture marks as the suite does.
 static void write_message(struct message *m, const char *text, const struct set_record *r,
                           enum set_marks marks)
 {
@@ -224,7 +224,7 @@ static char *read_picture(void *self, const char *name, size_t limit, size_t *si
 
 // --- boxes ---------------------------------------------------------------------------------------
 
-// Reads four numbers of a list, or of its text.
+// Reads four numbers from a list, or from a list written as text.
 static bool take_numbers(const cJSON *value, double numbers[4])
 {
     const char *text = cJSON_GetStringValue(value);
@@ -257,8 +257,9 @@ static bool take_size(const struct opened *o, const struct set_record *r, int64_
     return good;
 }
 
-// Makes the reference of a box. "answer", and "bbox" of Qwen-VL's files, are corners; "bbox" on
-// Hugging Face is a corner, width and height. Converts shares of the picture to pixels.
+// Makes the reference answer from the row's box. "answer", and "bbox" of Qwen-VL's files, are
+// corners; "bbox" on Hugging Face is a corner, width and height. Converts normalised coordinates to
+// pixels.
 static int take_box(struct sample *s, const struct opened *o, const struct set_record *r,
                     struct err *err)
 {

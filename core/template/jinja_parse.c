@@ -453,7 +453,7 @@ static struct jinja_node *parse_target(struct parser *p)
 
 static struct jinja_node *parse_statement(struct parser *p);
 
-// Parses text, output and statements up to a block that starts with one of the words `ends`, and
+// Parses text, output and statements up to a tag that starts with one of the words `ends`, and
 // stops at that word; NULL: up to the end of the template.
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
@@ -485,7 +485,7 @@ static void parse_body(struct parser *p, struct jinja_nodes *body, const char *c
     p->depth--;
 }
 
-// Parses the "%}" of a statement's tag, its body, and the word `end` of the block that ends it.
+// Parses the "%}" of a statement's tag, its body, and the word `end` of its closing tag.
 static void parse_until(struct parser *p, struct jinja_nodes *body, const char *end)
 {
     const char *const ends[] = { end, NULL };
@@ -577,7 +577,7 @@ static struct jinja_node *parse_statement(struct parser *p)
     if (skip(p, "for")) return parse_for(p);
     if (skip(p, "set")) return parse_set(p);
     if (skip(p, "macro")) return parse_macro(p);
-    if (skip(p, "call")) { // prints a, a call; its b is the macro `caller`
+    if (skip(p, "call")) { // N_PRINT has a: the call, whose b is the macro `caller`
         n = node_new(p, N_PRINT);
         n->a = parse_expression(p);
         if (n->a->op != N_CALL) fail(p, "a call block needs a call");

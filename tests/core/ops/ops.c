@@ -77,7 +77,7 @@ static void test_failure_passes(void **state)
     assert_false(graph_ok(g));
 }
 
-// Each refused call, on a fresh graph, with a word its message must hold.
+// Each refused call, on a fresh graph, with a word that its message must contain.
 static void test_refused(void **state)
 {
     struct graph *g = &((struct fixture *)*state)->g;
@@ -110,7 +110,8 @@ static void test_refused(void **state)
     REFUSED(op_attention(g, heads, heads, heads, x, NULL, 1, NULL), "first");
     REFUSED(op_attention(g, heads, heads, heads, NULL, NULL, 1, heads), "probabilities");
     REFUSED(op_patches(g, heads, 5), "patch");
-    // bf16 as a cache holds it: keys and values alike, and nothing that has a gradient.
+    // bf16, as in a cache, is accepted only for both keys and values, and only where no gradient is
+    // needed.
     struct tensor *narrow = graph_new3(g, DTYPE_BF16, 4, 4, 6);
     struct tensor *rows = graph_new2(g, DTYPE_BF16, 4, 6);
     struct tape tape = { .backend = g->backend };
@@ -148,7 +149,7 @@ static void test_rows(void **state)
 }
 
 // The sum is written over the first operand.
-// Rows of a rounded or quantised cache, as floats: on the device, and for a look.
+// Rows of a rounded or quantised cache, as floats: gathered on the device, and read back.
 static int take_row(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {

@@ -14,7 +14,8 @@ static void maps_equal_the_reference(void **state)
         ask(&g, models[i], 0);
         write_ira(&g, folder);
         must(engine_set(g.engine, "adapter", folder, &err), &err);
-        const int layers = engine_model(g.engine)->decoder.config.layers - 2; // 2 and what follows
+        const int layers =
+            engine_model(g.engine)->decoder.config.layers - 2; // the number of layers from 2 on
         must(engine_set(g.engine, "ira.layers", layers > 1 ? "2-3" : "2", &err), &err);
         must(engine_set(g.engine, "ira.on", "on", &err), &err);
         run_probe(&g, &probe_kl, NULL, &r);
