@@ -140,7 +140,7 @@ static void bad_settings_are_refused(void **state)
 
     write_file(
         &(struct file){ .path = path, .alpha = 1, .model = "0123456789abcdef", .width = width });
-    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "other weights"));
+    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "weights other than"));
     write_file(&(struct file){ .path = path, .alpha = 1, .width = width + 1 });
     set(&g, "ffn.calibration", path);
     assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "ffn.alpha"));
