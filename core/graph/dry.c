@@ -3,7 +3,7 @@
 //
 // Ops count approximately how much scratch memory they would need. On the CPU a matrix product
 // packs one operand, and attention backward holds a few copies of a head's keys and values; a GPU
-// first rounds the operands of both (kernels/matmul.cu, kernels/attention_mma*.cu).
+// first rounds the operands of both operations (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/graph/dry.h"
 
 #include <stdint.h>
@@ -27,7 +27,7 @@ static void *dry_alloc(size_t bytes)
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return NULL;
-    // Tensor structs are scattered: each may cost only a small page.
+    // Tensor structs are scattered; without huge pages, each occupies only a small page.
     madvise(memory, size, MADV_NOHUGEPAGE);
     memcpy(memory, &size, sizeof size);
     return memory + PAGE;
@@ -41,7 +41,7 @@ static void dry_release(void *memory)
     munmap((char *)memory - PAGE, size);
 }
 
-// Uploads indices, because ops read them.
+// Copies small uploads, such as indices, because ops read them.
 static void dry_upload(void *device, const void *host, size_t bytes)
 {
     if (bytes <= SMALL) memcpy(device, host, bytes);
@@ -129,7 +129,7 @@ static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtyp
 
 static int64_t panels(void)
 {
-    return (int64_t)dry_threads() * (1 << 14); // of the other operand, one per thread
+    return (int64_t)dry_threads() * (1 << 14); // one panel of the other operand per thread
 }
 
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,

@@ -6,7 +6,7 @@
 //   step.peak, tape.peak                     // bytes that it would take
 //
 // Its memory is untouched address space, so it can count passes of models far larger than this
-// machine. Uploads do nothing; downloads return zeros.
+// machine's memory. Only small uploads are copied; downloads return zeros.
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 

@@ -51,12 +51,12 @@ struct graph {
     struct arena *arena;         // step arena: results of the ops
     struct tape *tape;           // records the pass for gradients (core/graph/tape.h); NULL = off
     const struct hooks *hooks;   // methods and probes (core/graph/hooks.h); NULL = none
-    struct readbacks *readbacks; // pending ones (core/graph/readback.h); NULL: each waits
+    struct readbacks *readbacks; // pending readbacks (core/graph/readback.h); NULL: each waits
     const struct settings *settings; // constant during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer
     void (*yield)(void *self);       // called every few steps of the backward pass; NULL: nothing
-    void *yield_self;                // its `self`; called from any thread
+    void *yield_self;                // passed to yield, which any thread may call
     struct graph_sample *samples; // samples of a pass that computes a loss, in order; NULL: no loss
     double share;                 // weight of a sample's loss in the step's loss
     int conversation;             // index of the conversation, if several run in turn: 0, 1 ..
@@ -67,7 +67,7 @@ struct graph {
 
 // Returns the effective precision of matrix products: compute.matmul if the device supports it,
 // with `auto` resolved for a model whose matrices have that dtype (model->dtype). Without settings
-// a pass computes in f32. Stored answers and measurements record this, never `auto`.
+// a pass computes in f32. Stored answers and measurements record this precision, never `auto`.
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
@@ -82,7 +82,7 @@ bool graph_stop(struct graph *g);
 // Allocates an uninitialised tensor in the step arena. NULL when memory is short (recorded as a
 // failure).
 struct tensor *graph_new(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
-// Allocates it in host memory.
+// Like graph_new, but allocates in host memory.
 struct tensor *graph_new_host(struct graph *g, enum dtype dtype, int rank, const int64_t *shape);
 struct tensor *graph_new1(struct graph *g, enum dtype dtype, int64_t n);
 struct tensor *graph_new2(struct graph *g, enum dtype dtype, int64_t n, int64_t m);
@@ -105,8 +105,8 @@ void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
 // A block of the pass that maps h to a result of the same shape; without a tape the result may be h
 // itself. `self` (copied, `size` bytes) and what it points to must last as long as the tape's
-// steps. With a tape the result is valid until the block after the next begins; without one, until
-// the next begins.
+// steps. With a tape, the result is valid until the second block after this one begins; without a
+// tape, until the next block begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);

@@ -75,7 +75,8 @@ SITES(X)
 // The sites of the pass, ended by NULL.
 extern const struct site *const pass_sites[];
 
-// Rows from..N-1 of a pass attend to selected keys only, all others to every earlier key.
+// Rows from..N-1 of a pass attend to selected keys only; rows before `from` attend to every earlier
+// key.
 struct seen_keys {
     int64_t from;
     const int32_t *const *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: none
@@ -89,11 +90,11 @@ struct site_args {
     struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
                                      // cached k and v may be bf16 (graph_download, op_widen)
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
-    int64_t only_count;              // their number; the method keeps them until the layer ends
+    int64_t only_count;              // its length; the method keeps `only` until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
-    const int32_t *keys;             // [P] sequence row of each key; NULL: key i is i;
+    const int32_t *keys;             // [P] sequence row of each key; NULL: key i is row i;
                                      // like `rows`, valid until the pass ends
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
@@ -161,7 +162,7 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
-// True if a method that may change x listens; true if a method changes the layer's values.
+// Return true if a method (not a probe) listens at the site, or changes the layer's values.
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
 // True if passes may contain drafted tokens, which may be discarded: false if a probe counts each

@@ -6,7 +6,8 @@
 #include "core/base/mem.h"
 #include "core/graph/tape.h"
 
-// Offloads h if it is the last block's result. Returns its number, or 0 if it stays on the device.
+// Offloads h if it is the last block's result. Returns the number of the offloaded input, or 0 if h
+// stays on the device.
 static size_t put(struct graph *g, const struct tensor *h)
 {
     struct offloads *a = &g->tape->offloads;
@@ -36,7 +37,7 @@ struct tensor *offload_begin(struct graph *g, struct tensor *h, struct offload_s
         step->over = to->held;
         a->inputs[to->held - 1].overwritten = true;
         g->backend->offload->settle(a->inputs[to->held - 1].number);
-        y = arena_alloc_host(g->arena, sizeof *y); // uses that buffer
+        y = arena_alloc_host(g->arena, sizeof *y); // the result goes into that buffer
         if (!y) return graph_fail(g, "out of memory on %s", g->backend->name);
         *y = *h;
         y->data = to->data;

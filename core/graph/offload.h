@@ -21,7 +21,7 @@
 struct graph;
 struct tensor;
 
-// A block's offloaded inputs, numbered from 1; 0: none.
+// Offloaded inputs that a block needs, by number (from 1); 0: none.
 struct offload_step {
     size_t input; // the block's input
     size_t over;  // the input whose buffer the block's result overwrites
@@ -62,7 +62,7 @@ void offload_back(struct graph *g, const struct offload_step *step);
 struct tape;
 // Drops all offloaded inputs.
 void offload_clear(struct tape *t);
-// Drops them and frees the host memory.
+// Drops all offloaded inputs and frees the host memory.
 void offload_release(struct tape *t);
 
 #endif

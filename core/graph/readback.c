@@ -68,7 +68,7 @@ int readback(struct graph *g, const struct tensor *x, const struct site *site,
     };
     if (!g->backend->own_memory) return take_readback(g, &a, x->data);
     if (g->readbacks && tensor_bytes(x) && queue_readback(g, &a)) return graph_ok(g) ? 0 : -1;
-    readbacks_take(g); // in order
+    readbacks_take(g); // earlier readbacks complete first
     void *host = graph_ok(g) ? calloc(tensor_bytes(x) + 1, 1) : NULL;
     if (!host) {
         graph_fail(g, "out of memory: no room to copy %.1f MB to the host",

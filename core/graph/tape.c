@@ -3,7 +3,7 @@
 //
 // Easy to get wrong: the gradient of a result may be returned to the pool only after every step
 // that used the result has run. Steps run in reverse, so the step that first wrote the result runs
-// last: tape_step.made.
+// last; its `made` is the gradient to return.
 #include "core/graph/tape.h"
 
 #include <stdlib.h>
@@ -132,7 +132,7 @@ static void spare_give(struct tape *t, struct grad *d)
 // Call after each pass: frees the buffers that were idle for more than `passes` passes.
 static void spares_age(struct tape *t, int passes)
 {
-    for (size_t i = t->spare_count; i-- > 0;) // the last one replaces a freed one
+    for (size_t i = t->spare_count; i-- > 0;) // backwards: spare_free moves the last one
         if (t->spare[i].idle++ >= passes) spare_free(t, i);
 }
 
@@ -260,8 +260,8 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Lets a job check whether to continue: with saved layers, the backward pass runs no site that
-// could.
+// Lets a job check whether to continue: if layers are saved, the backward pass runs no site that
+// could check.
 static void yield(struct graph *g)
 {
     enum { STEPS = 8 }; // a layer has about twenty
@@ -277,7 +277,7 @@ static bool has_grad(const struct tensor *t)
 }
 
 // Runs the steps after `from`, last first. Copies each step first, because a recomputed block adds
-// steps.
+// steps, which may move the list.
 static int run_back(struct graph *g, size_t from)
 {
     struct tape *t = g->tape;
@@ -315,7 +315,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 {
     struct tape *t = g->tape;
     if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
-        // Inside another block, the arguments outlive this one.
+        // Inside another block, the arguments outlive this block.
         return h ? run(g, (void *)self, h) : NULL;
     }
     struct offload_step offload;

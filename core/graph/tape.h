@@ -13,8 +13,8 @@
 // Ops without such an input record nothing. Every backward function adds to the gradients of the
 // inputs. A weight's gradient stays until its owner clears it (passes accumulate). A result's
 // gradient comes from the tape's pool at the first addition. After the op that made the result has
-// used it, it returns to the pool, or becomes the gradient of the op's input if the op is a sum,
-// which passes it on unchanged.
+// used this gradient, its buffer returns to the pool; but if the op is a sum, which passes
+// gradients on unchanged, the buffer becomes the gradient of the op's input.
 //
 // With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
 // blocks of the pass run through graph_block (core/graph/graph.h): with `recompute` only a block's
@@ -44,7 +44,7 @@ struct grad {
 enum { TAPE_INPUTS = 6 };
 
 struct tape_step;
-// Propagates the gradient of s->out and adds it to those of s->in. 0, or -1 after graph_fail.
+// Propagates the gradient of s->out to the gradients of s->in. 0, or -1 after graph_fail.
 typedef int (*tape_backward_fn)(struct graph *g, const struct tape_step *s);
 
 // One recorded op. Tensors are in the step arena or belong to the model.
@@ -57,7 +57,7 @@ struct tape_step {
     struct grad *made;    // the gradient of a result first written here
     graph_block_fn block; // the block to recompute
     void *self;
-    struct offload_step offload; // of its input and its result
+    struct offload_step offload; // offloading of a block's input and result
     int gpu;                     // GPU that computed it
 };
 
@@ -66,7 +66,7 @@ struct spare_grad; // a buffer of the pool
 struct tape {
     const struct backend *backend;
     bool recompute; // saves only a block's input; the backward pass recomputes the block
-    size_t keep;    // ... only blocks that begin with this many bytes in the step arena; 0: all
+    size_t keep;    // ... only for blocks that begin with this many bytes in the step arena; 0: all
     struct offloads offloads; // `on`: offloads those inputs; only with separate device memory
     int lane; // from 1: adds weight gradients to this lane's sums; 0: to the gradients
 
@@ -94,26 +94,26 @@ struct grad *grad_new(const struct backend *b, int64_t count);
 void grad_free(const struct backend *b, struct grad *d);
 // Allocates sums for `count` lanes, freed with the gradient. -1 when memory is short.
 int grad_lanes(const struct backend *b, struct grad *d, int count);
-// Adds a lane's sum (from 1) to the gradient and clears the sum. -1 as the backend's ops.
+// Adds a lane's sum (from 1) to the gradient and clears the sum. -1 if the backend's op fails.
 int grad_gather(const struct backend *b, struct grad *d, int lane);
 
 // Runs the backward pass; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
-// Makes the backward pass start at t too: adds w, of t's size, to its gradient. Does nothing
+// Makes the backward pass start at t too: adds w, of t's size, to t's gradient. Does nothing
 // without a gradient or a tape. 0 or -1.
 int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w);
 
 // --- for ops ------------------------------------------------------------------------------------
 
-// Records the op that made y if one of step->in has a gradient, and gives y one. Returns y; NULL
-// in, NULL out. Sets `step->out`.
+// Records the op that made y if one of step->in has a gradient, and gives y a gradient. Returns y,
+// or NULL if y is NULL or memory is short. Sets the recorded step's `out`.
 struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_step *step);
 
-// Sets d to the gradient of t, a tensor of t's shape, zeros at first use; false if t (or NULL) has
-// none or memory is short (g failed).
+// Sets d to the gradient of t, a tensor of t's shape, zeros at first use; false if t is NULL or has
+// no gradient, or if memory is short (g has failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
-// Returns that gradient as a pointer: d, or NULL.
+// Like tape_grad, but returns d, or NULL for false.
 struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);
 // Like tape_grad, for callers that overwrite all of d at first use: then *add is false and d is
 // uninitialised.

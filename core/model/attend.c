@@ -13,7 +13,8 @@ float attend_scale(const struct tensor *q)
     return 1 / sqrtf((float)q->shape[2]);
 }
 
-// Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; others are 0.
+// Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; the row's
+// other elements are 0.
 static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
                          const struct tensor *some, const int32_t *keys, int64_t count)
 {

@@ -17,7 +17,7 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
                       struct tensor *probs);
 
 // Like attend() for a pass with segments: a row sees the prefix and its own segment, whose keys are
-// copied behind the prefix; end [n] counts both.
+// copied behind the prefix; end [n] includes both the prefix and the copied keys.
 struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
                                struct tensor *q, struct tensor *k, struct tensor *v);
 

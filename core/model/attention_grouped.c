@@ -31,7 +31,7 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
         json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
         return -1;
-    if (cJSON_IsArray(types)) { // the first layer with a window
+    if (cJSON_IsArray(types)) { // find the first layer with a window
         const cJSON *type = types->child;
         for (from = 0; type; type = type->next, from++)
             if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) break;
@@ -98,7 +98,7 @@ static bool grouped_weight(const struct decoder_config *c, int layer, int i, str
     return true;
 }
 
-// The weights of attention_normed: as above, with two gains [d] before the output.
+// The weights of attention_normed: those of grouped_weight, with two gains [d] before the output.
 enum { NORM_Q = ATTENTION_O, NORM_K, NORMED_O };
 
 static bool normed_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
@@ -129,7 +129,7 @@ static struct kv_row grouped_cached(const struct decoder_config *c)
     return (struct kv_row){ .k = { c->kv_heads, c->dim }, .v = { c->kv_heads, c->dim } };
 }
 
-// Per pair: the product with the key, and the value times its probability.
+// Counts two products per pair: of query and key, and of value and probability.
 static double grouped_pair_flops(const struct decoder_config *c)
 {
     return 4 * (double)(c->heads * c->dim);
@@ -137,7 +137,7 @@ static double grouped_pair_flops(const struct decoder_config *c)
 
 // --- forward pass --------------------------------------------------------------------------------
 
-// On the CPU, for many rows: normalises and packs them once for all three products.
+// Normalises and packs many rows on the CPU once for all three products.
 static bool project_at_once(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *to[3])
 {

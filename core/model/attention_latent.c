@@ -14,8 +14,8 @@
 //
 // A GPU fuses the absorbed form of few rows (kernels/fused.h). Sizes alone choose the form, so a
 // probe changes no bit. Few rows are always absorbed, so that each is bit-identical to the row
-// computed alone (backend->few_rows). A method that changes values (IRA) needs v of each head: such
-// a layer caches k and v.
+// computed alone (backend->few_rows). A method that changes values (IRA) needs v of each head: a
+// layer with such a method caches k and v.
 //
 // Files pair rotated elements 2i and 2i + 1. op_rope needs the first elements of all pairs before
 // the second ones; reordering q and k alike changes no product.
@@ -114,7 +114,7 @@ static struct tensor *flat(struct graph *g, struct tensor *x, int64_t rows, int6
     return graph_view(g, x, 2, (int64_t[]){ rows, columns });
 }
 
-// Returns the columns of x [rows, ..] from `first` on, rotated: [rows, rope]. A token has `heads`
+// Rotates the `rope` columns of x [rows, ..] from `first` on: [rows, rope]. Each token has `heads`
 // rows.
 static struct tensor *rotated(struct graph *g, const struct layer *layer, struct tensor *x,
                               int64_t rows, int64_t first, int64_t heads, struct tensor *cos,
@@ -147,7 +147,7 @@ static struct tensor *queries(struct graph *g, const struct layer *layer, struct
         { rotated(g, layer, q, rows, nope, c->heads, cos, sin), { 0, 1, c->latent.rope } },
     };
     q = op_columns_of(g, rows, parts, 2);
-    // Scales queries, because several functions compute scores.
+    // Scales the queries rather than the scores, because several functions compute scores.
     const float gain = (float)rope_score_gain(&c->rope);
     if (q && gain != 1) q = op_scale(g, q, gain);
     return q ? graph_view3(g, q, m, c->heads, c->dim) : NULL;
@@ -179,7 +179,8 @@ static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
         graph_fail(g, "latent attention: %s", g->backend->failure());
 }
 
-// Returns the product that computes `rows` elements of each head, from `first` on, into y.
+// Returns the product with rows first .. first+rows-1 of `up` (one head's keys or values); each row
+// of the result starts `step` elements after the previous one in y.
 static struct rows_product head_part(struct graph *g, const struct linear *up, int64_t first,
                                      int64_t rows, float *y, int64_t step)
 {
@@ -187,7 +188,7 @@ static struct rows_product head_part(struct graph *g, const struct linear *up, i
                                   graph_rows(g, graph_weight(&up->bias), first, rows), y, step };
 }
 
-// Keys and values of many latents on the CPU, without copies; k NULL: not possible.
+// Computes the keys and values of many latents on the CPU, without copies; k NULL: not possible.
 static struct qkv expand_at_once(struct graph *g, const struct layer *layer, struct latents l)
 {
     const struct decoder_config *c = layer->pass->config;
@@ -217,7 +218,7 @@ static struct qkv expand_at_once(struct graph *g, const struct layer *layer, str
     return (struct qkv){ 0 };
 }
 
-// Keys and values of all heads: [m, H, d], [m, H, v].
+// Computes the keys and values of all heads: [m, H, d], [m, H, v].
 static struct qkv expand(struct graph *g, const struct layer *layer, struct latents l)
 {
     const struct qkv at_once = expand_at_once(g, layer, l);
@@ -315,8 +316,8 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
 
 // --- absorbed ------------------------------------------------------------------------------------
 
-// True if the pass uses the absorbed form: always for few rows, for many if it takes fewer
-// multiply-adds.
+// True if the pass uses the absorbed form: always for few rows, and for many rows if this form
+// takes fewer multiply-adds.
 static bool absorbs(const struct graph *g, const struct layer *layer)
 {
     const struct pass *p = layer->pass;
@@ -330,7 +331,8 @@ static bool absorbs(const struct graph *g, const struct layer *layer)
     return n * rank * wide + pairs * (2 * rank + (double)c->latent.rope) < expanded;
 }
 
-// Returns `count` rows of a linear layer, from row `from` on, as a layer; *lora receives its LoRA.
+// Returns `count` rows of a linear layer, from row `from` on, as a layer; *lora receives the LoRA
+// of these rows.
 static struct linear linear_rows(struct graph *g, const struct linear *w, int64_t from,
                                  int64_t count, struct lora *lora)
 {
@@ -342,7 +344,7 @@ static struct linear linear_rows(struct graph *g, const struct linear *w, int64_
     return part;
 }
 
-// Multiplies x [n, out] by W [out, in], without transposing.
+// Multiplies x [n, out] by W [out, in], without transposing W.
 static struct tensor *times(struct graph *g, struct tensor *x, const struct tensor *w)
 {
     struct tensor *y = x ? graph_new2(g, DTYPE_F32, x->shape[0], w->shape[1]) : NULL;
@@ -417,7 +419,7 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
     return times(g, p, latents);
 }
 
-// h += after(o(attention)) over the latents.
+// h += after(o(a)), a the attention over the latents.
 static struct tensor *attend_latents(struct graph *g, const struct layer *layer, struct tensor *h,
                                      struct tensor *q)
 {
@@ -436,7 +438,7 @@ static struct tensor *attend_latents(struct graph *g, const struct layer *layer,
 
 // --- forward pass --------------------------------------------------------------------------------
 
-// Keys and values of all rows in the cache.
+// Returns q with the keys and values of all rows in the cache.
 static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct tensor *q)
 {
     const int64_t keys = layer->pass->keys;
@@ -511,7 +513,8 @@ static struct tensor *unknown_keys(struct graph *g)
     return graph_fail(g, "latent attention: only the device knows the keys");
 }
 
-// Computes the absorbed form of a pass over cached latents; with listeners, op by op.
+// Computes the absorbed form of a pass over cached latents: few rows fused if the device can, else
+// op by op. For listeners, show() expands the keys and values.
 static bool latent_forward(struct graph *g, const struct layer *layer, struct tensor **h)
 {
     const struct pass *p = layer->pass;

@@ -7,8 +7,8 @@
 //   bind_vector(&b, &d->norm, D, "norm.weight");
 //   return b.failed ? -1 : 0;
 //
-// After a failure, further calls do nothing and keep its message. Every shape is checked against
-// the config (checkpoint_tensor).
+// After a failure, further calls do nothing, and b->err keeps the first message. Every shape is
+// checked against the config (checkpoint_tensor).
 #ifndef CORE_MODEL_BIND_H
 #define CORE_MODEL_BIND_H
 
@@ -21,7 +21,7 @@ struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // prepended to every name
     struct arena *arena;
-    struct weights *weights; // receives every bound weight; its part is set later
+    struct weights *weights; // receives every bound weight; each weight's `part` is set later
     struct err *err;
     bool failed;
     // Checks the matrices' shapes but loads no data, because another process holds them.
@@ -37,7 +37,7 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
 // Binds a gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// Binds a vector as above that is never trained, merged or adapted.
+// Like bind_vector, for a vector that is never trained, merged or adapted.
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // Binds NAME.weight [out,in] and, with `bias`, NAME.bias [out].
@@ -50,7 +50,7 @@ void bind_norm(struct binder *b, struct norm *w, int64_t n, bool bias, const cha
 void bind_part(struct binder *b, struct linear *w, const char *whole,
                const struct checkpoint_part *part, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-// Binds a tensor of that shape as a matrix of `rows` rows: the weight of a convolution over
+// Binds a tensor of shape `shape` as a matrix of `rows` rows: the weight of a convolution over
 // patches, [rows, channels, side, side], or a table for a grid, [y, x, width].
 void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));
@@ -59,8 +59,8 @@ void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, con
     bind_folded(b, t, rows, 4, (const int64_t[]){ rows, channels, side, side }, __VA_ARGS__)
 
 bool bind_has(const struct checkpoint *c, const char *prefix, const char *name);
-// Returns the first prefix under which the file has `name`, or, if none does, the first of the
-// list: error messages then use the hub's spelling. NULL-terminated list.
+// Returns the first prefix under which the file has `name`. If no prefix matches, returns the first
+// of the NULL-terminated list, so that error messages use the hub's spelling.
 const char *bind_prefix(const struct checkpoint *c, const char *const *prefixes, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-// core/model/companions.h -- reports files that prompts and pictures need but that are missing
-// beside a model's weights, and what replaces them.
+// core/model/companions.h -- reports files that prompts and pictures need but that a model's folder
+// or GGUF file lacks, and what replaces them.
 //
 //   char *list[COMPANIONS_MOST];
 //   const int n = companions_missing(m, list);      // notices at load; free() each
@@ -13,7 +13,7 @@ enum { COMPANIONS_MOST = 5 };
 
 int companions_missing(const struct model *m, char *list[COMPANIONS_MOST]);
 char *companions_template(const struct model *m);
-char *companions_preprocessor(const struct model *m); // of a model with a vision encoder
+char *companions_preprocessor(const struct model *m); // for a model with a vision encoder
 char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
 // Lists notices of settings in the model's files that vlmsh ignores: penalties in

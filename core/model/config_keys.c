@@ -78,11 +78,11 @@ static const struct key text_keys[] = {
 static const struct key rope_keys[] = {
     { "mrope_interleaved", NOTHING, 0 },
     { "llama_4_scaling_beta", NOTHING, 0 },
-    { "full_attention", NOTHING, 0 }, // other positions for each kind of layer
+    { "full_attention", NOTHING, 0 }, // separate positions for each layer type
     { "sliding_attention", NOTHING, 0 },
 };
 
-// Keys of attention kinds without head norms.
+// Keys that ask for head norms: refused for attention kinds without them.
 static const struct key plain_keys[] = { { "use_qk_norm", NOTHING, 0 },
                                          { "qk_norm", NOTHING, 0 },
                                          { "qk_layernorm", NOTHING, 0 } };
@@ -141,7 +141,7 @@ static int check_score_scale(const struct section *p, const struct decoder_confi
 {
     static const struct {
         const char *key;
-        double power; // of the width
+        double power; // of d
     } all[] = { { "query_pre_attn_scalar", 1 }, { "attention_multiplier", -0.5 } };
     for (int i = 0; i < 2; i++) {
         const cJSON *value = json_get(p->json, all[i].key);

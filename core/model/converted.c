@@ -1,8 +1,8 @@
 // core/model/converted.c -- a folder's weights in another dtype: converted once, then mapped
 // instead of the folder's own.
 //
-// The file holds the converted matrices under the folder's names and in its layout, so that
-// families, adapters and methods see the same model.
+// The file holds the converted matrices with the names and shapes that they have in the folder, so
+// that families, adapters and methods see the same model.
 #include "core/model/converted.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ const struct setting weights_settings[] = {
 
 enum {
     BLOCK_NUMBERS = 4 << 20, // elements converted at a time
-    WRITES = 5               // attempts to write a file that others remove
+    WRITES = 5               // attempts to write a file that other processes remove
 };
 
 static const char SEPARATOR[] = "::", FINGERPRINT[] = "vlmsh.fingerprint";
@@ -99,7 +99,8 @@ static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *ki
     return converted_dtype(kind, m->family->part(m, t->name), t->name, t->shape[t->rank - 1]);
 }
 
-// Returns a tensor's dtype under this kind; the stored dtype if it does not change.
+// Returns a tensor's dtype under this kind; the stored dtype if the kind does not convert the
+// tensor.
 static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
 {
     if (!may_change(m, t)) return t->dtype;
@@ -273,7 +274,8 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
         gguf_writer_abandon(w.out);
     if (status < 0) return strcmp(err->text, "cancelled") ? not_kept(kind, err) : -1;
     *written = 0;
-    // If another program has removed it already, opening fails too.
+    // If another program has already removed the file, hashing fails here, and opening it fails
+    // later.
     if (content_hash_uncached(path, progress, written, NULL) == 0) {
         content_put(m->checkpoint->weights, kind->name, written);
         content_cache(path, written);
@@ -282,7 +284,7 @@ static int write_hashed(const struct model *m, const struct gguf_kind *kind, con
 }
 
 // Opens the cached file, or writes it. If the folder cannot be locked, another program with a
-// smaller weights.cache may remove the file at any time; it is then written again.
+// smaller weights.cache may remove the file at any time; find_file then writes it again.
 static struct gguf *find_file(const struct model *m, const struct gguf_kind *kind,
                               const struct load_progress *progress, struct err *err)
 {
@@ -305,7 +307,7 @@ static struct gguf *find_file(const struct model *m, const struct gguf_kind *kin
                     "smaller weights.cache? try again",
                     path);
     if (f) weight_cache_use(path);
-    if (f) content_cache(path, written); // the time has changed
+    if (f) content_cache(path, written); // the file's time has changed
     weight_cache_release(held);
     free(path);
     return f;

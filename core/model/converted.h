@@ -13,13 +13,14 @@
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 
-// Returns a matrix's dtype: the kind's, or, if its rows do not fit, one with smaller blocks or
-// without blocks. With a block dtype, an expert router stays f32.
+// Returns the dtype to which a matrix is converted: the kind's, or, if the blocks do not divide
+// rows of `width` elements, one with smaller blocks or without blocks. With a block dtype, an
+// expert router stays f32.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 
-// Adds the dtype that the settings choose to a folder's name. The name of a GGUF file stays, as the
-// file has its own dtypes. The caller frees the result.
+// Adds the dtype that the settings choose to a folder's name. A GGUF file's name is returned
+// unchanged, because the file has its own dtypes. The caller frees the result.
 char *converted_name(const char *name, const struct settings *s);
 // Splits such a name; *kind NULL: the folder's own weights. The caller frees the folder.
 char *converted_split(const char *name, const struct gguf_kind **kind);

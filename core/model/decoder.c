@@ -54,8 +54,8 @@ struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct t
     return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
 }
 
-// Applies the final norm and the head to all rows, [n, V], or to the last one, [1, V]. The last row
-// chooses the next token: its bits do not depend on how many rows are requested.
+// Applies the final norm and the head to all rows, [n, V], or to the last one, [1, V]. The last
+// row's logits choose the next token: their bits do not depend on how many rows are requested.
 static struct tensor *rows_logits(struct graph *g, const struct decoder *d, const struct pass *p,
                                   struct tensor *h, enum logits_rows want)
 {
@@ -84,7 +84,8 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     const int first = part ? part->first_layer : 0;
     const int end = part ? part->end_layer : d->config.layers;
     *logits = NULL;
-    // If other processes compute layers too, this one continues after a failure to report it.
+    // If other processes compute layers too, this process continues after a failure, to report it
+    // to them.
     if (check_input(g, d, kv, s, h) < 0 && !part) return -1;
     struct pass start = { .config = &d->config,
                           .sequence = s,
@@ -96,7 +97,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     struct readbacks readbacks;
     readbacks_begin(g, &readbacks);
 
-    // For a single generated token, a GPU replays a recording of everything below.
+    // For a single generated token, a GPU replays a recording of the layers and the head.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         readbacks_end(g);
@@ -110,7 +111,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
 
-    // The layers. A tape keeps only the input of each; the backward pass recomputes the layer.
+    // The layers. A tape keeps only each layer's input; the backward pass recomputes the layer.
     for (int l = first; l < end && p && !graph_stop(g); l++) {
         struct layer layer = {
             .pass = p, .number = l, .w = &d->layer[l], .cache = kv ? &kv->layer[l] : NULL

@@ -43,7 +43,7 @@ struct decoder_kind {
     double eps, theta; // 0: 1e-6 and 10000
     bool windowed;     // "sliding_window" applies unless it is null, without a key that enables it
     bool qkv_bias;     // only q, k and v have biases, whatever the config says
-    bool qkv_bias_default; // the same by default; "attention_bias" false turns them off
+    bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
@@ -52,8 +52,8 @@ struct decoder_kind {
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
     const char *gguf;                // its architecture in GGUF files; NULL: none
-    const char *llava_layout;        // the prompt layout of LLaVA-1.5 folders with it; NULL: none
-    const char *const *keys; // keys of core/model/config_keys.c that it supports; NULL: none
+    const char *llava_layout; // prompt layout of LLaVA-1.5 folders with this decoder; NULL: none
+    const char *const *keys;  // keys of core/model/config_keys.c that it supports; NULL: none
     // Turns the output h [n, D] of a layer into the next layer's input (adds rows, scales); NULL:
     // passes it on unchanged.
     struct tensor *(*after_layer)(struct graph *g, const struct layer *layer, struct tensor *h);
@@ -86,7 +86,7 @@ struct decoder_config {
     struct rope_config rope;
     bool qkv_bias, out_bias, mlp_bias, tied;
     bool untied; // the config ties the head, but the file has a different one
-    // Fields that only the kind of attention, or of FFN, reads.
+    // Fields that only the attention kind (first union) or the FFN kind (second) reads.
     union {
         struct latent_config latent;
     };
@@ -127,7 +127,8 @@ struct pass;
 
 // The layers that this process computes, if a model is split over several processes
 // (core/stages/stages.h), and the calls that pass hidden states between the processes. Every
-// process makes every call in every pass, even after a failure, so that all of them fail.
+// process makes every call in every pass, even after a failure, so that all processes fail
+// together.
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
     bool first, last; // first: has the embedding and the encoder; last: the final norm and the head
@@ -135,7 +136,8 @@ struct decoder_part {
     // dropped some. h is memory for the rows of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
                               const struct pass **p, struct tensor *h);
-    // Sends h, the output of its last layer, to the next process. After a failure p and h are NULL.
+    // Sends h, the output of layer end_layer-1, to the next process. After a failure p and h are
+    // NULL.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
     // Broadcasts x [rows, columns] f32 from the last process to all; columns 0: only success or
@@ -172,7 +174,7 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
 // Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
 // Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);
-// Finds the prefix of a tensor, given by its Llama name, as bind_prefix does.
+// Like bind_prefix, for the tensor with the Llama name `ours`.
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
                            const char *const *prefixes, const char *ours);
 void decoder_release(struct decoder *d); // not the weights: checkpoint and arena own them
@@ -216,18 +218,18 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // Runs rows past.. of `s` through all layers. h [n,D] are their embeddings (n = s->n - past, past =
 // rows in kv's first layer); keys and values are appended to kv. *logits = [1,V] or [n,V]. On
 // failure or cancel kv keeps `past` rows. kv NULL: computes all rows of s and caches nothing. A
-// tape requires this, as gradients do not flow into a cache; s must then last until the backward
-// pass has run.
+// tape requires kv NULL, because gradients do not flow into a cache; s must then last until the
+// backward pass has run.
 //
-// A method at SITE_LAYER_OUT may replace x by other rows of s and list them in args->rows
+// A method at SITE_LAYER_OUT may replace x with other rows of s and list these rows in args->rows
 // (ascending; copied). Only those rows continue, at their positions. Later layers discard their
-// cached rows and hold only the new ones, even if the pass fails; [n,V] and [n,D] are then the rows
-// left at the end. If some layer's cache lacks past rows, a prefill (n > 1, or the first row after
-// a prompt) must replace rows in this way.
+// cached rows and hold only the new ones, even if the pass fails. The n of the results [n,V] and
+// [n,D] is then the number of rows that leave the last layer. If some layer's cache lacks past
+// rows, a prefill (n > 1, or the first row after a prompt) must replace rows in this way.
 //
-// With layers in several processes (d->part), each calls this with the same rows. Only the first
-// process's h is read; the others pass memory of its size. All processes get the logits; only the
-// last gets LOGITS_HIDDEN, the others NULL.
+// With layers in several processes (d->part), each process calls this function with the same rows.
+// Only the first process's h is read; the others pass memory of the same size. All processes get
+// the logits; only the last gets LOGITS_HIDDEN, the others NULL.
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits);

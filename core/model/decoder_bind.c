@@ -16,8 +16,8 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
-// Newer libraries store a layer's experts in one tensor: binds this weight's part of it. False if
-// the file stores the weight separately.
+// Newer libraries store a layer's experts in one tensor: binds the part of that tensor that holds
+// this weight. False if the file stores the weight separately.
 static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct decoder_config *c,
                                int l, const struct layer_weight *w, const char *name)
 {
@@ -32,8 +32,8 @@ static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct
     return true;
 }
 
-// Binds all weights that the kind lists, and stops at the first missing one: a config may claim
-// millions.
+// Binds all weights that the kind lists, and stops at the first missing one, because a config may
+// claim millions of weights.
 static void bind_weights(struct binder *b, struct sublayer *s, const struct decoder_config *c,
                          int l, layer_weight_fn list)
 {
@@ -69,7 +69,7 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 }
 
 // A config may tie the head although the file stores a separate one. As in the reference, the
-// weights decide: the head stays tied, and the second copy unread, only if both are equal.
+// weights decide: the head stays tied, and the second copy unread, only if both tensors are equal.
 static void untie_other_head(struct decoder_config *config, const struct checkpoint *c,
                              const char *prefix, const char *head)
 {
@@ -91,7 +91,8 @@ int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus
     return (int)((rest + layer_bytes * (layer + 0.5)) / share);
 }
 
-// Assigns layers to GPUs by the mean size of a layer's matrices. With one GPU all are 0 already.
+// Assigns layers to GPUs by the mean size of a layer's matrices. With one GPU, all layers are on
+// GPU 0 already.
 static void place_layers(struct decoder *d, const struct binder *b)
 {
     const struct decoder_config *c = &d->config;

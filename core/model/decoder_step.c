@@ -18,8 +18,8 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// True if nothing listens within the pass. Methods, too, act only at these sites or at their own
-// sites, run from these.
+// True if nothing listens within the pass. Methods also act only at these sites, or at sites of
+// their own that run inside them.
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;
@@ -116,7 +116,7 @@ static size_t step_bytes(const struct decoder *d)
     return (size_t)(wide + wide / 16) * sizeof(float) + (256 << 10);
 }
 
-// Records the step in r. False if the device cannot.
+// Records the step in kv->replay. False if the device cannot record it.
 static bool step_record(const struct graph *of, const struct decoder *d, struct kv *kv,
                         const struct sequence *s, int64_t keys)
 {
@@ -159,7 +159,7 @@ static int step_play(struct graph *g, const struct decoder *d, const struct repl
     memcpy(in + 2 * half, rows, sizeof rows);
     g->backend->upload(r->in->data, in, tensor_bytes(r->in));
     free(in);
-    if (g->backend->widen(r->h, h) < 0) return -1; // of f32: a copy
+    if (g->backend->widen(r->h, h) < 0) return -1; // h is f32: widen copies it
     return g->backend->recorder->play(r->recording);
 }
 

@@ -4,8 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
-// Computes rows expert by expert, so that the weights of each chosen expert are read once and those
-// of the others never. The first layers have an ordinary gated FFN.
+// Computes rows expert by expert, so that the weights of each chosen expert are read once, and
+// those of other experts never. The first layers have an ordinary gated FFN.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// [E,D], its bias [E], the shared experts as one [S*m,D] [S*m,D] [D,S*m]; then three of each
-// expert: [m,D] [m,D] [D,m].
+// The router [E,D] and its bias [E]; the shared experts as one FFN [S*m,D] [S*m,D] [D,S*m]; then
+// three matrices per expert [m,D] [m,D] [D,m].
 enum { ROUTER, ROUTER_BIAS, SHARED_GATE, SHARED_UP, SHARED_DOWN };
 
 static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
@@ -31,7 +31,7 @@ static int experts_read(struct decoder_config *c, const cJSON *json, struct err 
         json_text(json, "topk_method", "noaux_tc", &choice, err) < 0 ||
         json_int(json, "moe_layer_freq", 1, 1000, 1, &every, err) < 0)
         return -1;
-    // Only the formulas above are computed.
+    // Refuses configs with formulas other than those of the head comment.
     if (strcmp(scoring, "sigmoid") != 0)
         return err_set(err, "\"scoring_func\" \"%s\" is not supported (known: sigmoid)", scoring);
     if (strcmp(choice, "noaux_tc") != 0)
@@ -131,7 +131,8 @@ static float group_score(const struct choice *c, int64_t group)
     return best + second;
 }
 
-// Excludes experts outside the best groups. A group's score is that of its two best experts.
+// Excludes experts outside the best groups. A group's score is the sum of its two best experts'
+// scores.
 static void choose_groups(struct choice *c)
 {
     const struct experts_config *x = c->x;
@@ -258,8 +259,8 @@ static struct expert_piece *cut(const struct graph *g, const struct experts_conf
     return all;
 }
 
-// Returns the indices of each of the m rows in the list of rows, ascending: [m, K]; the caller
-// frees them.
+// Returns, for each of the m rows, its K indices in r->rows, ascending: [m, K]. The caller frees
+// them.
 static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
 {
     int32_t *entries = xreallocarray(NULL, (size_t)(m * per_row), sizeof *entries);
@@ -272,7 +273,7 @@ static int32_t *row_indices(const struct routes *r, int64_t m, int64_t per_row)
     return entries;
 }
 
-// Adds the results of pieces of experts with weights w to y.
+// Adds the results of the pieces in p to p.y; w holds the experts' weights.
 static void add_pieces(struct graph *g, const struct linear *w, const struct experts_config *c,
                        struct expert_rows p)
 {
@@ -291,7 +292,7 @@ static void add_pieces(struct graph *g, const struct linear *w, const struct exp
     graph_scratch_end(g, mark);
 }
 
-// Adds the experts' part to y, one thread per piece. False: not possible here.
+// Adds the chosen experts' results to y; each piece runs on one thread. False: not possible here.
 static bool add_at_once(struct graph *g, const struct layer *layer, struct tensor *y,
                         struct tensor *x, struct tensor *weights, const struct routes *r)
 {

@@ -20,9 +20,9 @@ int64_t flops_keys(const struct site_args *args, int64_t i);
 // Returns the FLOPs of the projections of `rows` rows: 4 D H d + 4 D Hkv d per row with
 // grouped-query attention, plus LoRA.
 double flops_projections(const struct decoder_layer *w, double rows);
-// Returns the FLOPs of a layer's attention over `pairs` pairs of a query and a key that it sees.
-// Its kind gives the cost of a pair: 4 H d for grouped-query attention, so 2 N (N+1) H d for N
-// causal rows.
+// Returns the FLOPs of a layer's attention over `pairs` pairs of a query and a key that the query
+// sees. The layer's attention kind gives the FLOPs of a pair: 4 H d for grouped-query attention, so
+// 2 N (N+1) H d for N causal rows.
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
 // Returns the FLOPs of the FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);

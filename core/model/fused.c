@@ -2,8 +2,8 @@
 // kernels.
 //
 // LoRA adds to single products, and trained matrices need their inputs saved: both use the ops
-// instead. With a tape, a part is one step with a fused backward pass. It saves only its input, the
-// FFN's products (bf16), and products that a norm follows.
+// instead. With a tape, a part is one step with a fused backward pass. The step saves only its
+// input, the FFN's products (bf16), and products that a norm follows.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So whether a tape is paused only decides where results go (over h, or into new
@@ -52,7 +52,7 @@ struct fused_linear fused_whole(const struct linear *w)
     return (struct fused_linear){ .w = &w->weight, .bias = graph_weight(&w->bias) };
 }
 
-// True if the device computed it. Records a failure in the graph.
+// True if the device computed the part. Records a failure in the graph.
 static bool done(struct graph *g, const char *what, int status)
 {
     if (status < 0) graph_fail(g, "%s: %s", what, g->backend->failure());
@@ -126,7 +126,7 @@ struct qkv_kept {
     int64_t heads[3];
 };
 
-// Replaces d, the gradient of rotated heads, by the gradient before the heads' norm.
+// Replaces d, the gradient of rotated heads, with the gradient before the heads' norm.
 static bool heads_back(struct graph *g, const struct tape_step *s, const struct tensor *saved,
                        const struct tensor *gain, struct tensor *d)
 {
@@ -143,7 +143,7 @@ static bool heads_back(struct graph *g, const struct tape_step *s, const struct 
     return op_back(g, "norms of heads", failed ? -1 : 0) == 0;
 }
 
-// in: h, gain, cos, sin, the gains of queries and keys.
+// s->in: h, gain, cos, sin, the gains of queries and keys.
 static int qkv_backward(struct graph *g, const struct tape_step *s)
 {
     const struct qkv_kept *w = s->self;
@@ -254,7 +254,7 @@ static bool after_back(struct graph *g, const struct fused_after *after, const s
 
 // --- h + after(w(x)) -----------------------------------------------------------------------------
 
-// in: h, x, weight, the norm's gain; self: the form.
+// s->in: h, x, weight, the norm's gain; s->self: the form.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     const struct fused_add *form = s->self;
@@ -294,7 +294,7 @@ struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
 
 // --- FFN -----------------------------------------------------------------------------------------
 
-// in: h, gain, gate, up, the gain after; self: the form.
+// s->in: h, gain, the saved gate and up products, the gain of the norm after; s->self: the form.
 static int ffn_backward(struct graph *g, const struct tape_step *s)
 {
     const struct fused_ffn *w = s->self;

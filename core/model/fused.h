@@ -1,5 +1,5 @@
-// core/model/fused.h -- fused parts of a layer. They return false or NULL if the device lacks the
-// kernel or a listener needs intermediate results.
+// core/model/fused.h -- fused parts of a layer. Each function returns false or NULL if the device
+// lacks the kernel or a listener needs intermediate results.
 #ifndef CORE_MODEL_FUSED_H
 #define CORE_MODEL_FUSED_H
 
@@ -22,7 +22,7 @@ struct norm_gain {
 
 // Writes queries to p->q, keys and values to rows p->cache_rows of p->k and p->v.
 bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p);
-// Does the same for all rows of a pass without a cache, with or without a tape: `to` receives
+// Like fused_qkv for all rows of a pass without a cache, with or without a tape: `to` receives
 // queries, keys and values, [n, H, d] [n, Hkv, d] [n, Hkv, d].
 bool fused_qkv_taped(struct graph *g, const struct linear *w, int count, const struct fused_qkv *p,
                      int64_t heads, int64_t kv_heads, struct tensor *to[3]);
@@ -31,8 +31,9 @@ bool fused_attend(struct graph *g, const struct linear *w, const struct fused_at
 // Adds after(w(x)) to h [m, D]: in place, or with a tape in a new tensor.
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
                          const struct linear *w, const struct fused_after *after);
-// Returns p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h), as fused_add does. If
-// unread and recorded, the content is undefined: it only carries gradients back.
+// Returns p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h): in place, or with a
+// tape in a new tensor. If `unread` and recorded on a tape, the result has undefined content and
+// only carries gradients back.
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
 
@@ -43,14 +44,14 @@ struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tenso
 // [m, out], which the caller allocates. gain NULL: no norm.
 bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                 const struct linear *const *w, int count, struct tensor *const *y);
-// Does the same with strided results (kernels/rows_products.h), for parts of plain weights.
+// Like fused_each with strided results (kernels/rows_products.h), for parts of plain weights.
 bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                     const struct rows_product *product, int count);
 
-// Computes the mixture of experts for few rows, in place.
+// Adds the mixture of experts of few rows to p->h, in place.
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p);
-// Computes latent attention of few rows, in place.
+// Adds latent attention of few rows to p->h, in place.
 bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p);
 
 #endif

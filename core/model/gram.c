@@ -1,8 +1,8 @@
 // core/model/gram.c -- inner products of one token's head outputs.
 //
 // W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are stored consecutively, [H,D,d]:
-// each head's values meet only their own block, and one product covers all heads of a key/value
-// group, which share their values.
+// each query head multiplies its values by its own block only, and one product covers all query
+// heads that share a key/value head.
 #include "core/model/gram.h"
 
 #include <math.h>
@@ -56,14 +56,14 @@ static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_
     return t;
 }
 
-// u [m,H,D] = v_i W_O[n] of some keys.
+// Computes u [m,H,D], v_i W_O[n] of m keys from `from` on.
 static int head_outputs(struct graph *g, struct tensor *slices, const float *v, int64_t from,
                         int64_t m, int64_t heads, int64_t kv_heads, float *u)
 {
     const int64_t d = slices->shape[1], group = heads / kv_heads, out = slices->shape[0] / heads;
     for (int64_t k = 0; k < kv_heads && graph_ok(g); k++) {
         struct arena_mark scratch = graph_scratch_begin(g);
-        float *head = xreallocarray(NULL, (size_t)(m * d), sizeof *head); // its values [m,d]
+        float *head = xreallocarray(NULL, (size_t)(m * d), sizeof *head); // KV head k [m,d]
         for (int64_t i = 0; i < m; i++)
             memcpy(head + i * d, v + ((from + i) * kv_heads + k) * d, (size_t)d * sizeof *head);
         struct tensor *x = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ m, d }, head);
@@ -81,7 +81,7 @@ static int head_outputs(struct graph *g, struct tensor *slices, const float *v, 
     return graph_ok(g) ? 0 : -1;
 }
 
-// gram [m,H,H] from u [m,H,D].
+// Computes gram [m,H,H] from u [m,H,D].
 static int products(struct graph *g, const float *u, int64_t m, int64_t heads, int64_t out,
                     float *gram)
 {

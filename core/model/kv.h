@@ -1,8 +1,8 @@
 // core/model/kv.h -- the KV cache, layer by layer; grows as needed.
 //
-// Each layer holds its own rows: after a method drops tokens, later layers have fewer. Each row
-// records its row of the sequence. Numbers are f32, or bf16 in half the memory: new values are
-// rounded when stored, and readers accept both.
+// Each layer holds its own rows: after a method drops tokens, later layers have fewer. Each cached
+// row records which row of the sequence it belongs to. Elements are f32, or bf16 in half the
+// memory: new values are rounded when stored, and readers accept both dtypes.
 #ifndef CORE_MODEL_KV_H
 #define CORE_MODEL_KV_H
 
@@ -39,7 +39,7 @@ struct kv {
 
 // Initialises an empty cache of f32, without shapes (kv_layer_shape).
 void kv_init(struct kv *kv, const struct backend *backend, int layers);
-// True if the layer's rows have that shape.
+// True if the layer's rows have the shape `row`.
 bool kv_layer_is(const struct kv_layer *l, struct kv_row row);
 void kv_release(struct kv *kv);
 // Returns the value of kv.dtype, or its default on the device; f32 without settings.
@@ -52,7 +52,7 @@ void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
 // short; existing rows stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err);
-// Discards rows `rows` of the sequence and later ones.
+// Keeps only the first `rows` rows of the sequence.
 void kv_trim(struct kv *kv, int64_t rows);
 // Discards everything and frees the memory.
 void kv_clear(struct kv *kv);

@@ -8,8 +8,8 @@
 // blocks of BLOCK_ROWS rows, so that a long prompt needs memory only for h, q and the attention
 // output. Block sizes do not depend on listeners, so a probe changes no bit of an answer.
 //
-// Each step first tries the device's fused form (core/model/fused.h); the ops below it are the
-// fallback, and the definition.
+// Each step first tries the device's fused form (core/model/fused.h); the ops after it are the
+// fallback, and define the result.
 #include "core/model/layer.h"
 
 #include "core/graph/tape.h"
@@ -135,8 +135,8 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     // a [n, H, d] = softmax(q k^T / sqrt(d)) v; the probabilities [H, n, P] only for listeners.
     const bool wanted = q && hooks_wanted(g, SITE_ATTN, layer->number);
     struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
-    // Fuses attention and output, unless layer_output would compute several blocks: a probe
-    // prevents the fusion and must change no bit.
+    // Fuses attention and output, unless layer_output would compute several blocks: a probe, which
+    // prevents the fusion, must change no bit.
     const struct fused_attend form = { h, q, k, v, p->first, p->end, .after = after_of(layer, w) };
     if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))

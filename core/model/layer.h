@@ -17,7 +17,7 @@ struct layer_weight {
     const char *name; // in the layer, by Llama's name: "self_attn.q_proj"; "%d" is the expert
     int64_t out, in;
     bool bias;
-    bool constant; // [out], never trained; `name` is complete
+    bool constant; // [out], never trained; `name` is complete, without ".weight"
     // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`
     // names the tensor [count, rows, in] of files that store all experts together; this weight
     // starts at row `row` of its expert's part.
@@ -42,8 +42,9 @@ struct qkv {
 };
 
 struct attention_traits {
-    bool segments;    // a pass may hold several conversations; the kind has no `forward` and `qkv`
-    bool head_norms;  // an RMSNorm for each head of the queries and of the keys
+    bool segments;   // a pass may hold several conversations; such a kind has neither `forward` nor
+                     // `qkv`
+    bool head_norms; // an RMSNorm for each head of the queries and of the keys
     bool interleaved; // always rotates adjacent elements, as "rope_interleaved" requests
 };
 
@@ -52,10 +53,10 @@ struct attention_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;                                  // the last one projects back to h
     struct kv_row (*cached)(const struct decoder_config *c); // cache row of a token
-    // The same in a layer whose values a method changes; NULL: no difference.
+    // Cache row of a token in a layer whose values a method changes; NULL: the same as `cached`.
     struct kv_row (*expanded)(const struct decoder_config *c);
-    // FLOPs per pair of a query and a key that it sees, all heads (0 without keys); FLOPs of
-    // weights follow from their list.
+    // FLOPs of all heads per pair of a query and a key that the query sees (0 without keys); FLOPs
+    // of weights follow from their list.
     double (*pair_flops)(const struct decoder_config *c);
     struct attention_traits traits;
     bool packed; // Wq, Wk and Wv are one weight
@@ -63,12 +64,13 @@ struct attention_kind {
     // Computes queries, keys and values of rows h [m, D], not rotated: norm, products, norms of
     // heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
-    // The same for m rows of h from row i on in one device call, rotated and written to *all (with
-    // a tape, sets *all). Returns false if not possible here. NULL: never possible.
+    // Like `project` for m rows of h from row i on, in one device call that also rotates q and k
+    // and writes into the tensors of *all (with a tape, sets *all to new tensors). Returns false if
+    // not possible here. NULL: never possible.
     bool (*fused)(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
                   int64_t m, struct qkv *all);
-    // For a kind without such projections: returns rotated queries of the new rows and keys and
-    // values of all rows, and caches the new ones. NULL: the layer calls `project`.
+    // For a kind without `project`: returns rotated queries of the new rows and keys and values of
+    // all rows, and caches the new ones. NULL: the layer calls `project`.
     struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
     // For a kind that can compute the whole sublayer itself: adds its output to h [n, D] and caches
     // the new rows. Returns false if not possible here; the layer then calls `qkv` or `project`.

@@ -37,7 +37,7 @@ static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t head
     return op_columns_of(g, heads, all, 2);
 }
 
-// y[N,out] + bias[out], as the product of a column of ones with the bias.
+// Computes y[N,out] + bias[out], as the product of a column of ones and the bias.
 static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
 {
     if (!bias->data || !y || !graph_ok(g)) return y;
@@ -75,7 +75,8 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
     return forward(g, x, w, op_matmul_unread);
 }
 
-// Returns NULL if the device has no such form, or if it failed (recorded in the graph).
+// Returns NULL if the device has no fused kernel for it, or if the kernel failed (recorded in the
+// graph).
 static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                                  enum gelu_form form)
 {
@@ -120,7 +121,7 @@ void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int
         for (int i = 0; i < parts; i++) part[i] = linear_part(g, all, i, parts);
         return;
     }
-    // One product per part, with that part's rows of the weight: saves copying results.
+    // Computes one product per part, with that part's rows of the weight, to avoid copying results.
     for (int i = 0; i < parts; i++)
         part[i] = op_matmul(g, x, graph_rows(g, graph_weight(&w->weight), i * rows, rows),
                             graph_rows(g, graph_weight(&w->bias), i * rows, rows));

@@ -27,7 +27,7 @@ struct norm {
 
 // Computes y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
-// Returns zeros that only carry gradients back, for a y that nothing reads.
+// Replaces linear_forward when nothing reads y: returns zeros that only carry gradients back.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
 // Computes gelu(y), fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
@@ -37,7 +37,7 @@ void linear_apart(struct graph *g, struct tensor *x, const struct linear *w, int
                   struct tensor **part);
 // Returns part `part` of the columns of y[N, parts*M]: [N, M].
 struct tensor *linear_part(struct graph *g, struct tensor *y, int part, int parts);
-// Normalises x[N,D]; returns x itself without a norm.
+// Normalises x[N,D]; returns x itself if w has no gain.
 struct tensor *norm_forward(struct graph *g, struct tensor *x, const struct norm *w, double eps);
 
 #endif

@@ -1,4 +1,4 @@
-// core/model/linear_rows.c -- rows that only linear layers read, packed where the device can.
+// core/model/linear_rows.c -- rows that only linear layers read, packed if the device supports it.
 #include "core/model/linear_rows.h"
 
 #include "core/ops/check.h"
@@ -37,7 +37,7 @@ static bool has_weight(struct graph *g, const struct tensor *w)
     return w != NULL;
 }
 
-// Checks the shapes; devices rely on them, as in the ops.
+// Checks the shapes, like the ops, because devices rely on them.
 static bool fits(struct graph *g, const struct packed_product *p, const struct tensor *w,
                  const struct tensor *bias)
 {
@@ -162,7 +162,7 @@ struct linear_rows linear_rows_attention(struct graph *g, const struct packed_at
 {
     struct packed_attention all = *p;
     if (!p->q || !p->k || !p->v || !graph_ok(g)) return (struct linear_rows){ 0 };
-    // Devices rely on these shapes, as in op_attention.
+    // Checks the shapes, like op_attention, because devices rely on them.
     const int64_t *q = p->q->shape, *k = p->k->shape, *v = p->v->shape;
     if (p->q->rank != 3 || p->k->rank != 3 || p->v->rank != 3 || q[0] != k[0] || q[0] != v[0] ||
         q[1] != k[1] || q[1] != v[1] || q[2] != k[2] ||

@@ -1,6 +1,6 @@
 // core/model/linear_rows.h -- rows that only linear layers read. A device with products of packed
 // rows (kernels/products.h) rounds and packs them once, and fuses the step after a product;
-// elsewhere, and with a tape, the ops compute them one after the other.
+// elsewhere, and with a tape, separate ops compute each step.
 //
 //   const struct linear *const read_by[] = { &w->fc1, NULL };
 //   struct linear_rows x = linear_rows_norm(g, h, &w->norm, eps, read_by); // norm(h)
@@ -20,14 +20,15 @@ struct linear_rows {
     struct packed_rows packed; // data NULL: plain
 };
 
-// Computes norm(x[N,K]) for these layers, NULL-terminated; returns x itself if the norm has no
-// gain.
+// Computes norm(x[N,K]) for the layers `read_by`, a NULL-terminated list; returns x itself if the
+// norm has no gain.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
 // Computes W x + bias, [N,M]. Packed rows give a result of `dtype`: f32, or rounded to bf16.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
-// Does the same, split into `parts` equal matrices, each with its own dtype.
+// Like linear_rows_times, but splits the result into `parts` equal matrices, each with its own
+// dtype.
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
                        int parts, const enum dtype *dtype, struct tensor **part);
 // Compute gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.

@@ -22,7 +22,7 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
         if (id == INT64_MIN)
             return err_set(err, "%s: \"eos_token_id\" must be a token id or a list of them", file);
         if (id >= 0 && id <= INT32_MAX) ids_add(eos, (int32_t)id);
-        if (x == value) break; // its neighbours are other keys
+        if (x == value) break; // a single value's siblings are other keys
     }
     return 0;
 }
@@ -76,7 +76,7 @@ static int load_tokenizer(struct model *m, struct err *err)
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
-    // The family's layout, unless the tokenizer has marks of another one.
+    // Uses the family's layout unless the tokenizer has another layout's special tokens.
     if (m->usual_layout && !m->conversation && !m->checkpoint->chat_template &&
         tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
         tokenizer_id(m->tokenizer, "<|im_start|>") < 0)
@@ -153,7 +153,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     free(whole);
     m->arena.backend = backend;
     char *folder = checkpoint_locate(m->name, err);
-    // Reads headers only until the family is known.
+    // Until the family is known, reads only headers.
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (partition && partition->choose(partition, m, err) < 0))
         goto named;

@@ -31,25 +31,25 @@ struct model {
     struct weights weights; // all bound weights, by name
     struct tokenizer *tokenizer;
     struct chat_template *template; // the folder's own; NULL: none that can be rendered
-    char *template_problem;         // why it cannot be rendered; NULL: it can, or is missing
-    const struct layout *layout;    // the built-in layout that matches it
+    char *template_problem;         // why the folder's template cannot be rendered; else NULL
+    const struct layout *layout;    // the built-in layout that matches the template
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;
     struct picture_config picture;
     struct tile_grids grids; // for pictures that are cut into tiles by their resolution
-    int64_t map_tiles;       // a map of more tiles' features is downsampled; 0: no limit
+    int64_t map_tiles;       // a map with the features of more tiles is downsampled; 0: no limit
     struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
     enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
-    const char *placeholder_word; // its text, if the configs do not give the id; else NULL
+    const char *placeholder_word; // placeholder's text, if the configs omit the id; else NULL
     const char *conversation;     // layout that config.json names; NULL: the folder's chat template
-    const char *usual_layout;     // of the family, where a folder has no chat template; NULL: none
+    const char *usual_layout;     // the family's, for folders without a chat template; NULL: none
     struct ids eos;               // ids that end an answer
-    const char *ends_from;        // file that names them; NULL: none does
+    const char *ends_from;        // file that names these ids; NULL: none does
     bool ignore;                  // skip weights and keys that the family does not support
     bool ignored; // some were skipped, now or when the GGUF file was made: answers may be wrong
-    char *unread; // lists these and others that nothing reads; NULL: none
+    char *unread; // lists skipped weights and keys, and others that nothing reads; NULL: none
     struct model_listener listener;
 };
 
@@ -80,8 +80,8 @@ bool model_quantised(const struct model *m);          // has block-quantised wei
 bool model_is_eos(const struct model *m, int32_t id); // does the token end an answer?
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
 // shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
-// cannot be that small gets more tokens, and no prompt can hold it. limit.share never causes this:
-// it stops at the smallest possible size.
+// cannot be reduced to limit.most tokens gets more, and no prompt can hold it. limit.share never
+// causes this, because it reduces a picture at most to the smallest possible size.
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                         size_t shown, struct picture_limit limit);
 
@@ -107,7 +107,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
 // Copies the settings for work that may resume on another day: the date "today" becomes "any day".
 struct settings *prompt_undated(const struct settings *s);
 
-// Returns the precision of its matrix products under these settings: "f32", "bf16".
+// Returns the precision of the model's matrix products under these settings: "f32", "bf16".
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 

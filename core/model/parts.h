@@ -1,4 +1,4 @@
-// core/model/parts.h -- the parts of a model, and the rank of their weights.
+// core/model/parts.h -- the parts of a model, and the greatest rank of a weight.
 #ifndef CORE_MODEL_PARTS_H
 #define CORE_MODEL_PARTS_H
 

@@ -8,8 +8,8 @@
 #include "core/base/mem.h"
 #include "core/model/layer.h"
 
-// Copies a pass to the step arena, for changes before a layer uses it. Earlier layers keep the old
-// one: the backward pass recomputes them with it.
+// Copies a pass to the step arena, to be changed before a layer uses the copy. Earlier layers keep
+// the old pass, with which the backward pass recomputes them.
 static struct pass *pass_copy(struct graph *g, const struct pass *p)
 {
     struct pass *next = arena_alloc_host(g->arena, sizeof *next);

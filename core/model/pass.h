@@ -1,5 +1,5 @@
 // core/model/pass.h -- the state of a pass through the decoder: the rows of the sequence that a
-// layer computes, their rows of the cache, and the keys that each row sees.
+// layer computes, the cache rows that they fill, and the keys that each of them sees.
 #ifndef CORE_MODEL_PASS_H
 #define CORE_MODEL_PASS_H
 
@@ -22,10 +22,10 @@ struct pass {
     struct tensor *first; // i32 [n] first key that each row sees: its sample's first; NULL: key 0
     struct tensor *end;   // i32 [n] end of the keys that each row sees: itself + 1
     int64_t keys;         // rows of the cache passed to attention: past + n, or more
-    bool recorded;        // past, cache_rows and end vary on the device: `past` is a bound
+    bool recorded;        // past, cache_rows and end vary on the device: `past` is an upper bound
 };
 
-// A layer as graph_block runs it.
+// The argument that graph_block passes to layer_forward.
 struct layer {
     const struct pass *pass;
     int number;
@@ -34,8 +34,9 @@ struct layer {
     struct kv_layer *cache; // NULL: none
 };
 
-// Starts a layer: reserves memory in its cache for the new rows, after the cached ones, records
-// their rows of the sequence, and sets layer->pass to the pass for that cache. 0 or -1.
+// Starts a layer: reserves memory in its cache for the new rows, after the cached ones; records
+// which row of the sequence each new row holds; and sets layer->pass to the pass for that cache. 0
+// or -1.
 int layer_begin(struct graph *g, struct layer *layer);
 // Fails if a sliding window would cut the sequence: masks per layer are not implemented.
 void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
@@ -51,8 +52,8 @@ struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site with x; returns x, which a method may have replaced.
 struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
-// Does the same at a site where a method may drop rows: *p becomes the pass for the remaining rows,
-// NULL after a failure.
+// Like site_run, at a site where a method may drop rows: *p becomes the pass for the remaining
+// rows, NULL after a failure.
 struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct site_args args,
                               const struct pass **p);
 

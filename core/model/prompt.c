@@ -19,8 +19,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
             "template matches it: choose one with /set chat.template (see /help templates)",
             m->name, m->template_problem);
     // A text model's tokenizer.apply_chat_template tokenizes a rendered prompt unchanged. A
-    // processor (of a model with pictures) adds BOS if the template has not written it, as does
-    // llama.cpp if the file says so.
+    // processor (of a model with pictures) adds BOS if the template has not written it; llama.cpp
+    // does the same if the file asks for BOS.
     const bool as_rendered = !model_has_vision(m) && !m->checkpoint->gguf_count;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,

@@ -1,8 +1,8 @@
 // core/model/quantised.c -- refuses folders whose weights another program has quantised, and names
-// the form.
+// their number format.
 //
 // Such folders store integers and scales as separate tensors, and config.json says how to combine
-// them. vlmsh reads none of these forms; without the scales the numbers would be wrong.
+// them. vlmsh reads none of these formats; without the scales, the weights' values would be wrong.
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static char *form_of(const cJSON *q)
 {
     const char *method = text_of(q, "quant_method"), *format = text_of(q, "format");
     const char *algorithm = text_of(q, "quant_algo");
-    // compressed-tensors: the first group.
+    // For compressed-tensors, reads the first group.
     const cJSON *groups = json_get(q, "config_groups");
     const cJSON *weights = json_get(groups ? groups->child : NULL, "weights");
     const cJSON *bits = json_get(weights, "num_bits");
@@ -127,7 +127,7 @@ int quantised_check(struct model *m, struct err *err)
             if ((q || signs[k].form) && text_ends(t->name, signs[k].end))
                 status = refuse(q ? title : signs[k].form, q, t->name, err);
     }
-    // A dequantised copy may still have the key: it is an ordinary folder.
+    // A dequantised copy may still have the key; it loads like any other folder.
     if (q && status == 0)
         text_append(&c->notice, xasprintf("config.json says that the weights are %s, but they are "
                                           "not quantised: vlmsh reads them as stored",

@@ -29,7 +29,7 @@ int64_t rope_rotated(const struct rope_config *r)
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;
 }
 
-// Reads a positive number; `otherwise` NAN: it is required.
+// Reads a positive number; `otherwise` NAN: the key is required.
 static int read_positive(const cJSON *json, const char *key, double otherwise, double *value,
                          struct err *err)
 {
@@ -104,7 +104,7 @@ static double yarn_pair(const struct rope_config *r, double turns)
            (2 * log(r->theta));
 }
 
-// DeepSeek's configs give the factor of the logarithm: "mscale" for rotated elements,
+// DeepSeek's configs give yarn_gain's factor of the logarithm: "mscale" for rotated elements,
 // "mscale_all_dim" for the scores of whole heads.
 static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *err)
 {

@@ -17,8 +17,8 @@ struct sequence;
 // How positions rotate heads; a family's file selects one. The scaling of frequencies, selected by
 // "rope_type", is a row of the table in rope.c.
 struct rotary_kind {
-    // True: pairs are elements 2i and 2i+1 of a head, in its first part only if
-    // partial_rotary_factor says so; rope_arrange reorders them for op_rope. False: i and i+d/2.
+    // True: pairs are elements 2i and 2i+1 of a head, or, with a partial_rotary_factor below 1, of
+    // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+d/2.
     bool interleaved;
     double share; // default rotated share of a head; 0: all
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
@@ -40,7 +40,7 @@ struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
-    int64_t first;                      // index of the first one in a head
+    int64_t first;                      // index of a head's first rotated element
     double share; // rotated share of dim; below 1 only if pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
@@ -61,9 +61,9 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_rotated(const struct rope_config *r);          // rotated elements of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"
-// Returns the factor of cos and sin of rotated elements.
+// Returns the factor by which cos and sin of rotated elements are multiplied.
 double rope_amplitude(const struct rope_config *r);
-// Returns the factor of the scores of DeepSeek's attention: 1 without yarn.
+// Returns the factor by which DeepSeek's attention scores are multiplied: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);
 // True if the scaling is supported only up to the config's max_position_embeddings ("dynamic").
 bool rope_bounded(const struct rope_config *r);
@@ -72,7 +72,7 @@ bool rope_bounded(const struct rope_config *r);
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Returns the number of interleaved pairs in a head, for the fused forms (struct fused_qkv).
 int64_t rope_adjacent(const struct rope_config *r);
-// Radians per position of the dim/2 pairs.
+// Computes the radians per position of each of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
 // Computes cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
@@ -80,7 +80,7 @@ void rope_angles_host(const struct rope_config *r, const struct sequence *s, con
 // Rotates elements first .. first+dim-1 of each head of x[N,H,d]. May return x itself.
 struct tensor *rope_part(struct graph *g, const struct rope_config *r, struct tensor *x,
                          struct tensor *cos, struct tensor *sin);
-// Computes cos and sin as rope_angles_host does and uploads them to the step arena. 0 or -1.
+// Like rope_angles_host, but uploads cos and sin to the step arena. 0 or -1.
 int rope_angles(struct graph *g, const struct rope_config *r, const struct sequence *s,
                 const int32_t *row, int64_t n, struct tensor **cos_out, struct tensor **sin_out);
 

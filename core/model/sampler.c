@@ -105,8 +105,8 @@ static int32_t argmax(const float *logits, int64_t vocab)
     return (int32_t)best;
 }
 
-// Penalises each id of the history once: divides positive logits, multiplies negative ones (as the
-// reference's RepetitionPenaltyLogitsProcessor does).
+// Penalises each id of the history once: divides positive logits, multiplies negative ones (like
+// the reference's RepetitionPenaltyLogitsProcessor).
 static void penalise(float *logits, int64_t vocab, const int32_t *history, size_t count,
                      double penalty)
 {
@@ -120,7 +120,8 @@ static void penalise(float *logits, int64_t vocab, const int32_t *history, size_
     free(seen);
 }
 
-// Most likely first; the lower id on ties, so that the order is the same everywhere.
+// Sorts the most likely token first and, on ties, the lower id, so that the order is the same
+// everywhere.
 static int by_logit(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;

@@ -51,7 +51,7 @@ static void report_release(struct report *r)
     for (int i = 0; i < r->count; i++) free(r->group[i].pattern);
 }
 
-// Adds a pattern, which it keeps or frees.
+// Adds a pattern and takes ownership of it.
 static void report_add(struct report *r, char *pattern)
 {
     int i = 0;
@@ -112,7 +112,8 @@ static bool has_level(const char *name, const char *level)
     }
 }
 
-// Returns the name with "*" for numbers, cut after the layer number if the layer is not computed.
+// Returns the name with "*" for numbers. `layer`: the layer is not computed; keeps its number, and
+// writes one "*" for everything after it.
 static char *pattern_of(const char *name, bool layer)
 {
     struct buf b = { 0 };
@@ -280,7 +281,7 @@ int unread_check(struct model *m, struct err *err)
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
     if (status == 0 && apart.tensors)
         text_append(&m->unread, xasprintf("%s outside the model that config.json describes", out));
-    // /quantize leaves such weights out, but its file records that they were ignored.
+    // /quantize leaves such weights out, but records in the new file that they were ignored.
     const struct checkpoint *c = m->checkpoint;
     const char *before = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
     if (status == 0 && before) {

@@ -6,9 +6,9 @@
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
 // A tensor that no part of the model binds is either harmless (rotary tables, pooling heads, layers
-// for speculative decoding), or outside the computed parts (m->unread names it), or inside one of
-// them. Answers would be wrong without the last kind, so such a model is refused. A config.json key
-// that changes the result and that no family reads is refused too.
+// for speculative decoding), or outside the computed parts (m->unread names it), or inside a
+// computed part. A model with tensors of the last kind is refused, because its answers would be
+// wrong. A config.json key that changes the result and that no family reads is refused too.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -27,7 +27,8 @@ char *unread_join(const char *name); // the inverse
 // or a key changes the result, and m->ignore is false.
 int unread_check(struct model *m, struct err *err);
 
-// Metadata of a GGUF file that names weights or keys of its model that were ignored.
+// Metadata key under which a GGUF file lists the weights and keys of its source model that were
+// ignored.
 #define UNREAD_IGNORED "vlmsh.ignored"
 int unread_keys(struct model *m, struct err *err);
 // Adds unknown keys of a GGUF file to m->unread.

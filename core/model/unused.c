@@ -127,7 +127,7 @@ static const char *const harmless_keys[] = { "image_processor_type",
                                              "transformers_version",
                                              NULL };
 
-// True if a key of picture_config_read_shared agrees with the configuration in use.
+// True if a key that picture_config_read_shared reads agrees with the configuration in use.
 static bool shared_agrees(const struct picture_config *p, const cJSON *item)
 {
     struct picture_config read = *p;

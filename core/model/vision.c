@@ -5,8 +5,8 @@
 //          -> blocks: h += scale1 out(attention(norm1 h)), h += scale2 ffn(norm2 h)
 //          -> features: of the stream after `depth` blocks -> projector
 //
-// The feature layer counts hidden states as the reference does: 0 is the first block's input, -1
-// the last block's output, -2 the output of the block before it. Blocks after the feature layer run
+// The feature layer counts hidden states like the reference: 0 is the first block's input, -1 the
+// last block's output, -2 the output of the block before it. Blocks after the feature layer run
 // only for listeners at their output.
 //
 // S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
@@ -42,8 +42,8 @@ static struct tensor *rotate(struct graph *g, const struct block *block, struct 
 {
     if (!x || !block->cos) return x;
     if (block->config->kind->adjacent_pairs) {
-        // Puts elements 2j first, then 2j + 1, as op_rope pairs them; reordering queries and keys
-        // alike changes no score.
+        // Puts elements 2j first, then 2j + 1, the order that op_rope needs; reordering queries and
+        // keys alike changes no score.
         const int64_t n = x->shape[0], count = x->shape[1], d = x->shape[2];
         x = graph_view(g, x, 2, (int64_t[]){ n * count, d });
         const struct column_part halves[] = { { x, { 0, 2, d / 2 } }, { x, { 1, 2, d / 2 } } };
@@ -230,7 +230,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     struct tensor *x = vision_patches(g, &b);       // [patches, elements of a patch]
     x = linear_forward(g, x, &v->patch);            // [patches, Dv]
     x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V
-    x = vision_in_order(g, &b, x);                  // of windows: Qwen2.5-VL
+    x = vision_in_order(g, &b, x);                  // by windows: Qwen2.5-VL
     struct tensor *h = vision_add_class(g, &b, x);  // [S', Dv]
     h = vision_add_positions(g, &b, h);             // learned ones
     h = norm_forward(g, h, &v->pre, c->eps);        // CLIP

@@ -31,7 +31,7 @@ struct vision_config {
     double qk_eps;              // of the query and key norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    bool norm_bias, qkv_bias, qk_norm;      // the same; set only by kinds whose config says so
+    bool norm_bias, qkv_bias, qk_norm;      // present? set only by kinds whose config says so
     int64_t merge; // merge x merge patches become one feature or visual token; set by the family
     // Only with native resolution:
     int64_t out;                    // width of the output, if the config has it
@@ -40,7 +40,7 @@ struct vision_config {
     uint64_t whole[16];             // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                // strategy "default"
+    bool drop_class;                // drop the first row (strategy "default")
 };
 
 // Weights of a block; steps without bound weights are not computed.
@@ -97,25 +97,25 @@ struct vision_kind {
     // NULL: it reads squares of image_size pixels, or its family has its own limits.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
-    const char *const *picture_keys;       // that this function reads, NULL-terminated
-    const char *const *picture_processors; // prefixes of the names of its processors
+    const char *const *picture_keys;       // keys that read_pictures reads, NULL-terminated
+    const char *const *picture_processors; // prefixes of the names of the kind's picture processors
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
     // Binds the file's weights; v->layer is allocated.
     void (*bind)(struct vision *v, struct binder *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
-    bool adjacent_pairs; // they rotate elements 2j and 2j + 1 of a head; else j and j + d/2
+    bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
     bool row_by_row;     // patches of native resolution go row by row; else block by block of
                          // merge x merge
     // Does this block attend to windows, not whole tiles? NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
-    // In such a block, row i attends to rows first[i] .. end[i]-1.
+    // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
     // picture, counted row by row of its grid. NULL: in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
-    // Features come after v->post. If false, v->post only serves measurements, if the file has it
-    // (SigLIP).
+    // True: features are taken after v->post. False: if the file has v->post, it only serves
+    // measurements (SigLIP).
     bool post_norm;
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
     // rows unchanged.
@@ -209,8 +209,8 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 //
 //   x -> norm of each feature -> `merge` features joined to one row -> linear -> GELU -> linear
 //
-// A kind names the parts as its files do. With `merge` above 1, the features of a token are
-// adjacent rows.
+// A kind gives the parts the names that its files use. With `merge` above 1, the features of a
+// token are adjacent rows.
 struct projector;
 
 struct projector_kind {
@@ -275,7 +275,8 @@ void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor 
 
 // --- for kinds -----------------------------------------------------------------------------------
 
-// Sets the row and column of patch i of a picture in its grid, ordered as kind->row_by_row says.
+// Sets the row and column of patch i of a picture in its grid, in the order that kind->row_by_row
+// selects.
 void vision_grid_position(const struct vision_config *c, const struct vision_picture *p, int64_t i,
                           int64_t *row, int64_t *col);
 // Computes cos and sin [S', d/2] of 2-D rotary positions: half of the pairs rotate by the row, half
@@ -288,8 +289,8 @@ struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, s
 // For kinds whose patches go row by row: drops class tokens and orders the patches by cells of
 // merge x merge [S*merge*merge, Dv].
 struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
-// Joins each cell to one row [S, merge*merge*Dv]; the number S of a picture's cells, and a row's
-// width.
+// Joins each cell into one row: [S, merge*merge*Dv]. vision_cells returns S, the number of a
+// picture's cells; vision_cell_width returns the width of a row.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
 int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_cell_width(const struct vision_config *c);

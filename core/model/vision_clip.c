@@ -3,8 +3,8 @@
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token, or cells of them if the family merges patches
 //
-// The features skip the encoder's last norm. SigLIP's is bound for measurements; CLIP's serves only
-// the pooled class token.
+// The features skip the encoder's last norm. SigLIP's last norm is bound for measurements; CLIP's
+// serves only the pooled class token.
 #include "core/model/vision.h"
 
 // Class defaults of transformers; hub files omit keys that equal them.

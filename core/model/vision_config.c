@@ -199,7 +199,7 @@ int vision_feature_layer_read(struct vision_config *v, const cJSON *json, const 
 
 // --- the projector -------------------------------------------------------------------------------
 
-// Binds one layer, called "linear" in some files and "linear_1" in others, or two.
+// Binds one linear layer, whose name is "linear" or "linear_1", or two layers.
 static void linear_bind(struct projector *p, struct binder *b, int64_t in, int64_t out)
 {
     const struct checkpoint *c = b->checkpoint;

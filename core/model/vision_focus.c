@@ -7,7 +7,7 @@
 //
 // in the block whose output the projector reads: FasterVLM (Zhang et al. 2024, arXiv 2412.01818,
 // Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2, which uses the second form
-// for SigLIP). A token made of several patches gets their sum.
+// for SigLIP). A token made of several patches gets the sum of their a_j.
 #include <float.h>
 #include <stdlib.h>
 
@@ -85,7 +85,7 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 
 // --- visual tokens -------------------------------------------------------------------------------
 
-// Sums the patches of each merge x merge cell in a grid that goes row by row.
+// Sums the values of each cell's merge x merge patches; the patches are in row order.
 static void cells_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                             float *token)
 {
@@ -101,7 +101,7 @@ static void cells_to_tokens(const struct vision_config *c, const struct vision_p
     }
 }
 
-// Sums patches that are already grouped in cells, in the kind's order.
+// Like cells_to_tokens, for patches that are already grouped in cells, in the kind's order.
 static void blocks_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                              float *token)
 {
@@ -120,8 +120,9 @@ static void blocks_to_tokens(const struct vision_config *c, const struct vision_
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)
 {
     const int64_t rows = vision_tile_rows(c, p);
-    // Copies the rows, except a dropped first one. A class token that becomes a visual token ranks
-    // above all others; its value is finite, because packing and pooling multiply it by 0.
+    // Copies the values of all rows but a dropped first one. A class token that becomes a visual
+    // token ranks above all others; its value is finite, because packing and pooling may multiply
+    // it by 0.
     for (int64_t t = 0; t < p->tiles && c->merge <= 1; t++)
         for (int64_t row = c->drop_class; row < rows; row++)
             *token++ = c->class_token && row == 0 ? FLT_MAX : p->received[t * rows + row];

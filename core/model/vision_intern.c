@@ -19,9 +19,9 @@
 struct layout {
     struct vision_sizes sizes;
     int64_t image;
-    const char *bias, *qk_norm, *norm; // keys, and the default of "norm_type"
+    const char *bias, *qk_norm, *norm; // two config keys, and the default of "norm_type"
     bool has_qk_norm;
-    double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", as in all other norms
+    double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", as for all other norms
     const char *class_token, *patch, *position, *block;
     const char *qkv, *q, *k, *v, *q_norm, *k_norm, *out, *scale1, *scale2, *norm1, *norm2;
 };

@@ -1,6 +1,6 @@
 // core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1), also
-// accepted by the `llava` family: pictures of any size, learned positions resampled to their grid,
-// 2-D rotary positions.
+// accepted by the `llava` family: pictures of any size, learned positions resampled to the
+// picture's grid, 2-D rotary positions.
 //
 //   patches [S', 3*p*p], row by row -> linear -> + positions
 //   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
@@ -20,7 +20,7 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
     static const struct vision_sizes usual = {
         .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 14
     };
-    v->eps = 1e-5; // no config names it
+    v->eps = 1e-5; // no config gives it
     v->times = 1;
     v->patch_bias = true;
     if (vision_sizes_read(v, &usual, json, err) < 0) return -1;
@@ -29,7 +29,7 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
     if (list && (!cJSON_IsArray(list) || json_whole(cJSON_GetArrayItem(list, 1), 0) != v->merge ||
                  v->merge < 1 || v->merge > 16))
         return err_set(err, "\"merge_kernel_size\" must be a pair of equal numbers from 1 to 16");
-    // Kimi-VL's keys of the table of positions, or Kimi-K2.5's.
+    // The size of the position table: Kimi-VL and Kimi-K2.5 have different keys.
     const bool newer = json_get(json, "pos_emb_height") != NULL;
     const char *const rows = newer ? "pos_emb_height" : "init_pos_emb_height";
     const char *const cols = newer ? "pos_emb_width" : "init_pos_emb_width";
@@ -41,8 +41,8 @@ static int moon_read(struct vision_config *v, const cJSON *json, struct err *err
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// "size": {"max_height": patches, "max_width": patches} of Kimi-K2.5; Kimi-VL has no such limit,
-// but its table of rotary positions has 512 rows and columns.
+// Reads Kimi-K2.5's "size": {"max_height": patches, "max_width": patches}. Kimi-VL has no such
+// limit, but its table of rotary positions has 512 rows and columns.
 static int read_side(struct picture_config *p, const cJSON *json, struct err *err)
 {
     const cJSON *size;
@@ -65,7 +65,7 @@ static int read_side(struct picture_config *p, const cJSON *json, struct err *er
 static int check_merge(const struct vision_config *v, const cJSON *json, struct err *err)
 {
     const cJSON *side;
-    if (vision_check_equal(json, "merge_size", v->merge, err) < 0) return -1; // Kimi-K2.5's
+    if (vision_check_equal(json, "merge_size", v->merge, err) < 0) return -1; // Kimi-K2.5's key
     cJSON_ArrayForEach(side, json_get(json, "merge_kernel_size"))
     {
         if (!cJSON_IsNumber(side) || side->valuedouble != (double)v->merge)

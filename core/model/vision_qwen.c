@@ -1,14 +1,14 @@
 // core/model/vision_qwen.c -- the encoder of Qwen2.5-VL (arXiv 2502.13923, section 2.1): pictures
 // of any size, most blocks within windows.
 //
-//   patches [S', 3*times*p*p] -> linear -> put in order of windows
+//   patches [S', 3*times*p*p] -> linear -> reordered by windows
 //   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some
 //      blocks), gated FFN
 //
 // Easy to get wrong: the merge x merge patches of a visual token (a cell) stay together. Windows
-// tile the picture's grid of cells row by row, with partial ones at the right and bottom; cells
-// follow row by row in each window. The projector works in that order; vision_in_sequence restores
-// the sequence order of its rows.
+// tile the picture's grid of cells row by row, with partial windows at the right and bottom; within
+// a window, cells go row by row. The projector works in that order; vision_in_sequence restores the
+// sequence order of its rows.
 #include "core/model/vision.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err
         .short_keys = true, .layers = 32, .hidden = 3584, .ffn = 3420, .heads = 16, .patch = 14
     };
     const char *act;
-    v->eps = 1e-6; // no config names it
+    v->eps = 1e-6; // no config gives it
     if (vision_sizes_read(v, &usual, json, err) < 0 ||
         json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
         json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0 ||
@@ -71,8 +71,8 @@ static void qwen_bind(struct vision *v, struct binder *b)
 
 // --- windows -------------------------------------------------------------------------------------
 
-// Lists the cells of a picture window by window: cell[i] counts row by row in the grid. With
-// `ends`, also records the i at which its window begins and ends.
+// Lists the cells of a picture window by window: cell[i] is a cell's index in the grid, row by row.
+// With `ends`, also sets begins[i] and ends[i], the range of i that covers the window of cell[i].
 static void window_cells(const struct vision_config *c, const struct vision_picture *p,
                          int32_t *cell, int32_t *begins, int32_t *ends)
 {

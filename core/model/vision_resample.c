@@ -1,10 +1,10 @@
 // core/model/vision_resample.c -- resamples learned positions to a grid of another size.
 //
-// Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid and takes its
-// four neighbours, weighted by the cubic of Keys (1981) with a = -0.75; beyond the border, the
-// border repeats. PyTorch's grid_sample and interpolate (bicubic, align_corners false) do the same.
-// Over both axes this sums 16 rows of the table. Adding one neighbour at a time lets gradients flow
-// back and needs no table per pair of sizes.
+// Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid and gets the
+// sum of its four neighbours there, weighted by the cubic of Keys (1981) with a = -0.75; beyond the
+// border, the border repeats. PyTorch's grid_sample and interpolate (bicubic, align_corners false)
+// do the same. Over both axes this sums 16 rows of the table. Adding one neighbour at a time lets
+// gradients flow back and needs no table per pair of sizes.
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static int64_t neighbour(int64_t i, int64_t n, int64_t side, int k, double *weig
     return at < 0 ? 0 : at < side ? at : side - 1;
 }
 
-// Lists the neighbours (k, l) of all patches: rows of the table and weights.
+// Lists neighbour (k, l) of every patch: its row of the table, and its weight.
 static void neighbours(const struct vision_batch *b, int k, int l, int32_t *row, float *weight)
 {
     const struct vision_config *c = &b->vision->config;

@@ -126,7 +126,7 @@ static struct tensor *tile_patches(struct graph *g, const struct vision_batch *b
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b)
 {
     if (b->vision->config.image_size) return tile_patches(g, b);
-    if (b->count == 1) return b->picture[0].pixels; // its patches
+    if (b->count == 1) return b->picture[0].pixels; // already patches
     const int64_t width = b->picture[0].pixels->shape[1];
     struct tensor *all = graph_new2(g, DTYPE_F32, b->rows, width);
     for (size_t i = 0; i < b->count && graph_ok(g); i++)

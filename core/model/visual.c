@@ -38,8 +38,8 @@ static struct tensor *pack(struct graph *g, const struct model *m, const struct 
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// Returns the encoder's attention to each visual token of a picture, [S]. Packs it like the
-// projector's rows, as the first column of such rows.
+// Returns the encoder's attention to each visual token of a picture, [S]. Packs the attention like
+// the projector's rows, as the first column of otherwise zero rows.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {
@@ -112,7 +112,7 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 // --- visual tokens among the text ----------------------------------------------------------------
 
 // Lists the rows of picture `p` (-1: of text) among rows from.. of s: their indices in h[0], and
-// their rows of the picture's visual tokens (for text: of the embedding table).
+// the rows that they copy from the picture's visual tokens (for text: from the embedding table).
 static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *index, int32_t *row)
 {
     int64_t n = 0;
@@ -133,7 +133,7 @@ struct tensor *visual_keep(struct graph *g, const struct tensor *tokens)
     own->data = g->backend->alloc(tensor_bytes(tokens));
     if (!own->data)
         graph_fail(g, "out of memory for %lld visual tokens", (long long)tokens->shape[0]);
-    else if (g->backend->widen(own, tokens) < 0) // of f32: a copy
+    else if (g->backend->widen(own, tokens) < 0) // tokens are f32: widen copies them
         graph_fail(g, "widen: %s", g->backend->failure());
     if (graph_ok(g)) return own;
     visual_free(g->backend, own);
@@ -197,7 +197,7 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
     int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
     focus_site(g, s, focus, picture_count);
 
-    // Text: the rows of its ids.
+    // Text: each id's row of the embedding table.
     int64_t count = rows_of(s, from, -1, index, row);
     struct tensor *h; // [n,D]
     if (count == n || !table) {

@@ -1,4 +1,4 @@
-// core/model/visual.h -- encodes pictures into visual tokens and combines these with text
+// core/model/visual.h -- encodes pictures into visual tokens, and combines visual tokens and text
 // embeddings into h[0], the decoder's input.
 #ifndef CORE_MODEL_VISUAL_H
 #define CORE_MODEL_VISUAL_H
@@ -6,9 +6,9 @@
 #include "core/model/model.h"
 
 // Encodes one or several pictures in one pass into visual tokens [S,D] in sequence order: tokens[i]
-// for pictures[i], whose index is number[i]. SITE_PIXELS .. SITE_PROJECTED run inside. NULL or -1:
-// g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's attention to pictures[i],
-// [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
+// for pictures[i], whose index is number[i]. SITE_PIXELS .. SITE_PROJECTED run inside. Failures
+// return NULL or -1 and set g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's
+// attention to pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
 struct tensor *visual_encode(struct graph *g, const struct model *m, const struct picture *picture,
                              int number, float **focus);
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,

@@ -5,7 +5,7 @@
 //   model_weights_changed(m);                    // a tied head follows
 //
 // The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
-// tied head has no entry of its own: it is the embedding.
+// tied head has no entry of its own: the embedding's entry stands for it.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 
@@ -21,9 +21,9 @@ struct weight {
     struct tensor *tensor; // in the model's structs
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
-    int gpu;      // that holds the weight (backend_enter)
+    int gpu;      // GPU that holds the weight (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
-    int rank;     // shape as in the file: the convolution over patches has rank 4, of video 5
+    int rank; // shape as in the file: a convolution over patches has rank 4, over video patches 5
     int64_t shape[WEIGHT_MAX_RANK];
 };
 
@@ -41,7 +41,8 @@ void weights_release(struct weights *w);
 const struct weight *weights_find(const struct weights *w, const char *name);
 // Returns the first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
-// Returns the name without those levels: "layers.3.mlp.up_proj.weight". The caller frees it.
+// Returns the name without the levels that weights_find ignores: "layers.3.mlp.up_proj.weight". The
+// caller frees it.
 char *weight_plain_name(const char *name);
 
 #endif

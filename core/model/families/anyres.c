@@ -5,8 +5,9 @@
 //   map -> cropped to the rows and columns that show the picture -> downsampled if too large
 //   tokens: the square's, then the map's row by row, each row followed by a newline
 //
-// If a prompt has several pictures and the family treats these differently, each is only the square
-// (padded, not squeezed) and one newline.
+// If a prompt has several pictures and the family treats several differently
+// (family->several_differ), each picture gives only its square (padded, not squeezed) and one
+// newline.
 //
 // Easy to get wrong: each side loses only the features that fit into its half of the black border,
 // so features that show some black stay.
@@ -128,7 +129,7 @@ static void crop_border(struct packing *p, struct picture_shape s)
     }
 }
 
-// "anyres_max_9": shrinks a map that exceeds the features of 9 tiles by more than a tenth a side.
+// "anyres_max_9": shrinks a map with more than 1.1^2 times the features of 9 tiles.
 static void shrink(struct packing *p, int64_t most)
 {
     p->out_rows = p->rows;
@@ -295,7 +296,7 @@ static int32_t feature_at(const struct packing *p, int64_t row, int64_t col)
 }
 
 // Finds the two of `in` features on an axis that surround feature `i` of `out`; returns the weight
-// of the second. In f32, as in torch's interpolate (bilinear, align_corners false).
+// of the second. Computes in f32, like torch's interpolate (bilinear, align_corners false).
 static float between(int64_t i, int64_t out, int64_t in, int64_t at[2])
 {
     const float scale = (float)in / (float)out, x = scale * ((float)i + 0.5f) - 0.5f;
@@ -337,7 +338,7 @@ static struct tensor *put_lines(struct graph *g, struct tensor *into, struct ten
     return into;
 }
 
-// Features of all tiles of a picture [T*side*side, D] to its visual tokens [tokens, D].
+// Turns the features of all tiles of a picture [T*side*side, D] into its visual tokens [tokens, D].
 static struct tensor *picture_pack(struct graph *g, const struct model *m,
                                    const struct picture *picture, struct tensor *x)
 {

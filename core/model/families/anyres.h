@@ -1,5 +1,5 @@
-// core/model/families/anyres.h -- pictures of several tiles, as LLaVA-OneVision and LLaVA-Next cut
-// them.
+// core/model/families/anyres.h -- pictures cut into several tiles, for LLaVA-OneVision and
+// LLaVA-Next.
 #ifndef CORE_MODEL_FAMILIES_ANYRES_H
 #define CORE_MODEL_FAMILIES_ANYRES_H
 

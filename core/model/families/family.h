@@ -10,13 +10,13 @@
 struct picture_shape;
 
 // Layers of a known checkpoint at which attention to pictures changes its role (CAPA, section 5):
-// where it first reads visual tokens, where they stop mattering. The papers name them for three
-// models only.
+// where the model first reads visual tokens, and where these stop mattering. The papers give these
+// layers for only three models.
 struct phase_layers {
     int layers;          // the checkpoint's L
     int64_t hidden, ffn; // its D and FFN width, to distinguish Llamas of equal depth
     int early, transition, late;
-    const char *ffn_layers; // whose FFN CAPA approximates; NULL: unknown
+    const char *ffn_layers; // layers whose FFN CAPA approximates; NULL: unknown
 };
 
 // A rectangle of a picture's visual tokens and the area it covers: token (r, c) is number first + r
@@ -50,7 +50,7 @@ struct picture_kind {
 
 struct family {
     const char *name;                 // "llava"
-    const char *const *architectures; // config.json "architectures" it answers to, NULL-terminated
+    const char *const *architectures; // its "architectures" in config.json, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
     // Architectures with similar names but other computations, refused by name. NULL: none known.
     const char *const *relatives;
@@ -77,8 +77,8 @@ struct family {
     // Keys of preprocessor_config.json that it reads, and prefixes of "image_processor_type", both
     // NULL-terminated; the encoder's lists (vision.h), if any, replace them. NULL: text only.
     const char *const *picture_keys, *const *picture_processors;
-    // Name of the row of box_styles[] (core/picture/boxes.h) that says how it writes boxes; NULL:
-    // not known.
+    // Name of the row of box_styles[] (core/picture/boxes.h) that says how the model writes boxes;
+    // NULL: not known.
     const char *boxes;
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
     // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
@@ -104,7 +104,7 @@ int family_bind(struct model *m, const struct checkpoint *c, const struct family
 // Returns the phases of this checkpoint; NULL: unknown.
 const struct phase_layers *family_phases(const struct model *m);
 // Returns the layer of phase 0, 1 or 2 (early, transition, late) of a model whose phases are
-// unknown: at 1/8, 3/8, 5/8 of its depth, half to even.
+// unknown: at 1/8, 3/8, 5/8 of its depth, rounded half to even.
 int family_phase_by_depth(int phase, int layers);
 
 // Returns a weight's module name in current transformers classes (for adapters):
@@ -114,11 +114,13 @@ char *family_module_name(const struct family *f, const struct weight *w);
 // Registers all families, ended by NULL; they must last as long as the program.
 void families_register(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
-// Returns the decoder that a config selects by its model_type, else by its architecture; else the
-// first family's, as in transformers. NULL with a message that lists them.
+// Returns the decoder that a config selects by its model_type, or, without a model_type, by its
+// architecture, or else the first family's, as in transformers. An unknown model_type gives NULL
+// and a message that lists the known ones.
 const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
-// Reads "text_config" as the config of that kind of decoder (NULL: of the kind that it names), and
-// "tie_word_embeddings" of either level, as transformers does.
+// Reads "text_config" as the config of a decoder of that kind (NULL: of the kind that "text_config"
+// names). Like transformers, ties the embeddings if "tie_word_embeddings" is true in "text_config"
+// or in the object that contains it.
 int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
                      struct err *err);
 const struct family *family_find(const cJSON *config, struct err *err);

@@ -70,7 +70,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 static int glm_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
-    // A picture counts as all the video frames that a patch spans.
+    // The pixel limits count a picture once per video frame that a patch spans.
     const struct picture_config defaults = { .min_pixels = 112 * 112,
                                              .max_pixels = 28 * 28 * 15000,
                                              .frames = m->vision.config.times,

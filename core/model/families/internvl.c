@@ -2,7 +2,8 @@
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// follow between <img> and </img>, tile by tile, each row by row. Positions are as in plain text.
+// stand between <img> and </img>, tile by tile, row by row within a tile. Positions are as in plain
+// text.
 #include "core/model/families/internvl.h"
 
 #include <math.h>
@@ -142,7 +143,7 @@ static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
     return vision_features(&m->vision.config, &p);
 }
 
-// Sets the size of 4 x 3 tiles, if the limit allows that many.
+// Sets the size of a picture that becomes 4 x 3 tiles, if the limit allows that many.
 static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     *width = 4 * m->vision.config.image_size;
@@ -173,7 +174,7 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
     return (int)count;
 }
 
-// Returns the tiles as the encoder reads them: [T, 3, image_size, image_size].
+// Returns the encoder's input: the picture's tiles, [T, 3, image_size, image_size].
 static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
 {

@@ -1,11 +1,11 @@
 // core/model/families/internvl_chat.c -- InternVL2, 2.5, 3 and 3.5 in the layout of the authors'
-// own code (internvl_chat): the model of internvl.c under other names, with an InternLM2, Qwen2,
-// Qwen3 or Llama decoder.
+// own code (internvl_chat): the model of internvl.c with other config keys and tensor names, and
+// with an InternLM2, Qwen2, Qwen3 or Llama decoder.
 //
 // No file of the folder describes the prompt: config.json's "template" names a conversation of
-// conversation.py, which is part of the authors' code; core/template/layouts.c defines these under
-// the same names. That code ignores the chat template of folders that have one. The placeholder is
-// the token <IMG_CONTEXT>; only the tokenizer gives its id.
+// conversation.py, which is part of the authors' code; core/template/layouts.c defines these
+// conversations under the same names. That code ignores the chat template of folders that have one.
+// The placeholder is the token <IMG_CONTEXT>; only the tokenizer gives its id.
 #include <string.h>
 
 #include "core/model/families/internvl.h"
@@ -14,7 +14,8 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat; they differ only in training.
+// Hermes-2 (InternVL2-1B) writes the same prompt as internlm2-chat; the two differ only in
+// training.
 static int read_template(struct model *m, const cJSON *config, struct err *err)
 {
     static const struct {
@@ -35,7 +36,7 @@ static int read_template(struct model *m, const cJSON *config, struct err *err)
                    name);
 }
 
-// Refuses options of other models of this layout.
+// Refuses options that only unsupported models with this folder layout set.
 static int refuse_others(const struct vision_config *v, const cJSON *config, struct err *err)
 {
     const char *shuffle;

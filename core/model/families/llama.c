@@ -11,7 +11,7 @@ static const struct decoder_kind decoder = {
     .norms = &norms_before,
     .rotary = &rotary_plain,
     .gguf = "llama",
-    .llava_layout = "vicuna", // their first folders had no chat template
+    .llava_layout = "vicuna", // LLaVA-1.5's first folders had no chat template
 };
 
 const struct family family_llama = {

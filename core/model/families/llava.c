@@ -33,7 +33,7 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             strategy);
     // "default" drops the first row, class token or not.
     v->drop_class = strcmp(strategy, "default") == 0;
-    if (native) { // it returns all rows, after its last norm
+    if (native) { // the encoder returns all rows, after its last norm
         if (vision_depth(v) == v->layers && !v->drop_class) return 0;
         return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
                             "\"vision_feature_select_strategy\" \"full\"");

@@ -10,12 +10,12 @@ struct llava_defaults {
     int64_t feature_layer; // "vision_feature_layer"
     const char *strategy;  // "vision_feature_select_strategy"
     int64_t placeholder;   // "image_token_index"
-    bool vision_needed;    // "vision_config" is required; else a missing one means LLaVA-1.5's
+    bool vision_needed;    // "vision_config" is required; else LLaVA-1.5's is the default
     bool any_size;         // also accepts encoders of native resolution, and squares whose
                            // features are merged
 };
 
-// Reads config.json: both parts, the feature layer, the projector, the placeholder.
+// Reads config.json: the encoder, the decoder, the feature layer, the projector, the placeholder.
 int llava_config(struct model *m, const cJSON *config, const struct llava_defaults *d,
                  struct err *err);
 // Reads preprocessor_config.json into m->picture, which then produces the encoder's square.

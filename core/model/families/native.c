@@ -11,7 +11,8 @@
 
 // --- preprocessing -------------------------------------------------------------------------------
 
-// "size" of newer files: {"shortest_edge": least area, "longest_edge": largest area}.
+// Reads the area limits: "min_pixels" and "max_pixels", or the "size" of newer files:
+// {"shortest_edge": least area, "longest_edge": largest area}.
 static int read_limits(struct picture_config *c, const cJSON *json, struct err *err)
 {
     const cJSON *size;
@@ -75,8 +76,8 @@ static struct picture_config config_of(const struct model *m, struct picture_sha
     return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
 }
 
-// Rows and columns of visual tokens; 0 for a picture that the encoder cannot read (encoding then
-// reports why).
+// Sets the rows and columns of visual tokens: 0 for a picture that the encoder cannot read
+// (encoding then reports why).
 static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
                        int64_t *cols)
 {

@@ -1,7 +1,7 @@
 // core/model/families/pooling.c -- averages the grids of a picture's visual tokens.
 //
-// A picture's tokens are tiles and the tokens between them. A list describes each tile before and
-// after pooling; everything else follows from it.
+// A picture's tokens are those of its tiles and others between the tiles. A list describes each
+// tile before and after pooling; everything else follows from it.
 #include "core/model/families/pooling.h"
 
 #include <math.h>
@@ -31,8 +31,8 @@ static int64_t tile_tokens(const struct picture_tile *t)
     return t->rows * t->pitch;
 }
 
-// Lists the tiles of a picture in token order; the caller frees the list. *tokens: number that
-// remain.
+// Lists the tiles of a picture in token order; the caller frees the list. *tokens: the number of
+// tokens that remain.
 static struct pooled *pooled_list(const struct model *m, struct picture_shape shape, int *count,
                                   int64_t *tokens)
 {
@@ -87,14 +87,14 @@ int pooling_tiles(const struct model *m, struct picture_shape shape, struct pict
 
 // --- the weights ---------------------------------------------------------------------------------
 
-// The rows of x and weights whose weighted sum is a remaining token.
+// For each remaining token, the rows of x and the weights whose weighted sum gives the token.
 struct blend {
-    int64_t most; // of one token
+    int64_t most; // sources per token
     int32_t *index;
     float *weight;
 };
 
-// Returns the length of the part of cell `i` of a line inside [from, to).
+// Returns how much of cell i of a line, [i, i+1), lies inside [from, to).
 static double inside(int64_t i, double from, double to)
 {
     const double low = (double)i > from ? (double)i : from;
@@ -131,7 +131,7 @@ static void blend_area(const struct blend *b, const struct pooled *p, int64_t r,
     }
 }
 
-// Returns the largest number of tokens that one area of any tile touches.
+// Returns an upper bound on the number of tokens that one area touches, over all tiles.
 static int64_t largest_area(const struct pooled *list, int count)
 {
     int64_t most = 1;

@@ -25,7 +25,7 @@ int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
     return decoder_bind(&m->decoder, &b, "");
 }
 
-// True for the tensor that Llama calls `ours`, under this family's name.
+// True if `tensor` is this family's name for the tensor that Llama calls `ours`.
 static bool is(const struct model *m, const char *tensor, const char *ours)
 {
     const char *theirs = decoder_name(m->decoder.config.kind, ours), *at = strstr(tensor, theirs);
