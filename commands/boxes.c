@@ -41,7 +41,8 @@ static int boxes_run(struct shell *shell, int argc, char **argv, struct err *err
     struct table_builder t;
     const struct box_style *style;
     int status = 0;
-    command_check_needs(shell, NEEDS_MODEL, NULL); // its family; without a model, guesses
+    // Loads a model for its family; without a model, engine_boxes guesses.
+    command_check_needs(shell, NEEDS_MODEL, NULL);
     const int picture = engine_boxes(shell->engine, &style, &b);
     if (picture < 0)
         status = err_set(err, "no answer about a picture: attach one with /image, then ask");

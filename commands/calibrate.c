@@ -68,7 +68,7 @@ const struct command command_calibrate = {
 static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct calibration c;
-    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // sessions may resume elsewhere
+    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // a session may resume in another folder
     if (!path) return err_set(err, "cannot read '%s': %s", argv[0], strerror(errno));
     if (calibration_open(&c, path, err) < 0) {
         free(path);
@@ -132,7 +132,7 @@ static int show_file(struct shell *shell, const char *path, struct err *err)
     return 0;
 }
 
-// Without FILE: the calibrations in use.
+// Shows a file, or the calibrations in use.
 static int show(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct calibration_kind *kind;

@@ -1,4 +1,5 @@
-// commands/checkup.c -- /checkup and `vlmsh checkup`: a check-up of models, as a job or here.
+// commands/checkup.c -- /checkup and `vlmsh checkup`: a check-up of models, as a job or in this
+// process.
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
     return status;
 }
 
-// The job names its model: the shell may open another one meanwhile.
+// The job's arguments name the model, because the shell may open another one meanwhile.
 static int check_as_job(struct shell *shell, int argc, char **argv, char *model, struct err *err)
 {
     char **words = xcalloc((size_t)argc + 2, sizeof *words);
@@ -43,7 +44,7 @@ static int checkup_command(struct shell *shell, int argc, char **argv, struct er
     checkup_options_release(&w.options);
     char *model = !named && loaded ? loaded->name : NULL;
     int status = checkup_options_read(&w.options, argc, argv, model, err);
-    // `vlmsh checkup` has no database: it checks here.
+    // `vlmsh checkup` has no database, so it checks in this process.
     if (status == 0 && (w.options.here || !shell->store))
         status = check_here(shell, &w, err);
     else if (status == 0)

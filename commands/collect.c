@@ -33,13 +33,13 @@ struct collecting {
         bool cell;
     } pairs[WORDS_MAX];
     int pair_count;
-    const char *table; // all of its rows are collected; NULL: only cells
+    const char *table; // table whose rows are all collected; NULL: only cells
     bool again;
     int argc; // of the command
     char **argv;
     char *model, *state; // provenance of the numbers
     struct shell *shell;
-    struct provenance from; // the same, in parts
+    struct provenance from; // the same provenance, in parts
     bool changed;           // a table came from another state
     struct err change;
     struct shown *shown;
@@ -54,7 +54,7 @@ static void take_table(void *self, const struct event *e)
     struct provenance now;
     if (e->kind != EVENT_TABLE) return;
     // The command may change settings (/run, /set): its tables would then belong to another state
-    // than the row records.
+    // than the one that the row records.
     if (!c->changed) {
         c->changed = engine_provenance(c->shell->engine, STALE_MEASURED, &now, &c->change) < 0 ||
                      provenance_same(&c->from, &now, &c->change) < 0;
@@ -195,7 +195,7 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     const struct shown *shown = find_table(c, c->table, err);
     if (!shown) return -1;
     const struct csv *from = &shown->table;
-    // Each column of the file gets one value of a row.
+    // A column of the file has only one value per row.
     if (shown->duplicate)
         return err_set(err, "table '%s' has several columns '%s': name single cells instead",
                        shown->name, shown->duplicate);
@@ -214,8 +214,8 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Adds the new rows to the file. Reads it again first, because the command may have collected into
-// it too. Rows of another state stay.
+// Adds the new rows to the file. Reads the file again first, because the command may have collected
+// into it too. Rows of another state stay.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -265,7 +265,7 @@ static int is_kept(struct grid *g, size_t cell, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-// NAME=VALUE, NAME=@CELL or TABLE
+// Takes NAME=VALUE, NAME=@CELL or TABLE.
 static int take_word(void *self, const char *word, struct err *err)
 {
     struct collecting *c = self;
@@ -317,7 +317,7 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
     return 0;
 }
 
-// Runs the command. A command that takes the rest of its line gets it as one argument.
+// Runs the command. A command that takes the rest of its line gets that rest as one argument.
 static int run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct command *command = command_find(argv[0] + 1);
@@ -335,7 +335,7 @@ static int run_and_keep(struct grid *g, size_t cell, struct err *err)
     struct collecting *c = g->self;
     struct shell *shell = c->shell;
     const int sinks = shell->sinks->count;
-    if (sinks >= SINKS_MAX - 1) // the command may add one, too
+    if (sinks >= SINKS_MAX - 1) // the command may add a sink, too
         return err_set(err, "/collect is nested too deeply: '%s'", c->file);
     sinks_add(shell->sinks, (struct sink){ take_table, c });
     const int status = run_command(shell, c->argc, c->argv, err);
@@ -361,9 +361,10 @@ static int collect(struct collecting *c, struct err *err)
                       csv_column(&t, PROVENANCE_COLUMN_MODEL) >= 0 &&
                       csv_column(&t, PROVENANCE_COLUMN_STATE) >= 0;
     csv_release(&t);
-    file_in_clear(); // records only the files that the command reads
+    file_in_clear(); // so that only files that the command reads are recorded
     if (!ours && file_out_check(c->file, err) < 0) return -1;
-    if (command && command_check_needs(shell, command->needs, err) < 0) return -1; // may load
+    // May load the default model.
+    if (command && command_check_needs(shell, command->needs, err) < 0) return -1;
     if (engine_provenance(shell->engine, STALE_MEASURED, &c->from, err) < 0) return -1;
     const char *model = provenance_value(&c->from, "model");
     c->model = xstrdup(model ? model : "");

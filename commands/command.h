@@ -62,7 +62,7 @@ struct shell {
     struct changed *changed; // flips of the last /compare --data (commands/changed.h), or NULL
     bool quit;               // /quit was entered
     bool interactive;        // a person types: a failed line does not end the program
-    int depth;               // of /run
+    int depth;               // nesting depth of /run
     const struct command *running; // the command whose run() is active
     const char *typed;             // its arguments as typed; NULL: not typed
 };
@@ -94,7 +94,8 @@ struct command_action {
     const char *help;      // its explanation in the command's help
     int min, max;          // number of arguments; max -1 = any
     unsigned needs;        // in addition to the command's
-    int (*run)(struct shell *shell, int argc, char **argv, struct err *err); // without the action
+    // argv: the arguments without the action's name.
+    int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct option_row *options;
 };
 
@@ -115,7 +116,7 @@ struct command {
     const char *live; // only shows or changes settings: may run between two tokens of an answer.
                       // "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
-    const char *const *words; // COMPLETE_WORDS: the first argument
+    const char *const *words; // COMPLETE_WORDS: choices for the first argument
     // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise
     // every line names an action, usually in argument number `action_at` (from 1), but any position
     // works. `usual`: the action of a line that names none.
@@ -128,7 +129,7 @@ struct command {
     // argument.
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct probe *probe;      // set if the command is a probe (commands/probe.c)
-    const struct setting *settings; // its own, ended by a row without a key; NULL: none
+    const struct setting *settings; // the command's own, ended by a row without a key; NULL: none
 };
 
 // Adds `more` (NULL-terminated, or NULL) to the commands of commands/list.h, and the settings of
@@ -136,9 +137,9 @@ struct command {
 // function.
 void commands_register(const struct command *const *more);
 const struct command *command_at(int index); // NULL past the end
-const char *command_group(int index);        // its group in /help
-// Returns its details, actions and options in the form of commands/help_text.h; "" if it has none.
-// The caller frees the text.
+const char *command_group(int index);        // group of that command in /help
+// Returns a command's details, actions and options in the form of commands/help_text.h; "" if it
+// has none. The caller frees the text.
 char *command_details(const struct command *command);
 void action_details(struct buf *b, const struct command_action *action); // the items of one action
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown

@@ -101,7 +101,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     struct grid_set *set = &a->data.set;
     int at = options_parse(options, a, argc, argv, err);
     if (at < 0) return -1;
-    if (at > 0 && a->text_begins) at--; // text_begins read the first word of the question
+    if (at > 0 && a->text_begins) at--; // take_word has read the first word of the question
     if (at < argc && preset_find(argv[at]))
         sinks_notice(a->shell->sinks, "'%s' begins the question; to name the preset, write @%s",
                      argv[at], argv[at]);
@@ -123,7 +123,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     return 0;
 }
 
-// A | B OPTIONS TEXT
+// Reads A | B OPTIONS TEXT.
 static int read_line(struct asking *a, int argc, char **argv, struct err *err)
 {
     int bar = 0, first, second;
@@ -297,7 +297,7 @@ static void add_word(char ***words, int *count, char *word)
     (*words)[(*count)++] = word;
 }
 
-// The job's arguments: the settings of both sides, then arguments of /eval.
+// Starts a job whose arguments are the settings of both sides, then arguments of /eval.
 static int start_job(const struct asking *a, struct err *err)
 {
     const struct evaluate_options *o = &a->data;

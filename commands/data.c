@@ -189,7 +189,7 @@ static void show(const struct shell *shell, const struct data_check *c,
         c->picture_files, c->picture_files == 1 ? "" : "s", o->headers ? ", headers only" : "");
 }
 
-// Names missing pictures: their base folder is usually wrong.
+// Reports no usable sample; mentions missing pictures, whose base folder is usually wrong.
 static int refuse_unusable(const struct data_check *c, const struct data_options *o,
                            struct err *err)
 {
@@ -253,7 +253,7 @@ struct mix_request {
     bool once;
 };
 
-// FILE=SHARE; the file's name may contain "=".
+// Takes FILE=SHARE; the file's name may contain "=".
 static int take_source(void *self, const char *value, struct err *err)
 {
     struct mix_request *r = self;

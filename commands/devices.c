@@ -2,7 +2,7 @@
 #include "commands/command.h"
 #include "core/engine/device.h"
 
-// 0: unknown.
+// Adds a size in MB; 0 bytes: unknown.
 static void add_memory(struct table_builder *t, size_t bytes)
 {
     if (bytes)

@@ -84,7 +84,7 @@ static int take_show_job(void *self, const char *value, struct err *err)
 
 static int take_force(void *self, const char *value, struct err *err)
 {
-    file_out_force(true); // command_execute resets it
+    file_out_force(true); // command_execute clears the flag
     return 0;
 }
 
@@ -161,7 +161,7 @@ out:
 struct here {
     struct shell *shell;
     struct answers answers;
-    // For /eval show.
+    // Scores to store for /eval show:
     struct event_score *scores;
     size_t score_count, capacity;
 };
@@ -240,7 +240,7 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         struct job_results results = { 0 };
         evaluate_options_report(&w.options, engine_settings(shell->engine), &results);
         if (e->total_count) evaluate_work_report(&w, engine_settings(shell->engine), &results);
-        // Shows the options only with scores.
+        // Shows the evaluation's options only if there are scores.
         const size_t from = e->total_count ? 0 : results.count;
         evaluation_report(e, &results);
         show_results(shell, results.list + from, results.count - from);

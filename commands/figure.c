@@ -105,8 +105,8 @@ static int draw_curves(const char *path, const struct figure_look *look,
 
 enum { POINTS_ALL, POINTS_TEXT, POINTS_VISUAL };
 
-// Column 2 over column 1: all rows, or only those with (visual) or without (text) a number in the
-// column `picture`.
+// Returns points of column 2 over column 1: all rows, or only those with (visual) or without (text)
+// a number in the column `picture`.
 static struct plot_line points_of(const struct result_table *t, int picture, int which)
 {
     static const char *const names[] = { NULL, "text tokens", "visual tokens" };

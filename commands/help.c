@@ -222,7 +222,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (argc > 1) return err_set(err, "usage: %s", command_help.usage);
     if (c) help_command(shell, c);
     if (row) help_setting(shell, row);
-    if (c) list_commands(shell, what); // /help settings: the command and its group
+    if (c) list_commands(shell, what); // /help settings shows both the command and the group
     if (c || row) return 0;
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
         if (!strcmp(topics[i].name, what)) {

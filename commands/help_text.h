@@ -17,10 +17,10 @@ enum help_kind { HELP_PARAGRAPH, HELP_ITEM, HELP_EXAMPLE };
 struct help_part {
     enum help_kind kind;
     char *term, *text; // term: of an item, else NULL
-    bool apart;        // an empty line precedes it
+    bool apart;        // an empty line precedes the part
 };
 
-// Reads the part at *at and moves on; false at the end.
+// Reads the part at *at and advances *at; false at the end.
 bool help_part_next(const char **at, struct help_part *part);
 void help_part_release(struct help_part *part);
 

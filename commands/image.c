@@ -1,4 +1,4 @@
-// commands/image.c -- /image and /images: pictures for the next message, and all so far.
+// commands/image.c -- /image attaches pictures to the next message; /images lists all pictures.
 #include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -164,8 +164,8 @@ static const struct source {
       { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
 };
 
-// 0: *bytes is the picture; PROGRAM_MISSING; another positive number: no picture; -1 with a
-// message.
+// Returns 0 if *bytes is the picture, PROGRAM_MISSING, another positive number if there is no
+// picture, or -1 with a message.
 static int ask_program(const struct source *s, const atomic_bool *cancel, struct buf *bytes,
                        struct err *err)
 {

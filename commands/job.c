@@ -12,7 +12,7 @@
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 
-// Texts of table cells, which the caller frees; "" if unknown.
+// The following functions return texts of table cells, which the caller frees; "" if unknown.
 static char *text_real(double value, const char *format)
 {
     if (isnan(value)) return xstrdup("");
@@ -269,7 +269,7 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
     if (read_job(shell, argv, &row, err) < 0) return -1;
     const int64_t id = row.id;
     int status = 0;
-    if (where.ranks) { // checks that its kind runs in that many processes
+    if (where.ranks) { // checks that the job's kind can run in that many processes
         const struct job_kind *kind = job_kind_find(row.kind);
         struct settings *s = settings_copy(row.settings);
         status = settings_set(s, "job.ranks", where.ranks, err);
@@ -374,7 +374,7 @@ static int report_end(struct shell *shell, const struct job_row *row, struct err
     return row->state == STATE_DONE ? 0 : -1;
 }
 
-// 1: the user interrupted the wait.
+// Waits until the job ends, and returns 1 if the user interrupted the wait.
 static int wait_for(struct shell *shell, int64_t id, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 100000000 };
@@ -392,12 +392,12 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
             sinks_notice(shell->sinks, "job %" PRId64 " continues in the background", id);
             return 1;
         }
-        nanosleep(&moment, NULL); // a signal ends it early
+        nanosleep(&moment, NULL); // a signal ends the sleep early
     }
 }
 
-// Without a number, waits for the jobs of this shell whose end was not reported yet, else for the
-// newest job.
+// Without a number, waits for the jobs of this shell whose end has not been reported yet, or for
+// the newest job if no such job is left.
 static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;

@@ -34,7 +34,7 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
     *where = (struct job_where){ 0 };
     for (int i = 0; i < *argc; i++) {
         const bool ranks = !strcmp(argv[i], "--ranks"), script = !strcmp(argv[i], "--sbatch");
-        // Kinds with an option --submit FILE read that one themselves.
+        // A kind with its own option --submit FILE reads that option itself.
         const bool file = k && k->submits && i + 1 < *argc && strncmp(argv[i + 1], "--", 2) != 0;
         if (!strcmp(argv[i], "--submit") && !file) {
             where->submit = true;
@@ -81,7 +81,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     if (status == 0 && where->ranks)
         status = settings_set(settings, "job.ranks", where->ranks, err);
     if (k->settle) k->settle(settings, m);
-    // The shell's machine may have no GPU.
+    // The job uses GPUs even if the shell's machine has none.
     if (queued && settings_integer(settings, "job.gpus")) spec.device = "cuda";
     if (status == 0) status = job_check_ranks(k, settings, queued, err);
     if (status == 0 && k->check) status = k->check(argc, argv, settings, m, err);
@@ -126,7 +126,7 @@ void job_emit_now(const struct shell *shell, int64_t id, const char *change)
     job_row_release(&row);
 }
 
-// "job 3: train was submitted as Slurm job 12"
+// Reports "job 3: train was submitted as Slurm job 12".
 int job_submit(struct shell *shell, int64_t id, struct err *err)
 {
     struct job_row row;

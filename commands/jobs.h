@@ -45,7 +45,7 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
 
 // --- between job.c and job_start.c ---------------------------------------------------------------
 
-// Adds a job to the list whose end this shell will report; removes it from the list.
+// Adds a job to the jobs whose end this shell will report; removes a job from them.
 void job_remember(struct shell *shell, int64_t id);
 void job_forget(struct shell *shell, int64_t id);
 // Emits EVENT_JOB, from the row or from the database. `change`: "started", "ended" ...
@@ -55,7 +55,7 @@ void job_emit_now(const struct shell *shell, int64_t id, const char *change);
 // chooses.
 int job_check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
                     struct err *err);
-// Submits the job's script to Slurm and reports it.
+// Submits the job's script to Slurm and reports the Slurm job.
 int job_submit(struct shell *shell, int64_t id, struct err *err);
 
 // Returns "job 3 (train) is done" or "job 3 (train) failed: the disk is full"; with sinks, also

@@ -24,7 +24,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
     struct event_info info;
     const double begin = clock_seconds();
     if (options_parse(options, &o, argc, argv, err) < 0) return -1;
-    // MODEL and its options as one name.
+    // Combines MODEL and its options into one name.
     char *name = o.encoder ? checkpoint_with_encoder(o.model, o.encoder) : xstrdup(o.model);
     if (o.ignore) {
         char *joined = engine_ignoring(name);

@@ -139,8 +139,8 @@ static void continue_curve(struct curve *c, const struct curve *more)
     c->count = both;
 }
 
-// Appends a curve to the one with the same label and series, or adds it as a new one; takes
-// ownership.
+// Appends a curve to the curve with the same label and series, or adds it as a new one; takes
+// ownership of c.
 static void add_curve(struct plot *p, const char *label, const char *series, struct curve *c)
 {
     for (size_t i = 0; i < p->drawn_count; i++) {
@@ -161,7 +161,8 @@ static bool is_named(const struct plot *p, const char *series)
     return false;
 }
 
-// Adds the named series of a job to the curves; with a table, lists all its series there instead.
+// Adds the named series of a job to the curves; with a table, lists all the job's series there
+// instead.
 static int read_job(const struct shell *shell, struct plot *p, const struct named *job,
                     struct table_builder *t, struct err *err)
 {

@@ -15,7 +15,7 @@ struct drawing {
     const char *path;
     struct csv t;
     int x, y[PLOT_WORDS], by[PLOT_WORDS];
-    int low, high; // columns of the interval's ends; without --interval -1
+    int low, high; // columns with the interval's bounds; -1 without --interval
     size_t y_count, by_count;
     bool *chosen;            // [row_count]
     struct names names;      // values of x in order, if x is not numeric; else empty
@@ -62,7 +62,7 @@ static int choose_columns(struct drawing *d, struct err *err)
     return status;
 }
 
-// "LOW,HIGH": columns with the bounds of one interval per row.
+// Reads "LOW,HIGH": columns with the bounds of one interval per row.
 static int choose_interval(struct drawing *d, struct err *err)
 {
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
@@ -113,7 +113,7 @@ static double number_at(struct drawing *d, size_t row, int column)
 }
 
 // Names a line by its --by values: "contribution", "layer 3", "score (prune off)". Numbers follow
-// the name of their column; the name of Y comes first if there are several.
+// the name of their column; the name of Y comes first if there are several columns Y.
 static char *line_name(const struct drawing *d, size_t row, size_t y)
 {
     const bool several = d->y_count > 1;
@@ -172,10 +172,10 @@ static void add_point(struct drawing *d, struct plot_line *l, size_t row, int y)
 
 struct ordered_point {
     double x;
-    size_t at; // in the file
+    size_t at; // index in the order of the file
 };
 
-// Points without x come last.
+// Orders points by x; points without x come last.
 static int by_x(const void *a, const void *b)
 {
     const struct ordered_point *p = a, *q = b;

@@ -95,7 +95,7 @@ static int check_name(const char *name, struct err *err)
     return 0;
 }
 
-// NAME [KEY...]
+// Reads NAME [KEY...] and saves the preset.
 static int save(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct settings *s = engine_settings(shell->engine);

@@ -24,7 +24,7 @@
 struct measurement {
     struct measure_request request;
     const char *csv, *figure, *film, *mask, *folder;
-    const char **checkpoints; // of the request
+    const char **checkpoints; // owned list of request.checkpoints
     double box[4];
     struct image mask_image;
 };
@@ -344,8 +344,8 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// Returns the options that the usage names, and old names of options; never freed, like the table
-// of commands.
+// Returns the options that the usage names, and old names of options. The list is never freed, like
+// the table of commands.
 static const struct option_row *options_of(const char *usage)
 {
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),

@@ -18,7 +18,7 @@ enum { TEXT_BYTES_MAX = 16 << 20 };
 
 struct quantize_options {
     const char *path, *type, *text;
-    const char *encoder; // type of its weights; NULL: 16 bit
+    const char *encoder; // type of the encoder's weights; NULL: 16 bit
     bool write_only;     // without comparing
 };
 
@@ -56,8 +56,8 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Reports the number of matrices by type: rows that do not fit the blocks of the requested type get
-// another type.
+// Reports the number of matrices by type: matrices whose rows do not fit the blocks of the
+// requested type get another type.
 static void report_file(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
@@ -108,7 +108,7 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
         const struct load_progress progress = engine_progress(shell->engine, "writing");
         status = model_write_gguf(m, o->type, o->path, &progress, &of_model, &model, err);
     }
-    // Renames the model last: without its encoder it would silently be a text model.
+    // Renames the model last: a model file without its encoder would silently be a text model.
     if (status < 0) {
         whole_file_abandon(encoder);
     } else if (encoder && (status = whole_file_finish(encoder, err)) < 0) {
@@ -133,8 +133,8 @@ static int write_files(struct shell *shell, const struct quantize_options *o, st
 
 // --- comparison ----------------------------------------------------------------------------------
 
-// Compares the written file with the model. Loads the written encoder too, because it may decide
-// the family.
+// Compares the written file with the model. Loads the written encoder too, because the family may
+// depend on it.
 static int compare(struct shell *shell, const char *path, const char *text, struct err *err)
 {
     struct text_difference d;

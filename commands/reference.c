@@ -62,7 +62,7 @@ char *setting_allowed(const struct setting *row)
 
 static void add_roff(struct buf *out, const char *text)
 {
-    bool start = true; // of a line: . and ' would be requests
+    bool start = true; // of a line, where . and ' would begin a request
     for (; *text; text++) {
         if (start && (*text == '.' || *text == '\'')) buf_puts(out, "\\&");
         if (*text == '\\')
@@ -87,7 +87,7 @@ static void man_entry(struct buf *out, const char *head, const char *values, con
     buf_putc(out, '\n');
 }
 
-// Writes a paragraph, an item or an example; an example keeps its line.
+// Writes a paragraph, an item or an example; an example stays on its own line.
 static void man_part(struct buf *out, const struct help_part *part)
 {
     static const char *const before[] = { ".PP\n", ".TP\n", ".PP\n.nf\n" };

@@ -30,7 +30,7 @@ struct rendering {
     struct jinja_value variables;
 };
 
-// NAME=VALUE: VALUE is read as JSON if it is JSON, else as text.
+// Takes NAME=VALUE: reads VALUE as JSON if it is valid JSON, else as text.
 static int take_variable(void *self, const char *word, struct err *err)
 {
     struct rendering *r = self;

@@ -4,8 +4,9 @@
 //   | keep | score | hellinger |        these lines are rewritten each time, up to the end
 //   <!-- end -->
 //
-// Other text is unchanged; pictures are plain Markdown (![](keep.png)). Files are searched in the
-// folder of the output, then in that of the input; pictures found only in the latter are copied.
+// Other text is unchanged; pictures are plain Markdown (![](keep.png)). Files are searched for in
+// the folder of the output, then in that of the input; pictures found only in the input's folder
+// are copied.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +109,7 @@ static int read_table(struct report_table *w, const char *line, size_t length,
     w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
     const bool all = !w->column_count;
-    // Columns of provenance are for programs.
+    // Omits the columns of provenance, which are for programs.
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)
         if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
             status = add_column(w, w->t.columns[c], err);
@@ -161,7 +162,8 @@ static bool first_of(const struct report_table *w, size_t row, const int *column
     return w->chosen[row];
 }
 
-// Returns the value in the row with the columns of row `a` and the `across` column of row `b`.
+// Returns the value of the row whose columns equal those of row `a`, and whose `across` column
+// equals that of row `b`.
 static const char *find_value(const struct report_table *w, size_t a, size_t b)
 {
     for (size_t r = 0; r < w->t.row_count; r++)
@@ -220,7 +222,7 @@ static const char *find_mark(const char *text, const char *mark)
     return NULL;
 }
 
-// Writes the text with its tables updated; returns their number, or -1.
+// Writes the text with its tables updated; returns the number of tables, or -1.
 static int fill(struct buf *b, const char *text, const struct folders *folders,
                 const struct shell *shell, struct err *err)
 {

@@ -17,7 +17,7 @@ struct variables {
     int count;
 };
 
-// NAME=VALUE,VALUE; values that contain commas are separated by "|".
+// Reads NAME=VALUE,VALUE; values that contain commas are separated by "|".
 static int read_variable(struct variables *v, const char *word, struct err *err)
 {
     const char *equals = strchr(word, '=');

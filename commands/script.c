@@ -81,7 +81,7 @@ static int unknown_command(const char *name, const struct err *several, struct e
     return err_set(err, "unknown command '/%s': /help lists the commands", name);
 }
 
-// `line` begins with the slash.
+// Runs a command; `line` begins with the slash.
 static int run_command(struct shell *shell, const char *line, struct err *err)
 {
     const char *end = name_end(line), *rest = skip_blanks(end);
@@ -91,7 +91,8 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     struct err several = { 0 };
     int status;
 
-    // "/pause 3", "/delete session trip": the action first; "/save FILE" is a command of its own.
+    // The action may come first: "/pause 3", "/delete session trip". But "/save FILE" is a command
+    // of its own.
     char *first = *rest ? xstrndup(rest, strcspn(rest, " \t\r\n")) : NULL;
     const struct command *command = command_find(name);
     const struct command *action = command_of_action(name, first, &noun, &several);
@@ -121,7 +122,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
             status = text_check_part(line, strlen(line), 0, err);
     }
-    const char *outer = shell->typed; // of /run
+    const char *outer = shell->typed; // of the /run whose file has this line, if any
     shell->typed = rest;
     if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
     shell->typed = outer;
@@ -145,8 +146,8 @@ static bool is_picture_file(const char *path)
     return false;
 }
 
-// Returns the path of the picture file that a piece of text names, without quotes and punctuation
-// around it; NULL: it names none.
+// Returns the path of the picture file that a piece of text names, ignoring quotes and punctuation
+// around the name; NULL: the text names none.
 static char *picture_named(const char *text, size_t length)
 {
     while (length && strchr("\"'`(<[", *text)) text++, length--;
@@ -237,7 +238,8 @@ static bool is_help_request(const char *line)
     return known;
 }
 
-// Emits a notice if the line is a command's name without its slash: it is sent to the model.
+// Emits a notice if the line is a command's name without its slash: such a line is sent to the
+// model.
 static void hint_command(const struct shell *shell, const char *line)
 {
     const char *end = name_end(line);
@@ -290,7 +292,7 @@ struct script {
     struct shell *shell;
     FILE *file;
     const char *name;  // for messages
-    struct buf line;   // physical
+    struct buf line;   // the physical line
     int number, first; // numbers of the physical line, and of the logical line's first
     struct line_reader reader;
 };
@@ -312,7 +314,7 @@ static int next_byte(struct script *s, struct err *err)
     }
 }
 
-// Reads the next physical line without its end: 1; 0 at the end of the file; -1.
+// Reads the next physical line without its newline. Returns 1, 0 at the end of the file, or -1.
 static int read_physical(struct script *s, struct err *err)
 {
     int c;
@@ -331,7 +333,7 @@ static int read_physical(struct script *s, struct err *err)
     return 1;
 }
 
-// Reads the next logical line into s->reader.text: 1; 0 at the end; -1.
+// Reads the next logical line into s->reader.text. Returns 1, 0 at the end of the file, or -1.
 static int read_logical(struct script *s, struct err *err)
 {
     s->first = s->number + 1;
@@ -355,7 +357,7 @@ static FILE *stream_of(int fd)
     return f;
 }
 
-// Opens `path` or standard input. Waits until a pipe has a writer: before that, reading it gives
+// Opens `path` or standard input. Waits until a pipe has a writer: before that, a read would return
 // end of file.
 static int script_open(struct script *s, const char *path, struct err *err)
 {

@@ -1,4 +1,5 @@
-// commands/script.h -- physical lines to logical lines: text between """ and lines that end in "\".
+// commands/script.h -- joins physical lines to logical lines: text between """ and lines that end
+// in "\".
 //
 //   struct line_reader r = { 0 };
 //   while (read a line without its end)
@@ -16,14 +17,15 @@
 
 struct line_reader {
     struct buf text; // the logical line so far
-    bool open;       // it is incomplete
+    bool open;       // the logical line is incomplete
     size_t triple;   // offset after an opening """; 0 = none
     size_t first;    // offset of the first character that is not white space
 };
 
 // Returns whether the line ends in a backslash that is not escaped.
 bool line_continues(const char *line, size_t length);
-// True when text.data is a complete logical line, valid until the next call.
+// Adds a physical line. Returns whether text.data is now a complete logical line, valid until the
+// next call.
 bool line_reader_add(struct line_reader *r, const char *line);
 bool line_reader_open(const struct line_reader *r);
 // Discards what was read so far (Ctrl-C at the prompt).

@@ -6,8 +6,8 @@
 
 #include "commands/command.h"
 
-// Returns the current session's name; NULL with a message if it has no message yet or cannot be
-// saved.
+// Returns the current session's name; NULL with an error if the conversation has no message yet or
+// the session cannot be saved.
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {
@@ -92,7 +92,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// Ends the old session before clearing the conversation, so that it keeps its messages.
+// Ends the old session before clearing the conversation, so that the session keeps its messages.
 static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
@@ -145,7 +145,7 @@ static bool is_session(const struct shell *shell, const char *name)
     return found;
 }
 
-// FILE [NAME], in either order.
+// Takes FILE [NAME], in either order.
 static int export(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const bool swapped = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);

@@ -92,7 +92,7 @@ const struct command command_set = {
     .run = set_run,
 };
 
-// N KEY=VALUE ...
+// Takes N KEY=VALUE ...
 static int later_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct change *list = xcalloc((size_t)argc, sizeof *list);
@@ -165,8 +165,8 @@ const char *setting_next(const struct setting *row, const char *now, int given, 
     return count ? values[at + 1 < count ? at + 1 : 0] : NULL;
 }
 
-// Sets a value. A method that it enables also gets its adapter or calibration from the model's
-// folder.
+// Sets a value. A method that the value enables also gets its adapter or calibration from the
+// model's folder.
 static int switch_to(struct shell *shell, const char *key, const char *value, struct err *err)
 {
     struct preset_values v = { 0 };
@@ -226,7 +226,7 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
     struct table_builder t;
     char *group = xstrdup(argc ? argv[0] : "");
     size_t n = strlen(group);
-    if (n && group[n - 1] == '.') group[n - 1] = 0; // "sample." is "sample"
+    if (n && group[n - 1] == '.') group[n - 1] = 0; // reads "sample." as "sample"
     table_begin(&t, "settings", "key|value|default|allowed|help");
     for (int i = 0; (row = settings_row(i)); i++) {
         if (argc && !setting_in(row, group) && strcmp(row->key, group) != 0) continue;

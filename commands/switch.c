@@ -1,5 +1,5 @@
 // commands/switch.c -- /capa, /align, /ira: enable or disable the methods of one recipe; /baseline
-// disables all.
+// disables all methods.
 #include <string.h>
 
 #include "commands/command.h"
@@ -11,7 +11,7 @@ static const struct alias {
     const char *command, *preset;
     const char *without; // settings added if the preset alone is refused; NULL: none
 } aliases[] = {
-    { "capa", "capa-auto", "ffn.approx=off" }, // it needs a calibration
+    { "capa", "capa-auto", "ffn.approx=off" }, // FFN approximation needs a calibration
     { "align", "norm-alignment", NULL },
     { "ira", "ira", NULL },
 };

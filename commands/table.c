@@ -21,7 +21,7 @@
 enum { COMMANDS_MAX = 128, PROBES_MAX = 32 };
 
 static const struct command *commands[COMMANDS_MAX];
-static const char *groups[COMMANDS_MAX]; // of each
+static const char *groups[COMMANDS_MAX]; // group of each command
 static const char *group = "more";
 static int count;
 static const struct command *const *others; // NULL-terminated, or NULL
@@ -179,7 +179,7 @@ static int unknown_action(const struct command *command, const char *word, const
                        near);
     for (const struct command_action *a = command->actions; a->name; a++)
         buf_printf(&b, "%s%s", a == command->actions ? "" : a[1].name ? ", " : " or ", a->name);
-    if (command->usual) // its only argument may be a file
+    if (command->usual) // the command's only argument may be a file
         err_set(err, "'%s' is neither a file nor an action of /%s: use %s", word, command->name,
                 b.data);
     else
@@ -209,7 +209,7 @@ static int take_action(const struct command *command, int *argc, char **argv,
             return err_set(err, "name what to %s: %s", argv[0], command->usage);
         return 0;
     }
-    // "/pause 3" as well as "/job 3 pause".
+    // Accepts "/pause 3" as well as "/job 3 pause".
     *action = find_action(command, argv[at]);
     if (!*action && command->action_at)
         for (at = 0; at < *argc && !(*action = find_action(command, argv[at]));) at++;
@@ -233,7 +233,7 @@ const struct command *command_of_action(const char *action, const char *first, b
     struct buf all = { 0 };
     int many = 0;
     const struct command *named = name ? command_find(name) : NULL;
-    // "/load adapter FOLDER", but not "/load adapter" with a model folder of this name.
+    // Accepts "/load adapter FOLDER", unless a file or folder `adapter` exists, which /load opens.
     *noun = named && find_action(named, action) && named->action_at &&
             (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
@@ -254,7 +254,7 @@ const struct command *command_of_action(const char *action, const char *first, b
 static int execute(const struct command *command, struct shell *shell, int argc, char **argv,
                    struct err *err)
 {
-    // Rows of options and actions check their arguments themselves.
+    // Options and actions check the number of their arguments themselves.
     const bool counted = command->max >= 0 && !command->options && !command->actions;
     const struct command_action *a = NULL;
     if (argc < command->min || (counted && argc > command->max))
@@ -266,7 +266,7 @@ static int execute(const struct command *command, struct shell *shell, int argc,
                        a->arguments ? a->arguments : "");
     if (command->check && command->check(argc, argv, err) < 0) return -1;
     if (command_check_needs(shell, command->needs | (a ? a->needs : 0), err) < 0) return -1;
-    const struct command *outer = shell->running; // of /run
+    const struct command *outer = shell->running; // a command that runs this one, such as /run
     shell->running = command;
     if (command->page) {
         char *words = words_join(argc, argv);

@@ -46,7 +46,7 @@ static const struct tour_step steps[] = {
 };
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-// The steps for text-only models.
+// The steps of the tour for text-only models.
 static const struct tour_step text_steps[] = {
     { "Name three colours.", "Ask something. Ctrl-C stops an answer; /regen answers again." },
     { "/context", "How much of the context the conversation takes. Only new tokens are computed." },

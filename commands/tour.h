@@ -6,11 +6,11 @@
 
 struct tour_step {
     const char *line; // the line to run; PICTURE: the demo picture, FOLDER: a temporary folder
-    const char *text; // explains it in a sentence
+    const char *text; // explains the step in a sentence
 };
 
-// has_vision: the steps for models with a vision encoder, else those for text-only models. NULL
-// past the end.
+// Returns a step; NULL past the end. has_vision: of the tour for models with a vision encoder, else
+// of the tour for text-only models.
 const struct tour_step *tour_step(bool has_vision, int index);
 int tour_count(bool has_vision);
 // Returns the step's line with its paths; free() it.

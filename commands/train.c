@@ -133,7 +133,8 @@ static int show_all(struct plan *p, struct err *err)
         table_row(&t, "%.1f|%.1f|%.1f", (double)memory_own(&f.parts) / 1e6,
                   (double)(of[MEMORY_MASTERS] + of[MEMORY_GRADIENTS] + of[MEMORY_OPTIMIZER]) / 1e6,
                   (double)(of[MEMORY_ACTIVATIONS] + of[MEMORY_WORKSPACE]) / 1e6);
-        // A device with separate memory holds copies of the mapped weights, which count.
+        // A device with separate memory holds copies of the mapped weights, which memory_own
+        // counts.
         const bool copied = device_has_memory(engine_backend(p->shell->engine));
         table_add(&t, "%.1f",
                   (double)(memory_own(&f.parts) + (copied ? 0 : of[MEMORY_MAPPED])) / 1e6);
@@ -157,7 +158,7 @@ static int plan_run(struct shell *shell, int argc, char **argv, struct err *err)
         free(ranks);
     }
     if (o.method) settings_reset(p.settings, "train.params");
-    if (o.shape) settings_reset(p.settings, "adapter"); // it is the loaded model's
+    if (o.shape) settings_reset(p.settings, "adapter"); // the adapter belongs to the loaded model
     struct forecast f;
     if (status == 0) status = o.all ? show_all(&p, err) : forecast(&p, &f, err);
     if (status == 0 && !o.all) {

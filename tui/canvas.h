@@ -19,25 +19,26 @@
 #include "tui/theme.h"
 
 enum { CELL_MARKS = 2, CANVAS_PICTURES = 8, CANVAS_HINTS = 8 };
-#define CELL_RGB 0x1000000u // in ink and paper: this colour instead of the style's
+#define CELL_RGB 0x1000000u // flag of ink and paper: an RGB colour replaces the style's
 
 struct cell {
     uint32_t code;              // Unicode; 0: the second half of a wide character
     uint32_t marks[CELL_MARKS]; // combining, 0 = none
     uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
     uint8_t style, width;
-    uint8_t picture; // number of the picture that covers it, from 1; 0: none
+    uint8_t picture; // number of the picture that covers the cell, from 1; 0: none
 };
 
 struct area {
     int x, y, width, height;
 };
 
-// A picture that the terminal draws over its cells, unless something was drawn on them later.
+// A picture that the terminal draws over the cells of its area, unless one of these cells was drawn
+// on later.
 struct canvas_picture {
     struct area area;
-    uint64_t key;      // of the painter
-    int width, height; // pixels that it covers, at the top of its cells, centred horizontally
+    uint64_t key;      // the painter's key of the picture
+    int width, height; // in pixels; the picture is at the top of its area, centred
 };
 
 struct painter;
@@ -65,7 +66,7 @@ void canvas_clear(struct canvas *c);
 struct cell *canvas_at(const struct canvas *c, int x, int y); // NULL outside
 
 // Draws text (UTF-8, untrusted: control characters are made visible) at x, y of the area, clipped
-// at its right edge. Returns the x after it.
+// at the area's right edge. Returns the x after the text.
 int canvas_text(struct canvas *c, struct area area, int x, int y, enum style style,
                 const char *text);
 int canvas_text_n(struct canvas *c, struct area area, int x, int y, enum style style,
@@ -80,7 +81,8 @@ void canvas_style(struct canvas *c, struct area area, int x, int y, int width, e
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
 // Asks the terminal to draw a picture of width x height pixels over cells already drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
-// Writes text into the lower line of the frame: as many parts (separated by two spaces) as fit.
+// Writes as many parts of the text as fit into the bottom line of the frame; two spaces separate
+// parts.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
 // Marks a line whose words name keys: a click on them presses the key.
 void canvas_hints(struct canvas *c, struct area line);

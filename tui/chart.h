@@ -19,8 +19,8 @@ struct chart chart_begin(struct canvas *c, struct area area, double min_x, doubl
 // Draws a curve with gaps at points that are not finite. x NULL: 0, 1, 2 ...
 void chart_line(const struct chart *chart, enum style style, const double *x, const double *y,
                 size_t count);
-// Draws a curve of more points than columns: the means of each column's points, over faint dots
-// from their minimum to their maximum. x is ascending.
+// Draws a curve that may have more points than columns: a line through the mean of each column's
+// points, over faint dots from the minimum to the maximum of those points. x must ascend.
 void chart_crowd(const struct chart *chart, enum style style, double *x, double *y, size_t count);
 
 #endif

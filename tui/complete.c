@@ -57,7 +57,7 @@ static void add_actions(struct candidates *c, const struct command *command)
     add_list(c, command->words);
 }
 
-// The options of the command, or of the action that the line names first.
+// Adds the options of the command, or of the action named by its first argument.
 static void add_options(struct candidates *c, const struct command *command, const char *first)
 {
     const struct option_row *rows = command->options;
@@ -130,7 +130,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         else
             add_values(c, first);
         break;
-    case COMPLETE_JOB: // its number and an action, in either order
+    case COMPLETE_JOB: // the job's number and an action, in either order
         if (index > 1) break;
         add_jobs(shell, c);
         add_actions(c, command);

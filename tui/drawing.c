@@ -1,17 +1,18 @@
 // tui/drawing.c -- draws a picture and a map over it, as pixels or in cells.
 //
-// The map covers the picture, more so where its value is high: the minimum leaves the picture as it
-// is, the maximum hides it almost entirely. Patches that were dropped, or have no value, are grey
-// and darker.
+// The higher the map's value, the more the map covers the picture: its minimum leaves the picture
+// unchanged, its maximum hides the picture almost entirely. Patches that were dropped, or have no
+// value, are grey and darker.
 //
-// 256 colours cannot show a mixture of both. On such terminals, the map uses their colours and
-// covers none of the picture's pixels, every other one, or all, depending on its value.
+// A palette of 256 colours cannot show such mixtures. On terminals with 256 colours, the map uses
+// the palette's colours and, depending on its value, covers no pixels of the picture, every other
+// one, or all.
 //
 // In the cells of a canvas a drawing becomes letters, half blocks, quadrants or sextants, or a
 // picture that the terminal draws itself. With eight colours, a cell's background shows the map,
 // its letter and ink the picture. A character has two colours: if a cell has more than two pixels
-// (2 x 2, 2 x 3), the code splits them at the middle of the channel in which they differ most, and
-// gives each part its mean.
+// (2 x 2, 2 x 3), the code splits the pixels at the middle of the channel in which they differ
+// most, and gives each part its mean colour.
 #include "tui/drawing.h"
 
 #include <math.h>
@@ -136,8 +137,8 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// Returns a dithered colour: the darkened picture for shares below `some`, every other pixel of it
-// below `all`, else the map.
+// Returns a dithered colour: the darkened picture for shares below `some`, the darkened picture and
+// the map on alternate pixels for shares below `all`, else the map.
 static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
 {
     static const double some = 0.2, all = 0.5, darker = 0.35;
@@ -147,7 +148,7 @@ static uint32_t step_colour(const struct drawing *d, double share, uint32_t belo
     return colour_cube(d->ramp[(int)(share * SHADES + 0.5)]);
 }
 
-// Returns 0xRRGGBB.
+// Returns the drawing's colour at a pixel as 0xRRGGBB.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
@@ -166,7 +167,8 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
     return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
 }
 
-// Returns the map's share, 0..1; below 0: no value, dropped, or no map.
+// Returns the map's value as a share of its range, 0..1; -1 if the patch was dropped or has no
+// value, or if no map covers the pixel.
 static double share_at(const struct drawing *d, int x, int y)
 {
     double u = (x + 0.5) / d->width, v = (y + 0.5) / d->height;
@@ -276,7 +278,7 @@ static const char shades[] = " .:-=+*#%@";
 enum { BLACK = 0, BLUE = 4, WHITE = 7 };
 
 struct dots {
-    int across, down;                // pixels of a cell
+    int across, down;                // pixels per cell
     uint32_t (*code)(unsigned mask); // character whose ink covers the pixels of the mask
 };
 
@@ -311,7 +313,7 @@ static const struct dots dots_of[] = {
     [GRAPHICS_SEXTANTS] = { 2, 3, sextant },
 };
 
-// --- two colours of several ----------------------------------------------------------------------
+// --- reducing to two colours ---------------------------------------------------------------------
 
 static uint32_t channel(uint32_t rgb, int shift)
 {
@@ -390,7 +392,7 @@ static void colour_letter(const struct drawing *d, int x, int y, struct cell *ce
     if (d->picture && !d->bare) {
         const int hue = colour_hue(below_at(d, x, y));
         cell->code = letter(brightness(below_at(d, x, y)));
-        cell->ink = hue < 0 ? 0 : CELL_RGB | colour_of(hue); // a grey: the terminal's own
+        cell->ink = hue < 0 ? 0 : CELL_RGB | colour_of(hue); // grey: the terminal's default colour
     }
     if (paper < 0) return;
     cell->paper = CELL_RGB | colour_of(paper);
@@ -428,9 +430,10 @@ struct area drawing_show(struct drawing *d, struct canvas *c, struct area area)
         &dots_of[c->graphics < GRAPHICS_KITTY ? c->graphics : GRAPHICS_BLOCKS];
     const int across = letters ? 1 : dots->across, down = letters ? 1 : dots->down;
     struct drawing sized =
-        *d; // in pixels of the terminal: the sizes of its cells are not always 1 : 2
+        *d; // in pixels of the terminal, whose cells are not always twice as high as wide
     struct area place;
-    d->steps = c->colours >= 256; // of characters; a terminal's own pictures have all colours
+    // Dithers characters; the terminal's own pictures have all colours.
+    d->steps = c->colours >= 256;
     if (own) {
         sized.steps = false;
         drawing_fit(&sized, area.width * c->cell_width, area.height * c->cell_height, 1);

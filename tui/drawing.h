@@ -20,8 +20,8 @@ struct map {
     uint8_t *dropped; // NULL: pruning dropped nothing
     char **words;     // [rows * cols] written over the cells; NULL: none
     char *tile;       // NULL: the whole picture
-    double area[4];   // left, top, right, bottom of its area, in fractions of the picture
-    bool quick;       // of the last answer, requested by a step (tui/maps.h)
+    double area[4];   // left, top, right, bottom of the tile, in fractions of the picture
+    bool quick;       // of the last answer, requested by tui/maps.c
 };
 void map_release(struct map *m);
 
@@ -38,7 +38,7 @@ struct drawing {
 };
 
 void drawing_ramp(struct drawing *d, const char *ramp);
-// Sets the largest size within width x height pixels, each `aspect` times as high as wide.
+// Sets the largest size within width x height pixels that are `aspect` times as high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
 void drawing_free(struct drawing *d); // for painter_request
 // Returns RGBA pixels [height, width, 4]: the drawing, centred at the top, on a transparent

@@ -11,7 +11,7 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
-enum { GAP = 2, LEAST = 20 }; // between columns; no column of words becomes narrower than this
+enum { GAP = 2, LEAST = 20 }; // spaces between columns; minimum width of a text column
 
 struct table_copy {
     size_t columns, rows; // the first row has the headings
@@ -23,7 +23,8 @@ struct table_copy {
 
 // --- tables --------------------------------------------------------------------------------------
 
-// Copies a cell as one line, an answer without its leading space. column NULL: a heading.
+// Copies a cell as one line; trims the leading space of an answer. column NULL: the cell is a
+// heading.
 static char *table_cell(const char *column, const char *cell)
 {
     const bool answer = column && !strncmp(column, "answer", 6);
@@ -173,7 +174,7 @@ static void add_cell(struct buf *b, const char *text, size_t length, int width, 
     free(cell);
 }
 
-// Adds a row with the number of lines that its longest cell needs.
+// Adds a row with as many lines as its longest cell needs.
 static void add_row(const struct table_copy *t, struct buf *b, char *const *cells,
                     const int *widths, struct wrap *wraps)
 {

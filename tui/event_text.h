@@ -43,8 +43,8 @@ char *event_line(const struct event *e); // of EVENT_RESULT and EVENT_IDS; free(
 // Limits progress events to five per second; the first and the last always pass.
 struct throttle {
     double last;    // seconds of the clock; 0: nothing has passed
-    bool running;   // the first one has passed, the last one has not
-    double started; // time of the first one
+    bool running;   // the first event has passed, the last one has not
+    double started; // time of the first event
 };
 bool throttle_pass(struct throttle *t, const struct event_progress *progress);
 

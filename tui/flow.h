@@ -15,7 +15,7 @@ struct table_copy;
 
 struct flow_line {
     char *text;
-    size_t term; // bytes of the term or heading that begins it
+    size_t term; // bytes of the term or heading at the start of the line; 0: none
 };
 
 struct flow {

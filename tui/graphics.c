@@ -5,8 +5,8 @@
 // characters U+10EEEE whose colour is the picture's id and whose first combining mark is the row.
 // tmux moves them like text, so the picture stays where its cells are.
 //
-// iTerm2's (iterm2.com/documentation-images.html), which WezTerm and others show too: one sequence
-// with a PNG in base64.
+// iTerm2's (iterm2.com/documentation-images.html), which WezTerm and others support too: one
+// sequence with a PNG in base64.
 #include "tui/graphics.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// tui/graphics.h -- finds a terminal's ways to show pictures and its colours, and encodes pictures.
+// tui/graphics.h -- finds out how a terminal can show pictures and which colours it has, and
+// encodes pictures.
 //
 //   struct graphics g = { 0 };
 //   graphics_query(&g, &question);                        // written to the terminal once
@@ -18,8 +19,8 @@
 #include "core/base/mem.h"
 
 enum graphics_kind {
-    GRAPHICS_BLOCKS, // two pixels a cell
-    GRAPHICS_ASCII,  // letters of growing ink
+    GRAPHICS_BLOCKS, // two pixels per cell
+    GRAPHICS_ASCII,  // letters from sparse to dense
     GRAPHICS_QUADRANTS,
     GRAPHICS_SEXTANTS,
     GRAPHICS_KITTY,
@@ -27,7 +28,7 @@ enum graphics_kind {
     GRAPHICS_SIXEL,
 };
 
-// pixels [height, width, 4]: RGBA, alpha 0 or 255. It covers columns x lines cells.
+// pixels [height, width, 4]: RGBA, alpha 0 or 255. The picture covers columns x lines cells.
 struct graphics_picture {
     const uint8_t *pixels;
     int width, height, columns, lines;
@@ -37,12 +38,13 @@ struct graphics_picture {
 
 struct graphics_way {
     const char *name;
-    void (*encode)(const struct graphics_picture *p, bool tmux, struct buf *out); // NULL: cells
-    void (*forget)(uint32_t id, bool tmux, struct buf *out); // NULL: overwriting it is enough
+    // NULL: draws with characters.
+    void (*encode)(const struct graphics_picture *p, bool tmux, struct buf *out);
+    void (*forget)(uint32_t id, bool tmux, struct buf *out); // NULL: overwriting is enough
 };
 const struct graphics_way *graphics_way(enum graphics_kind kind);
 
-// The terminal's capabilities, as it reports them.
+// The terminal's capabilities, as reported by the terminal.
 struct graphics {
     enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply says more
     bool tmux;                   // inside tmux: sequences for the outer terminal are wrapped

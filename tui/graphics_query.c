@@ -3,11 +3,13 @@
 //
 // One write contains kitty's query (a picture of one pixel that is only checked), the terminal's
 // name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1).
-// Every terminal replies to DA1, so no other reply follows it. Sixel is field 4 of DA1. tmux
-// replies to everything itself except kitty's query, which it passes to the outer terminal.
+// Every terminal replies to DA1, so the reply to DA1 marks the end of the replies. Sixel is field 4
+// of DA1. tmux replies to everything itself except kitty's query, which it passes to the outer
+// terminal.
 //
 // TERM often understates the colours (xterm: eight). A terminal that reports the last colour of the
-// palette (OSC 4) has 256; one that reports an RGB colour it was set to (DECRQSS) has all.
+// palette (OSC 4) has 256; one that reports back the RGB colour that the query sets (DECRQSS) has
+// all.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +35,7 @@ static bool is(const char *variable, const char *value)
     return text && !strncmp(text, value, strlen(value));
 }
 
-// Returns whether the terminal would display the query.
+// Returns whether the terminal would display the query as text.
 static bool shows_queries(void)
 {
     const char *term = getenv("TERM");
@@ -99,7 +101,7 @@ static bool tmux_shows_sixel(void)
 {
     char *const argv[] = { "tmux", "display-message", "-p",
                            "#{client_cell_width} #{client_termfeatures}", NULL };
-    // It replies within a few milliseconds, or hangs.
+    // tmux replies within a few milliseconds, or hangs.
     const struct program p = { .argv = argv, .patience_s = 0.5, .most = 1023 };
     struct buf text = { 0 };
     program_run(&p, &text, NULL);
@@ -109,7 +111,7 @@ static bool tmux_shows_sixel(void)
     return sixel;
 }
 
-// ESC [ ? 64 ; 4 ; 22 c
+// Reads a reply to DA1, such as ESC [ ? 64 ; 4 ; 22 c.
 static void take_attributes(struct graphics *g, const char *text)
 {
     bool sixel = false;
@@ -132,7 +134,7 @@ bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
     }
     if (begins(reply, length, "\033P>|")) { // NAME ESC backslash
         const bool shows = strstr(text, "iTerm2") || strstr(text, "WezTerm");
-        // tmux would draw iTerm2's pictures away from its cursor.
+        // tmux would draw iTerm2's pictures away from the cursor.
         if (shows && !g->tmux) find(g, GRAPHICS_ITERM);
         return true;
     }
@@ -221,7 +223,7 @@ void graphics_query_now(struct graphics *g, int fd, double seconds, struct buf *
         if (n <= 0) break;
         key_reader_add(&reader, bytes, (size_t)n);
         take_keys(g, &reader, false, typed);
-        // The outer terminal's reply to kitty's query arrives after tmux's own.
+        // The outer terminal's reply to kitty's query arrives after tmux's own replies.
         waiting = !g->complete || (g->tmux && g->found == GRAPHICS_BLOCKS);
     }
     take_keys(g, &reader, true, typed);

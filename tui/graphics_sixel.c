@@ -1,6 +1,6 @@
 // tui/graphics_sixel.c -- DEC's sixel graphics (VT330/340 programmer reference, chapter 14): bands
-// of six rows; for each colour of a band, one character per column whose six bits say which rows
-// have it.
+// of six rows; for each colour of a band, one character per column, whose six bits say which rows
+// have that colour.
 #include "tui/graphics.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void put_run(struct buf *out, char sixel, int length)
         for (; length > 0; length--) buf_putc(out, sixel);
 }
 
-// Writes the columns of one colour, without empty ones at the right.
+// Writes the columns of one colour, without trailing empty columns.
 static void put_colour(struct buf *out, int colour, const uint8_t *bits, int width)
 {
     int run = 0;
@@ -62,8 +62,8 @@ static int percent(uint8_t value)
     return (value * 100 + 127) / 255;
 }
 
-// tmux reads sixels itself if it can show them, so they are not wrapped. It counts whole bands, so
-// a partial last band could cover one more line: leaves that band out.
+// tmux parses sixels itself if it can show them, so they are not wrapped. It also counts whole
+// bands: because a partial last band could cover one more line, that band is left out.
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out)
 {
     const int height = tmux && p->height > BAND ? p->height - p->height % BAND : p->height;

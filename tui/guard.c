@@ -1,13 +1,15 @@
 // tui/guard.c -- wraps readline commands to avoid bugs of readline 8.2.
 //
-// History: readline stores the undo list of a line in the history entry that it leaves, in the
-// saved line and with the edited line. In some cases (typing after a failed step, a search
-// cancelled on an entry, vi's searches) two of these own the same list, which is then freed twice.
-// So before each command that changes the history entry, this file writes the edited text into the
-// entry and frees the list. In exchange, undo cannot go back beyond a step through the history.
+// History: readline keeps the undo list of a line in the history entry that the user leaves, in the
+// saved line and with the edited line. In some cases (typing after a failed step through the
+// history, a search cancelled on an entry, vi's searches) two of these three own the same list,
+// which is then freed twice. So before each command that changes the history entry, this file
+// writes the edited text into the entry and frees the list. In exchange, undo cannot go back beyond
+// a step through the history.
 //
-// Aborting: readline longjmps to the function that read the key. For a key that needs several calls
-// (a macro, a sequence that is read again), that frame no longer exists. So no key may abort.
+// Aborting: readline aborts by a longjmp to the function that read the key. For a key that needs
+// several calls (a macro, a sequence that is read again), that frame no longer exists. So no key
+// may abort.
 #include "tui/guard.h"
 
 #include <stdio.h>
@@ -95,7 +97,8 @@ void guard_restore(void)
 
 static int run_move(rl_command_func_t *move, int count, int key);
 
-// Searches for text: readline's own vi search tries a pattern from every byte of every line.
+// Searches for plain text: readline's own vi search tries to match a pattern at every byte of every
+// line.
 static int vi_search(int count, int key)
 {
     return key == '?' ? rl_noninc_forward_search(count, 0) : rl_noninc_reverse_search(count, 0);
@@ -133,7 +136,8 @@ static int run_move(rl_command_func_t *move, int count, int key)
 
 // --- searches while they are typed ---------------------------------------------------------------
 
-// During a search, readline compares the bindings of keys with its own functions.
+// During a search, readline compares the bindings of keys with its own functions, so these wrappers
+// are unbound until the search ends.
 static int search_back(int count, int key);
 static int search_on(int count, int key);
 static bool searching;
@@ -178,7 +182,7 @@ void guard_again(void)
 {
     // Some of vi's commands leave the cursor inside a multi-byte letter; completion would then
     // search for the end of the word forever.
-    const int length = (int)strlen(rl_line_buffer); // a zero byte that was quoted ends the line
+    const int length = (int)strlen(rl_line_buffer); // a quoted zero byte ends the line
     if (rl_end > length) rl_end = length;
     if (rl_point > rl_end) rl_point = rl_end;
     while (rl_point > 0 && rl_point < rl_end &&
@@ -199,8 +203,8 @@ static int do_nothing(int count, int key)
     return 0;
 }
 
-// Binds unused keys and sequences, except after a prefix that is bound itself: readline falls back
-// to that binding.
+// Binds unused keys and sequences to do_nothing, except after a prefix that has a binding of its
+// own: readline falls back to that binding.
 static void fill(Keymap map)
 {
     const bool whole = !map[ANYOTHERKEY].function;

@@ -19,7 +19,7 @@ static bool is_key(const char *word, int length, bool before_colon, char name[32
     return key_spell(copy, name) && !strcmp(name, copy);
 }
 
-// Finds the last key named up to x, else the first after it.
+// Finds the last key named at or before x, else the first one after x.
 static bool find_key(const char *row, int begin, int end, int x, char found[32])
 {
     const char *colon = memchr(row + begin, ':', (size_t)(end - begin));
@@ -52,7 +52,7 @@ bool hint_key(const struct canvas *c, int x, int y, char name[32])
         }
         row[a.width] = row[a.width + 1] = ' ';
 
-        // The words around x: up to two spaces, or a frame.
+        // Finds the group of words around x, bounded by two spaces or a frame.
         int begin = x - a.x, end = begin;
         if (row[begin] == '\n') return false;
         while (begin > 0 && row[begin - 1] != '\n' &&

@@ -66,7 +66,7 @@ static int early_next(void)
 
 // --- the prompt ----------------------------------------------------------------------------------
 
-// Returns "[1 picture] vlmsh tiny> ", or "... " within a text.
+// Returns "[1 picture] vlmsh tiny> ", or "... " within a multi-line text.
 static char *make_prompt(const struct input *in)
 {
     struct buf prompt = { 0 };
@@ -132,7 +132,7 @@ enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000, PASTE_LOOK = 100 
 // Readline reads a paste until its end mark. A pause must not end the paste, or the rest would be
 // read as lines and run. Without the mark, only Ctrl-C or the end of the input ends it.
 static struct paste {
-    char last[PASTE_BYTES]; // bytes read, to find its begin and end
+    char last[PASTE_BYTES]; // last bytes read, to find the marks of a paste
     bool open;
     const char *rest; // rest of the end mark that is inserted; NULL: none
 } paste;
@@ -142,8 +142,8 @@ static bool interrupted(void)
     return signals_interrupted() || signals_terminated();
 }
 
-// Waits for the next byte of a paste. False: interrupted. It polls briefly, because a signal just
-// before poll does not wake it.
+// Waits for the next byte of a paste. False: interrupted. Uses short timeouts, because a signal
+// just before poll does not wake it.
 static bool paste_continues(FILE *stream)
 {
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
@@ -168,7 +168,7 @@ static int next_byte(FILE *stream)
     const bool within = paste.open && RL_ISSTATE(RL_STATE_MOREINPUT);
     const int byte = within && !paste_continues(stream) ? EOF : rl_getc(stream);
     if (byte >= 0 || !within) return byte;
-    paste.rest = paste_end + 1; // readline 8.2 does not end the text of a paste at the end of input
+    paste.rest = paste_end + 1; // readline 8.2 does not end a paste when the input ends
     return (unsigned char)paste_end[0];
 }
 
@@ -246,7 +246,7 @@ static enum wait read_line(struct input *in)
     char *prompt = make_prompt(in);
     in->got = in->end = false;
     signals_busy(false);
-    int signal; // a Ctrl-C during the end of the last line is dropped
+    int signal; // drops a Ctrl-C that arrived as the last line ended
     while ((signal = signals_next()))
         if (signal == SIGWINCH) rl_resize_terminal();
     signals_forget();
@@ -286,7 +286,7 @@ enum input_result input_read(struct input *in, char **line)
         enum wait what = read_line(in);
         if (what == WAIT_LEAVE) return INPUT_LEAVE;
         if (what == WAIT_END && (!within || signals_terminated())) return INPUT_END;
-        if (what == WAIT_END) typed_drop(&in->typed); // Ctrl-D within a text: not sent
+        if (what == WAIT_END) typed_drop(&in->typed); // Ctrl-D drops a multi-line text
         if (what != WAIT_LINE) continue;
         in->interrupted = 0;
         typed_submit(&in->typed, in->line);

@@ -1,10 +1,10 @@
-// tui/input.h -- lines from a person: readline with history, completion, multi-line text.
+// tui/input.h -- reads lines from a person: readline with history, completion, multi-line text.
 //
 //   struct input *in = input_new(shell);
 //   while (input_read(in, &line) == INPUT_LINE) { ... free(line); }
 //   input_free(in);
 //
-// One at a time: readline is global.
+// Only one input may exist at a time: readline is global.
 #ifndef TUI_INPUT_H
 #define TUI_INPUT_H
 

@@ -99,7 +99,7 @@ static void fill_token(cJSON *o, const struct event *e)
     add_integer(o, "id", e->id);
 }
 
-// Boxes with corner, width and height, points without; in pixels of the original picture.
+// Adds boxes (corner, width and height) or points (x and y), in pixels of the original picture.
 static void add_boxes(cJSON *o, const char *key, const struct boxes *b, bool points)
 {
     cJSON *list = NULL;
@@ -195,7 +195,7 @@ static void fill_heatmap(cJSON *o, const struct event *e)
     for (size_t i = 0; words && i < count; i++)
         cJSON_AddItemToArray(words, text_value(h->words[i] ? h->words[i] : ""));
     if (!h->dropped) return;
-    cJSON *dropped = cJSON_AddArrayToObject(o, "dropped"); // cells, counted row by row
+    cJSON *dropped = cJSON_AddArrayToObject(o, "dropped"); // indices of cells, row by row
     for (size_t i = 0; i < count; i++)
         if (h->dropped[i]) cJSON_AddItemToArray(dropped, cJSON_CreateNumber((double)i));
 }
@@ -279,7 +279,7 @@ static void fill_attached(cJSON *o, const struct event *e)
     add_text(o, "sha256", p->sha256);
 }
 
-// Seconds since 1970; 0: not yet.
+// Adds seconds since 1970; 0 (not yet) becomes null.
 static void add_time(cJSON *o, const char *key, int64_t seconds)
 {
     add_real(o, key, seconds ? (double)seconds : NAN);
@@ -458,7 +458,7 @@ static cJSON *schema_of(const struct kind *k)
     cJSON_AddStringToObject(name, "const", k->name);
     cJSON_AddItemToArray(required, cJSON_CreateString("event"));
     while ((field = strsep(&rest, " "))) add_property(properties, required, field);
-    cJSON_AddObjectToObject(properties, "request"); // any value: the id that the program gave
+    cJSON_AddObjectToObject(properties, "request"); // any value: the id that the client sent
     cJSON_AddFalseToObject(o, "additionalProperties");
     free(fields);
     return o;
@@ -496,8 +496,8 @@ static char *spell_controls(const char *line)
     return buf_take(&b);
 }
 
-// Writes an event. Events for the database (EVENT_MODEL and after) have no row: programs do not get
-// them.
+// Writes an event. Events for the database (EVENT_MODEL and after) have no row in the table, so
+// programs do not receive them.
 static void json_emit(void *self, const struct event *event)
 {
     struct json_sink *j = self;
@@ -518,7 +518,7 @@ static void json_emit(void *self, const struct event *event)
     char *line = spell_controls(text);
     cJSON_free(text);
     fprintf(j->out, "%s\n", line);
-    fflush(j->out); // tui/lines.c detects a failed write between lines
+    fflush(j->out); // between lines, tui/lines.c checks for a failed write
     free(line);
 }
 

@@ -18,7 +18,7 @@ struct json_sink *json_sink_new(FILE *out); // `out` stays the caller's
 void json_sink_free(struct json_sink *j);
 struct sink json_sink(struct json_sink *j);
 
-// The JSON Schema of all events, from the table that names them (docs/events.schema.json).
+// Writes the JSON Schema of all events, from the table of their fields (docs/events.schema.json).
 void json_schema(FILE *out);
 
 #endif

@@ -91,7 +91,7 @@ static bool take_paste(struct key_reader *r, bool flush, struct key *key)
         const size_t held = r->bytes.length < end_length - 1 ? r->bytes.length : end_length - 1;
         take = r->bytes.length - held;
     }
-    for (size_t i = 0; i < take; i++) { // zero bytes are no text
+    for (size_t i = 0; i < take; i++) { // skips zero bytes
         const char c = r->bytes.data[i] == '\r' ? '\n' : r->bytes.data[i];
         if (c && r->paste.length < PASTE_MAX) buf_putc(&r->paste, c);
     }
@@ -190,7 +190,7 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
     if (n > 3 && p[2] == '<') return take_sgr_mouse(r, n, key);
     if (n > 3 && ((p[2] == '?' && p[n - 1] == 'c') || p[n - 1] == 't'))
         return give_reply(r, n, key);
-    if (n == 3 && p[2] == 'M') { // the old form: three bytes follow
+    if (n == 3 && p[2] == 'M') { // the old mouse sequence: three bytes follow
         if (r->bytes.length < 6) return flush ? give(r, r->bytes.length, "", key) : false;
         return give_mouse(r, 6, (unsigned char)p[3] - 32, (unsigned char)p[4] - 32,
                           (unsigned char)p[5] - 32, (p[3] & 3) == 3, key);
@@ -215,7 +215,7 @@ static int reply_length(const char *p, size_t n)
     return end ? (int)(end - p) + 2 : n < REPLY_MAX ? -1 : 0;
 }
 
-// A slow connection may split a reply, whose rest would be read as keys.
+// A slow connection may split a reply: without waiting, its rest would be read as keys.
 bool key_reader_replying(const struct key_reader *r)
 {
     const char *p = r->bytes.data;
@@ -257,7 +257,7 @@ static bool take_escape(struct key_reader *r, bool flush, struct key *key)
     return give(r, 2, name, key);
 }
 
-// Takes a UTF-8 character, or one byte of a broken one.
+// Takes a UTF-8 character, or one byte of an invalid one.
 static bool take_text(struct key_reader *r, bool flush, struct key *key)
 {
     const unsigned char c = (unsigned char)r->bytes.data[0];
@@ -272,8 +272,8 @@ static bool take_text(struct key_reader *r, bool flush, struct key *key)
     return give(r, n, name, key);
 }
 
-// Returns whether bytes after a pause belong to the paste: its end follows, or they are more than
-// anyone types at once. As keys they would run commands.
+// Returns whether bytes after a pause belong to the paste: its end sequence follows, or there are
+// more bytes than anyone types at once. Read as keys, they would run commands.
 static bool paste_continues(struct key_reader *r)
 {
     enum { TYPED = 256 };

@@ -255,7 +255,7 @@ static const struct {
 static const struct {
     char letter;
     const char *name;
-    unsigned modifiers; // possible in addition to Ctrl
+    unsigned modifiers; // of that key, instead of Ctrl
 } same[] = {
     { 'M', "Enter", 0 }, { 'I', "Tab", 0 },       { 'H', "Backspace", 0 },
     { '[', "Esc", 0 },   { '?', "Backspace", 0 }, { '@', "Space", KEY_CTRL },
@@ -338,7 +338,7 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     pthread_mutex_lock(&k->mutex);
     const struct bound *bound = find_bound(k, key);
     const char *command = bound ? bound->command : find_row(k->rows, context, key);
-    // A list or page that is open takes every key.
+    // An open list or page receives every key, including those of "all".
     const bool alone = !strcmp(context, "list") || !strcmp(context, "pager");
     if (!command && !alone) command = find_row(k->rows, "all", key);
     char *copy = command ? xstrdup(command) : NULL;

@@ -14,9 +14,9 @@
 
 // --- bytes to keys -------------------------------------------------------------------------------
 
-enum { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 }; // as terminals number them, less one
+enum { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 }; // terminals send their sum plus 1
 
-// Their prefixes ("Ctrl-Alt-"); "" for no modifiers.
+// Returns the prefixes of modifiers ("Ctrl-Alt-"); "" for no modifiers.
 const char *key_modifiers(unsigned modifiers);
 
 enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
@@ -46,7 +46,8 @@ void key_reader_release(struct key_reader *r);
 
 // --- keys to commands ----------------------------------------------------------------------------
 
-// The table without the keys of methods (struct keys has them); NULL past its end.
+// Returns a row of the table without the keys of methods (struct keys has those); NULL past its
+// end.
 const struct key_row *key_row(int index);
 
 // The table and the user's bindings; thread-safe.

@@ -77,7 +77,8 @@ static char **complete(const char *text, int start, int end)
 {
     rl_attempted_completion_over = 1; // readline must not add file names
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
-    // Folders precede names of models; files follow actions.
+    // Offers names of models only if no folder or GGUF file matches, and files only if no action
+    // matches.
     const bool models = offered.paths == PATHS_MODELS, files = offered.paths == PATHS_ALL;
     char **matches = models ? rl_completion_matches(text, next_model) : NULL;
     if (matches) rl_filename_completion_desired = 1;
@@ -112,14 +113,14 @@ static char *unquote_file(char *typed, int quote)
     return name;
 }
 
-// Alt-Enter; by default readline would switch to vi's keys.
+// Runs on Alt-Enter, which would by default switch readline to vi's keys.
 static int insert_line(int count, int key)
 {
     return rl_insert_text("\n") < 0;
 }
 
 // Binds the unusual sequences of Home, End and Delete (Linux console, tmux, screen, rxvt).
-// /etc/inputrc does, but a ~/.inputrc replaces it.
+// /etc/inputrc binds them too, but a ~/.inputrc replaces that file.
 static void bind_ends(void)
 {
     static const struct {
@@ -157,8 +158,8 @@ void line_edit_setup(const struct shell *shell)
     rl_startup_hook = begin_line;
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
-    // Ctrl-X ends a search as Esc does: as the first key of an unknown sequence it would make
-    // readline 8.2 jump to a frame that no longer exists.
+    // Like Esc, Ctrl-X ends a search: otherwise, as the first key of an unknown sequence, it would
+    // make readline 8.2 jump to a frame that no longer exists.
     rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";
@@ -179,8 +180,8 @@ _Noreturn static void become_editor(const char *path)
     _exit(127);
 }
 
-// Runs the editor on the file and waits. Both share the terminal: Ctrl-C reaches only the editor;
-// Ctrl-Z stops both, so that the shell gets the terminal back.
+// Runs the editor on the file and waits. The editor and vlmsh share the terminal: Ctrl-C affects
+// only the editor; Ctrl-Z stops both, so that the parent shell gets the terminal back.
 static int run_editor(const char *path)
 {
     static const struct {

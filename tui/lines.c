@@ -114,7 +114,7 @@ static int run_file(struct lines *l, const char *path)
 
 // --- scripts -------------------------------------------------------------------------------------
 
-// Returns whether standard input, a pipe or file, has unread bytes; false for a terminal, and if
+// Returns whether standard input is a pipe or file with unread bytes; false for a terminal, or if
 // unknown.
 static bool input_left(void)
 {
@@ -162,7 +162,8 @@ int lines_script(struct lines *l)
 
 static const char zero_byte[] = "the line contains a zero byte";
 
-// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: no such object.
+// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: the line is no such
+// object.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
     const size_t size = strlen(line);
@@ -207,8 +208,8 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     free(where);
 }
 
-// Reads the next line with its end; false at the end of the input. *endless: it exceeds the limit,
-// as /dev/zero does.
+// Reads the next line with its newline; false at the end of the input. *endless: the line exceeds
+// LINE_LIMIT, as it does in /dev/zero.
 static bool read_line(struct buf *line, bool *endless)
 {
     int c = 0;
@@ -217,7 +218,7 @@ static bool read_line(struct buf *line, bool *endless)
         if (line->length == LINE_LIMIT) return *endless = true;
         buf_putc(line, (char)c);
     }
-    return line->length > 0 && !ferror(stdin); // interrupted within a line: it is not run
+    return line->length > 0 && !ferror(stdin); // a line that an interrupt cuts off is not run
 }
 
 int lines_dialogue(struct lines *l)

@@ -19,7 +19,7 @@ enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 struct lines {
     struct shell *shell;
     FILE *output; // of the front end; if it breaks (a closed pipe), everything stops
-    int why;      // errno when it broke
+    int why;      // errno when the output broke
     bool script;  // Ctrl-C ends everything, not only the running line
 };
 
@@ -28,7 +28,7 @@ void lines_watch(struct lines *l);
 // Reports an error as an event.
 void lines_print_error(const struct lines *l, const char *where, const struct err *err);
 
-// Returns the program's exit status: `status`, unless it was interrupted or output was lost.
+// Returns the program's exit status: `status`, unless the run was interrupted or output was lost.
 int lines_status(const struct lines *l, int status);
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -c and -f
 int lines_script(struct lines *l);                                        // standard input

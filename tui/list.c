@@ -61,8 +61,8 @@ static int score_pattern(const struct item *item, const char *pattern)
     return label ? label + 20 : noted ? 10 : 0;
 }
 
-// Scores the whole pattern; without a match, its words: all must match, and the lowest score
-// counts.
+// Scores the whole pattern. If it does not match, scores its words: all must match, and the lowest
+// score counts.
 static int score_item(const struct item *item, const char *pattern)
 {
     const int whole = score_pattern(item, pattern);
@@ -142,7 +142,7 @@ void list_open_palette(struct view *v)
 struct help {
     struct list_view *list;
     const char *context;
-    bool everywhere; // the keys of every panel, or the panel's own
+    bool everywhere; // adds the keys that work in every panel, not the panel's own
 };
 
 // Returns whether a key of the panel's context overrides this key in the panel. A user's binding
@@ -232,9 +232,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     if (l->kind == LIST_PICKER && l->folder)
         foot = "type to search  Enter chooses  Backspace parent folder  Esc closes";
     canvas_foot(c, outer, foot);
-    const int room = inner.width - 12; // minus the counter
+    const int room = inner.width - 12; // columns left of the counter
     const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
-                                text_tail(filter_of(l), room - 4)); // and the cursor
+                                text_tail(filter_of(l), room - 4)); // for the prompt and the cursor
     canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
     c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
     c->cursor_y = inner.y;
@@ -284,7 +284,8 @@ void list_type(struct view *v, const struct key *key)
     if (field_type(&l->filter, key)) list_ready(v);
 }
 
-// Hints at the arguments of the inserted command, or the allowed values of the inserted setting.
+// Shows the arguments of the inserted command, or the allowed values of the inserted setting, as a
+// hint.
 static void hint_arguments(struct view *v, const struct command *command, const char *value)
 {
     char key[64] = "";

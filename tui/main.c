@@ -2,7 +2,8 @@
 //
 // Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
 // standard input, or the prompt. Exit status: 0, 1 a script failed or part of a conversation could
-// not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened is a notice.
+// not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened only causes a
+// notice.
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -49,7 +50,7 @@ struct program {
     struct keys *keys;
     struct shell_keys shell_keys;
     const struct err *no_store; // why no database is open
-    bool interactive;           // a person types
+    bool interactive;           // a person types the lines
 };
 
 static int run_subcommand(const struct options *o, int argc, char **argv)
@@ -59,7 +60,7 @@ static int run_subcommand(const struct options *o, int argc, char **argv)
     struct err err = { 0 };
     int status;
     if (o->rest < argc && (!strcmp(rest[0], "--help") || !strcmp(rest[0], "-h")))
-        status = help->run(help, word != help, rest - 1, &err); // `help --help`: all help
+        status = help->run(help, word != help, rest - 1, &err); // `help --help` shows all help
     else
         status = word->run(word, argc - o->rest, rest, &err);
     if (status != STATUS_OK && err.text[0])
@@ -200,8 +201,8 @@ static int finish(struct program *p, int status)
 
 // --- the model without MODEL ---------------------------------------------------------------------
 
-// The demo model beside the program or installed with it; otherwise a small model with random
-// weights, written once to $XDG_CACHE_HOME/vlmsh, with a notice.
+// The default model is the demo model beside the program or installed with it; otherwise a small
+// model with random weights, which vlmsh writes once to $XDG_CACHE_HOME/vlmsh, with a notice.
 
 static bool is_model(const char *folder)
 {
@@ -252,7 +253,7 @@ static int load_tiny(struct engine *e, struct err *err)
 static int load_default(void *self, struct err *err)
 {
     struct shell *shell = self;
-    shell->load_default = NULL; // one try
+    shell->load_default = NULL; // tries only once
     char *demo = find_demo();
     int status = demo ? engine_load(shell->engine, demo, err) : load_tiny(shell->engine, err);
     free(demo);
@@ -306,8 +307,8 @@ static int begin(struct program *p)
 {
     const struct options *o = &p->options;
     struct err err = { 0 };
-    // Set here, because it applies to the calling thread, which computes. With a GPU, the host's
-    // part of the computation uses it too.
+    // Sets the number of threads here, because it applies to the calling thread, which computes.
+    // With a GPU, the number applies to the host's part of the computation.
     if (o->threads) device_set_threads(o->threads);
     if (!p->shell.store) sinks_notice(&p->sinks, "nothing will be saved: %s", p->no_store->text);
     run_config(p);
@@ -332,7 +333,7 @@ static void welcome(struct program *p)
     if (!engine_model_name(e) && command_check_needs(&p->shell, NEEDS_MODEL, &err) < 0 &&
         !p->options.model)
         lines_print_error(&p->lines, "", &err);
-    const char *model = engine_model_name(e); // perhaps just opened
+    const char *model = engine_model_name(e); // command_check_needs may have opened it
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, model ? model : "no model",
                device_text(engine_backend(e)),
                model ? "Type a question, /image FILE to attach a picture, /help for the commands."
@@ -373,8 +374,9 @@ static int begin_and_run(struct program *p)
     return status < 0 ? lines_status(&p->lines, STATUS_FAILED) : run(p);
 }
 
-// Returns large freed blocks to the system. By default the allocator keeps blocks of up to 32 MB
-// once one was freed: hundreds of megabytes after the first pass of a training run.
+// Returns large freed blocks to the system. By default, once a large block was freed, the allocator
+// keeps freed blocks of up to its size (at most 32 MB): hundreds of megabytes after the first pass
+// of a training run.
 static void give_memory_back(void)
 {
 #ifdef M_MMAP_THRESHOLD
@@ -403,7 +405,7 @@ int main(int argc, char **argv)
     threads_wait_asleep(argv);
     give_memory_back();
     setlocale(LC_ALL, "");
-    setlocale(LC_NUMERIC, "C"); // numbers in files and events have a point everywhere
+    setlocale(LC_NUMERIC, "C"); // files and events always use a decimal point
     int status = options_read(&p.options, argc, argv, &err);
     if (status < 0) {
         text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err.text);

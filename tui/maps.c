@@ -110,7 +110,7 @@ static void show_or_request(struct view *v, struct map_id w)
         i->map = at;
         return;
     }
-    ask(v, &w, i->playing); // while playing, the following tokens are next
+    ask(v, &w, i->playing); // playing needs the maps of the following tokens too
 }
 
 static int clamp(int value, int count)
@@ -202,7 +202,7 @@ void maps_last(struct view *v, int token)
 
 // --- attention of tokens to a part of the picture ------------------------------------------------
 
-// Returns the mean over the patches that the box touches.
+// Returns the map's mean over the patches that the box touches.
 static double mean_in(const struct map *m, const double box[4])
 {
     const double *a = m->area, w = a[2] - a[0], h = a[3] - a[1];
@@ -221,7 +221,8 @@ static double mean_in(const struct map *m, const double box[4])
     return count ? sum / count : 0;
 }
 
-// Records how much the token of an arrived map attends to the box: the maximum over its tiles.
+// Records how much the token of an arrived map attends to the box: the maximum over the map's
+// tiles.
 static void record_attention(struct image_view *i, const struct map *m)
 {
     struct map_id w = i->box_map;
@@ -244,7 +245,7 @@ static void record_all_attention(struct view *v)
     for (size_t k = 0; k < i->map_count; k++) record_attention(i, &i->maps[k]);
 }
 
-// Requests the missing maps in one pass, after the map of a pending step.
+// Requests all missing maps in one pass, once no requested step is pending.
 static void request_missing(struct view *v)
 {
     const struct image_view *i = &v->image;

@@ -2,7 +2,7 @@
 // computes in the background from the cached conversation.
 //
 //   maps_step(v, AXIS_LAYER, 1);        // shows that map, or requests it (view->quiet)
-//   maps_take(v, heatmap);              // a requested one
+//   maps_take(v, heatmap);              // takes a requested map
 //   maps_select_box(v, box);            // colours the tokens that attend to this part of the
 //   picture
 #ifndef TUI_MAPS_H
@@ -20,7 +20,7 @@ void maps_kind(struct view *v);          // the next kind of map of the same lay
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
 bool maps_steps(const struct map *m);      // whether the step keys apply to its kind
-void maps_last(struct view *v, int token); // shows its map if live maps ended before it
+void maps_last(struct view *v, int token); // shows that token's map if live maps ended earlier
 void maps_forget(struct view *v); // the answer, or something that it depends on, has changed
 // Colours the words that attend to a box: left, top, right, bottom as fractions of the picture.
 void maps_select_box(struct view *v, const double box[4]);

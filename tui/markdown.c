@@ -117,8 +117,8 @@ static size_t code_span(struct markdown *m, size_t at, size_t end, bool none[TIC
     return close + n;
 }
 
-// Returns whether a word or a factor ends before `at`. A star may follow an ideograph, because no
-// spaces separate the words of such scripts.
+// Returns whether a word or a factor ends before `at`. A star may follow an ideograph, because such
+// scripts do not separate words by spaces.
 static bool is_inner(const char *s, size_t at, size_t begin)
 {
     if (at == begin) return false;
@@ -376,7 +376,8 @@ static struct fence fence_opened(const char *s, struct line l)
     return f;
 }
 
-// Returns whether the line closes the fence: at least as many of its marks, and nothing after them.
+// Returns whether the line closes the fence: it has at least as many of the same marks, and nothing
+// after them.
 static bool is_closed(struct fence f, const char *s, struct line l)
 {
     const size_t at = l.begin + blanks_at(s, l);
@@ -447,7 +448,7 @@ static void put_lines(struct markdown *m)
         const struct line l = line_at(s, at);
         const bool fenced = fence.length, within = math;
         at = l.next;
-        if (fenced && is_closed(fence, s, l)) { // not shown itself
+        if (fenced && is_closed(fence, s, l)) { // the closing fence is not shown
             fence.length = 0;
             continue;
         }

@@ -4,7 +4,7 @@
 //   if (options_read(&o, argc, argv, &err) < 0) ... exit status 2 ...
 //   options_release(&o);
 //
-// Subcommands (tui/subcommands.h) read the arguments after them themselves.
+// Each subcommand (tui/subcommands.h) reads the arguments that follow it.
 #ifndef TUI_OPTIONS_H
 #define TUI_OPTIONS_H
 
@@ -24,15 +24,15 @@ struct options {
     const char *model, *mmproj, *device, *db, *session;
     char *pair;       // owned copy of `model` with options added to it; NULL: none added
     bool ignore;      // --ignore-weights
-    bool plain, json; // neither: automatic
+    bool plain, json; // neither: chosen automatically
     bool help, version;
     int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;
     struct variable *variables; // -D, owned
     size_t variable_count;
-    const char *subcommand; // "new", "help", ...: a subcommand; NULL
-    int rest;               // argv index after it
+    const char *subcommand; // "new", "help", ...: a subcommand; NULL: none
+    int rest;               // argv index after the subcommand
 };
 
 int options_read(struct options *o, int argc, char **argv, struct err *err);

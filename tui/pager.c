@@ -82,7 +82,7 @@ static int last_top(const struct pager *p)
     return most > 0 ? most : 0;
 }
 
-// The line after the last visible one.
+// Returns the line after the last visible one.
 static int visible_end(const struct pager *p)
 {
     const int count = (int)p->shown.count, end = p->top + p->height;
@@ -100,7 +100,7 @@ static const char *pattern_of(const struct pager *p)
     return p->pattern.data ? p->pattern.data : "";
 }
 
-// Returns whether a match begins in this line. It may continue in the next.
+// Returns whether a match begins in this line; the match may continue in the next line.
 static bool begins_in(const struct pager *p, size_t line)
 {
     const char *own = p->shown.lines[line].text;

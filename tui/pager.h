@@ -15,7 +15,7 @@ void pager_close(struct view *v);
 void pager_draw(struct view *v, struct canvas *c, struct area area);
 // Runs an action of the key table, context "pager"; false: unknown.
 bool pager_act(struct view *v, const char *action);
-// True while a pattern is typed: keys go to pager_type().
+// Returns whether a pattern is being typed: keys then go to pager_type().
 bool pager_typing(const struct view *v);
 void pager_type(struct view *v, const struct key *key);
 void pager_wheel(struct view *v, int button);

@@ -10,7 +10,7 @@
 #include "tui/threads.h"
 
 // Numbers of cached pictures, of waiting pictures, and of ids. Inside tmux an id is a colour of the
-// palette, without the first 16, which terminals may change when bold.
+// palette; ids skip the first 16 colours, which terminals may change in bold text.
 enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
@@ -93,7 +93,7 @@ struct painter *painter_start(struct news_queue *queue)
 {
     struct painter *p = xcalloc(1, sizeof *p);
     p->queue = queue;
-    p->last_id = (uint32_t)getpid() % NAMES; // other programs in this window start elsewhere
+    p->last_id = (uint32_t)getpid() % NAMES; // other programs in this window start at other ids
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->wake, NULL);
     threads_start(&p->thread, "painter", work, p);

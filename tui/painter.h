@@ -1,6 +1,6 @@
 // tui/painter.h -- encodes drawings for the terminal in a separate thread; caches recent ones.
 //
-//   struct painter *p = painter_start(queue);             // NEWS_PAINTED when one is ready
+//   struct painter *p = painter_start(queue);             // posts NEWS_PAINTED for each picture
 //   if (!painter_has(p, key)) painter_request(p, key, drawing, &canvas, place);
 //   if (painter_take(p, key, &bytes, &id)) ...
 //   painter_stop(p);
@@ -14,7 +14,7 @@ struct painter;
 
 struct painter *painter_start(struct news_queue *queue);
 void painter_stop(struct painter *p); // NULL is fine
-// Combines the drawing's key with everything else that its bytes depend on.
+// Combines the drawing's key with everything else that the encoded bytes depend on.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
 bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
 // Queues the drawing and takes ownership of it. Drops the oldest queued drawing if the queue is

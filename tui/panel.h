@@ -2,7 +2,7 @@
 // panel_list.h.
 //
 // To add a panel NAME: write tui/panel_NAME.c with `const struct panel panel_NAME`, add X(NAME) to
-// panel_list.h, its keys to tui/keys.c under the context NAME, and its place to tui/layout.c.
+// panel_list.h, its keys to tui/keys.c under the context NAME, and its position to tui/layout.c.
 #ifndef TUI_PANEL_H
 #define TUI_PANEL_H
 
@@ -15,9 +15,9 @@ enum panel_result {
 };
 
 struct panel {
-    const char *name; // and key context
+    const char *name; // also the key context
     const char *title;
-    int min_width, min_height; // with its frame
+    int min_width, min_height; // including the frame
     void (*draw)(struct view *v, struct canvas *c, struct area area, bool focused);
     // Runs an action of the key table. Commands to run go into view->run.
     unsigned (*act)(struct view *v, const char *action);

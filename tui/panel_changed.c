@@ -20,7 +20,8 @@ static int which_number(const struct changed_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// Draws a wrapped text from line y on; lines may be outside the area. Returns the line after it.
+// Draws a wrapped text from line y on; lines may be outside the area. Returns the line after the
+// text.
 static int draw_text(struct canvas *c, struct area area, int y, enum style style, const char *text)
 {
     struct wrap w = wrap_begin(text, area.width);
@@ -139,7 +140,7 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "last"))
         go_to(v, k->count);
     else if (!strcmp(action, "which"))
-        ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // the last request may have found none
+        ask(v, 1, (k->asked + 1) % CHANGED_COUNT); // the last request may have found no flip
     else if (!strcmp(action, "picture-back"))
         k->picture -= k->picture > 0;
     else if (!strcmp(action, "picture-next"))

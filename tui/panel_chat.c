@@ -27,14 +27,15 @@ static const struct kind {
     [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
 };
 
-// Returns the rendered Markdown with remarks of an answer, the plain text of any other entry.
+// Returns an answer's rendered Markdown with remarks, or the plain text of any other entry.
 static const char *shown_of(const struct entry *e)
 {
     const struct buf *text = e->kind == ENTRY_ANSWER ? &e->shown.text : &e->text;
     return text->data ? text->data : "";
 }
 
-// Only user messages may contain code; words of the program's texts are not broken.
+// Only user messages may contain code, whose lines are cut within words; all other texts wrap
+// between words.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);
@@ -188,7 +189,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     const int pan = e->pan;
     const int end = canvas_text_n(c, inner, w->indent - pan, 0, style, w->line, w->length);
     if (e->kind == ENTRY_ANSWER) style_spans(c, inner, e, w);
-    // The line is cut: Left and Right scroll it.
+    // Marks a cut line, which Left and Right scroll.
     if (k->whole && end > inner.width)
         canvas_put(c, inner, inner.width - 1, 0, STYLE_CHANGED, c->ascii ? '>' : 0x203a);
     if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
@@ -306,7 +307,7 @@ static void copy(struct view *v, bool all)
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Scrolls sideways the last table on the screen that is too wide.
+// Scrolls sideways: of the tables on the screen that are too wide, the last one.
 static void pan(struct view *v, int by)
 {
     struct chat_view *c = &v->chat;

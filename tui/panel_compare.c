@@ -2,7 +2,7 @@
 // token of each; marks the first difference.
 //
 // The left half shows the first answer, the right half the second: title, map, and the text around
-// the selected token. Both sides select the token of the same number.
+// the selected token. Both sides select the token with the same number.
 #include <string.h>
 
 #include "tui/panel.h"
@@ -28,7 +28,7 @@ static bool differs(const struct compare_view *k)
 
 // --- texts ---------------------------------------------------------------------------------------
 
-// Returns the first visible line, so that the token is in the middle.
+// Returns the line to show first, so that the token is in the middle.
 static int top_line(const struct compare_view *k, int side, int width, int height)
 {
     struct wrap w = wrap_begin(k->text[side], width);
@@ -64,7 +64,8 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 
 // --- the panel -----------------------------------------------------------------------------------
 
-// Returns the height of the maps: what the texts leave, but at least three fifths.
+// Returns the height of the maps: the lines that the texts leave free, but at least three fifths of
+// the area.
 static int map_height(const struct view *v, struct area area)
 {
     const struct compare_view *k = &v->compare;

@@ -49,8 +49,8 @@ static struct result_table as_table(const struct series *s)
                                   .column_count = s->column_count };
 }
 
-// Returns a column of the unit that is drawn: first the unit that figures use, then others after
-// `u`; 0: none.
+// Returns a column that has the unit to draw: at first the unit that figures use, then another
+// after each `u`; 0: no column has a curve.
 static int shown_column(const struct dynamics_view *d, const struct series *s)
 {
     const struct result_table t = as_table(s);
@@ -88,7 +88,7 @@ static int draw_names(const struct series *s, struct canvas *c, struct area area
 {
     struct buf left = { 0 };
     const struct result_table t = as_table(s);
-    bool others = false; // of another unit
+    bool others = false; // some columns have another unit
     int x = canvas_printf(c, area, 0, 0, STYLE_TITLE, "%s", s->name) + 2;
     for (int k = 0; k < count; k++)
         x = canvas_text(c, area, x, 0, (enum style)(STYLE_CURVE1 + k), s->columns[columns[k]]) + 2;

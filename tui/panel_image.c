@@ -137,7 +137,7 @@ static const struct preview *picture_at(const struct view *v, int index)
     return NULL;
 }
 
-// Draws the words of a map's cells, cut to their width.
+// Draws the words of a map's cells, cut to the width of the cells.
 static void draw_words(struct canvas *c, struct area place, const struct map *m)
 {
     const double wide = (m->area[2] - m->area[0]) * place.width / m->cols;

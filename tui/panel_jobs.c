@@ -47,7 +47,8 @@ static void draw_job(struct canvas *c, struct area area, int y, const struct job
         buf_printf(&b, "%s left", pace_text(left, row->eta_s));
     add_whole(c, area, x, y, &b);
     if (focused) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
-    if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps); // over the selection
+    // Drawn last, over the style of the selection.
+    if (bar) canvas_bar(c, area, bar_x, y, bar, row->step / row->steps);
     buf_release(&b);
 }
 

@@ -13,7 +13,7 @@ static int ink_on(int paper)
 // --- eight colours -------------------------------------------------------------------------------
 
 // Replaces grey ink by the terminal's default, grey paper by reverse video, and other colours by
-// their hue. Black paper stays: reversed, every text of a black theme would appear in a box.
+// their hue. Black paper stays black: reverse video would put every text of a black theme in a box.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));

@@ -15,7 +15,8 @@ struct pen {
     unsigned attributes; // LOOK_...
 };
 
-// colours: size of the palette; below 8, only attributes are used. exact: RGB can be written.
+// colours: size of the palette; below 8, only attributes are used. exact: the terminal accepts RGB
+// colours.
 struct pen pen_of(const struct theme *theme, const struct cell *cell, int colours, bool exact);
 
 #endif

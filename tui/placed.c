@@ -7,8 +7,8 @@
 #include "core/base/clock.h"
 #include "tui/painter.h"
 
-// Repeats after half a second and doubles the pause each time, LONGEST times, for at most TRIES
-// tries.
+// Repeats after half a second, doubles the pause after each try, at most LONGEST times, and gives
+// up after TRIES tries.
 enum { TRIES = 6, LONGEST = 3 };
 static const double first_pause = 0.5;
 

@@ -19,7 +19,7 @@
 struct placed_picture {
     struct area area;
     uint64_t key;
-    int width, height; // pixels that it covers
+    int width, height; // in pixels
     uint32_t id;
     bool unsure;    // not confirmed yet
     int tries;      // number of times it was sent
@@ -41,8 +41,8 @@ void placed_reply(struct placed *p, const char *bytes, size_t length);
 // ready, or its predecessor is still shown there.
 bool placed_shows(const struct placed *p, const struct canvas *c, int number, int columns,
                   int lines);
-// Returns whether its cells must be cleared first, because old contents would show around the
-// picture.
+// Returns whether the picture's cells must be cleared first, because old contents would show around
+// the picture.
 bool placed_blanks(const struct placed *p, const struct canvas *c, int number, bool touched);
 // Draws new, overwritten (touched) and unconfirmed pictures, then removes their predecessors.
 void placed_draw(struct placed *p, const struct canvas *c, const bool shown[], const bool touched[],

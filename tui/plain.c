@@ -33,7 +33,7 @@
 struct stream {
     FILE *file;
     bool terminal;
-    bool escapes; // it supports cursor movement
+    bool escapes; // the terminal supports cursor movement
     bool colours;
     int palette; // colours for maps: 0, 8, 256
 };
@@ -51,7 +51,7 @@ struct plain {
     struct settings *settings; // as reported by events
     bool asked;                // the terminal was queried
     struct graphics graphics;
-    uint32_t last_id; // of a picture
+    uint32_t last_id; // id of the last picture
 };
 
 static const char *const escape_of[STYLE_COUNT] = {
@@ -298,7 +298,7 @@ static void show_table(struct plain *p, const struct event *e)
     table_copy_free(copy);
 }
 
-static const char shades[] = " .:-=+*#%@"; // ink grows to the right
+static const char shades[] = " .:-=+*#%@"; // from sparse to dense
 
 // Draws each cell as a shade, doubled because a character is twice as high as wide. papers: adds
 // one of eight background colours to high values.
@@ -321,7 +321,7 @@ static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers
     }
 }
 
-// Sets a colour: exactly, or the nearest of 256.
+// Sets the colour of the text or the background (ground): exactly, or the nearest of 256.
 static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool exact)
 {
     if (exact)
@@ -491,7 +491,7 @@ static void show_changed(struct plain *p, const struct event *e)
     for (size_t i = 0; i < c->picture_count; i++) show_picture(p, &e->pictures[i].image);
 }
 
-// Writes a queried value to the output, a change to the notices.
+// Writes a queried value to standard output, a changed one as a notice.
 static void show_setting(struct plain *p, const struct event *e)
 {
     char *line = xasprintf("%s = %s", e->key, e->value);

@@ -4,8 +4,9 @@
 //   sinks_add(&sinks, plain_sink(p));
 //
 // Answers and requested output go to standard output. Notices, errors and progress go to standard
-// error, so that a script's output is its answers; on an interactive terminal everything goes to
-// one stream. Colours and the progress line appear on terminals only (no colours with NO_COLOR).
+// error, so that the standard output of a script has only answers and requested output; on an
+// interactive terminal everything goes to one stream. Colours and the progress line appear on
+// terminals only (no colours with NO_COLOR).
 #ifndef TUI_PLAIN_H
 #define TUI_PLAIN_H
 

@@ -19,7 +19,7 @@ struct prompt {
     size_t left;
     char **offers;
     size_t offer_count;
-    char *menu_line; // the line for which they were offered
+    char *menu_line; // the line for which the candidates were offered
 };
 
 // Readline's callbacks take no user argument, and readline is global.
@@ -28,8 +28,8 @@ static struct prompt *current;
 // --- callbacks of readline -----------------------------------------------------------------------
 
 // Bytes run out only if readline reads beyond the key (a macro that ends within a sequence). At the
-// end of input, readline would send the line, or jump to a frame that no longer exists, so it gets
-// an unbound key.
+// end of input, readline would send the line, or jump to a frame that no longer exists, so this
+// function returns an unbound key.
 static int get_byte(FILE *stream)
 {
     if (!current->left) return '\a';
@@ -46,8 +46,8 @@ static void draw_nothing(void)
 {
 }
 
-// Calls on_line here, because the history may only grow before readline begins its next line. Ends
-// a search that a macro began within the line: it refers to entries of the history.
+// Calls on_line here, because the history may only grow before readline begins its next line. First
+// ends a search that a macro began within the line, because the search refers to history entries.
 static void take_line(char *line)
 {
     rl_callback_sigcleanup();
@@ -87,9 +87,9 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
     rl_prep_term_function = NULL;
     rl_deprep_term_function = NULL;
     rl_completion_display_matches_hook = show_matches;
-    rl_initialize(); // a ~/.inputrc does not change what follows
+    rl_initialize(); // reads ~/.inputrc now: it cannot override the settings below
     rl_variable_bind("show-all-if-ambiguous", "on");
-    rl_variable_bind("completion-query-items", "0"); // the menu counts those that do not fit
+    rl_variable_bind("completion-query-items", "0"); // the menu counts candidates that do not fit
     rl_variable_bind("bell-style", "none");
     rl_callback_handler_install("", take_line);
     return p;
@@ -98,7 +98,7 @@ struct prompt *prompt_new(const struct shell *shell, void (*on_line)(void *self,
 void prompt_free(struct prompt *p)
 {
     if (!p) return;
-    if (!prompt_plain(p)) prompt_feed(p, "\a", 1); // a search
+    if (!prompt_plain(p)) prompt_feed(p, "\a", 1); // ends a search or another special mode
     guard_leave();
     rl_end_of_history(1, 0); // restores a saved line and frees its undo list
     rl_free_undo_list();
@@ -167,7 +167,8 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     char *key = xstrndup(bytes, length);
     char *text = (unsigned char)*key < 0x80 ? NULL : repaired(key);
     feed(p, text ? text : key, text ? strlen(text) : length);
-    if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL; // the quoted key
+    // The quoted key was inserted.
+    if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL;
     free(text);
     free(key);
 }
@@ -182,7 +183,7 @@ void prompt_insert(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
-    if (RL_ISSTATE(RL_STATE_ISEARCH)) { // search for it, up to a control character
+    if (RL_ISSTATE(RL_STATE_ISEARCH)) { // searches for the text up to a control character
         size_t n = 0;
         while ((unsigned char)good[n] >= 0x20 && good[n] != 0x7f) n++;
         feed(p, good, n);
@@ -240,7 +241,7 @@ static void step(struct position *at, int32_t code, int width, int columns)
         at->y++;
         return;
     }
-    const bool control = (code > 0 && code < 0x20) || code == 0x7f; // 0: left out
+    const bool control = (code > 0 && code < 0x20) || code == 0x7f; // 0: an omitted character
     const int cells = code == '\t' ? 4 - at->x % 4 : control ? 2 : width;
     if (at->x + cells > columns) {
         at->x = 0;
@@ -264,8 +265,8 @@ static struct position measure(const char *text, size_t length, int columns)
     return at;
 }
 
-// Returns the label with the typed text. Readline's searches have a label: "(reverse-i-search)`x':
-// ".
+// Returns the label with the typed text. Readline's searches have their own label:
+// "(reverse-i-search)`x': ".
 static char *whole_text(const char *label, size_t *label_length, size_t *point)
 {
     const bool own = rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt;

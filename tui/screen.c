@@ -18,8 +18,8 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-// Seconds between two frames; the time that an ESC waits for the rest of a sequence, and a paste or
-// reply for its end.
+// Seconds between two frames, and from a frame to one that shows the effect of a key; seconds to
+// wait for the rest of a sequence after ESC, and for the end of a paste or reply.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
 static const double token_time = 0.3; // per token while maps play
@@ -69,8 +69,8 @@ static void serve_capture(struct screen *s, struct capture *k)
     canvas_release(&c);
 }
 
-// Switches to the layout of compared answers if there are fresh ones. Esc, or choosing another
-// layout, ends it.
+// Switches to the layout `name` if its comparison has not been viewed yet (*fresh). Esc, or
+// choosing another layout, leaves that layout.
 static void show_layout(struct screen *s, const char *name, bool *fresh)
 {
     const int now = screen_layout_find(name, s->canvas.columns);
@@ -210,7 +210,7 @@ static int milliseconds(double seconds)
     return seconds <= 0 ? 0 : (int)(seconds * 1000) + 1;
 }
 
-// Returns the time when the next frame may be drawn: soon after a key, even if another was just
+// Returns the time when the next frame may be drawn: soon after a key, even if a frame was just
 // drawn.
 static double frame_time(const struct screen *s)
 {
@@ -247,8 +247,8 @@ static bool frame_due(const struct screen *s)
     return s->dirty && clock_seconds() >= frame_time(s);
 }
 
-// Reads news only when the next frame is due: a small model posts thousands per second, and waking
-// for each would take CPU time from it.
+// Reads news only when the next frame is due: a small model posts thousands of events per second,
+// and waking for each would take CPU time from the model.
 static void loop(struct screen *s)
 {
     while (!s->leave) {
@@ -283,7 +283,7 @@ static void on_line(void *self, const char *text)
     if (text)
         screen_submit(s, text);
     else if (typed_open(&s->typed))
-        typed_drop(&s->typed); // Ctrl-D within a text: not sent
+        typed_drop(&s->typed); // Ctrl-D drops an unfinished text
     else
         s->leave = true;
 }
@@ -361,7 +361,7 @@ int screen_run(struct screen *s, struct shell *shell, struct keys *keys, void (*
     s->painter = NULL;
     close_all(s);
     if (!ended)
-        _exit(s->status ? s->status : STATUS_INTERRUPTED); // a hanging thread still uses its memory
+        _exit(s->status ? s->status : STATUS_INTERRUPTED); // a hanging thread still uses the memory
     worker_free(s->worker);
     shell->screen = NULL;
     if (signals_terminated()) return 128 + signals_terminated();

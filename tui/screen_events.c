@@ -142,8 +142,8 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->name = keep_text(n, from->name);
     h->tile = keep_text(n, from->tile);
     h->image = NULL;
-    // The area as fractions of the picture (left, top, right, bottom), because the picture is not
-    // copied.
+    // Stores the area as fractions of the picture (left, top, right, bottom), because the picture
+    // is not copied.
     static const double whole[4] = { 0, 0, 1, 1 };
     for (int i = 0; i < 4; i++)
         h->area[i] =

@@ -50,10 +50,10 @@ struct news_queue *news_queue_new(void);
 void news_queue_free(struct news_queue *q);
 struct sink news_sink(struct news_queue *q);
 struct sink news_map_sink(struct news_queue *q); // only maps, as NEWS_MAP
-// Copies text; takes data with its release function.
+// Copies text; takes ownership of data, which `release` frees.
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
                void (*release)(void *data));
-int news_fd(const struct news_queue *q);      // readable when there is news
+int news_fd(const struct news_queue *q);      // readable while news is queued
 struct news *news_next(struct news_queue *q); // NULL: none
 void news_free(struct news *n);
 

@@ -89,7 +89,7 @@ static void run_line(struct screen *s, const char *line)
     char key[48], value[256];
     if (s->view->busy && read_change(s, line, key, value) &&
         settings_find(key)->stale == STALE_NOTHING)
-        settings_set(s->view->settings, key, value, NULL); // a setting of the screen: at once
+        settings_set(s->view->settings, key, value, NULL); // settings of the screen apply at once
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), false);
 }
 
@@ -220,7 +220,7 @@ static void next_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
-    // Without a comparison these two are empty.
+    // Skips two layouts that are empty without a comparison.
     if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
     if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
@@ -278,7 +278,7 @@ static void run_action(struct screen *s, const char *action)
     }
 }
 
-// Returns whether the focused panel covers all others, the conversation too.
+// Returns whether the focused panel covers all others, including the conversation.
 static bool covers_all(const struct screen *s)
 {
     struct placed_panel placed[PANEL_COUNT];
@@ -325,7 +325,7 @@ static void copy(struct screen *s, const char *text)
     buf_puts(&b, "\033]52;c;");
     base64_encode(&b, text, strlen(text));
     buf_puts(&b, "\a");
-    if (strlen(text) < 70000) terminal_write(b.data, b.length); // the limit of terminals
+    if (strlen(text) < 70000) terminal_write(b.data, b.length); // terminals limit the length
     buf_release(&b);
     if (path && places_make_parents(path, &err) == 0 &&
         file_out_update(path, text, strlen(text), &err) == 0)
@@ -374,7 +374,7 @@ void screen_apply(struct screen *s)
 
 static void take_named(struct screen *s, const struct key *key);
 
-// A click on words that name a key presses it.
+// Presses a key if the user clicked words that name it.
 static bool click_hint(struct screen *s, const struct key *click)
 {
     struct key key = { .kind = KEY_NAMED };
@@ -402,7 +402,7 @@ static void take_mouse(struct screen *s, const struct key *key)
         pager_wheel(s->view, key->button);
         return;
     }
-    if (!key->button && s->view->image.press_x < 0) return; // no box is drawn
+    if (!key->button && s->view->image.press_x < 0) return; // no box is being drawn
     for (int i = place_panels(s, s->focus, placed); i-- > 0;) {
         const struct area a = placed[i].area;
         if (key->x < a.x || key->y < a.y || key->x >= a.x + a.width || key->y >= a.y + a.height)
@@ -425,7 +425,7 @@ static const struct panel *typing_panel(const struct screen *s)
     return types && panel->typing(s->view) ? panel : NULL;
 }
 
-// Closes fields without focus, so that they get no keys later.
+// Closes the input fields of panels without focus, so that these fields get no keys later.
 static void close_fields(struct screen *s)
 {
     static const struct key esc = { .kind = KEY_NAMED, .name = "Esc" };

@@ -37,11 +37,11 @@ struct screen {
     atomic_int text_columns; // of the conversation, in the last frame
     bool stopping;           // the running command was asked to stop
     bool colours_explained;  // the notice on terminals with more colours was shown
-    double interrupted;      // time of the last Ctrl-C, if a second one leaves; 0: none
+    double interrupted;      // time of the last Ctrl-C, if a second one would quit; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes
-    // The draft as last stored, and its session; id of a crashed shell's draft that it replaces;
-    // time of the next check (0: none).
+    // The unsent text (draft): its owner; text and session as last stored; id of the crashed
+    // shell's draft that it replaces; time of the next check (0: none).
     struct draft_owner owner;
     char *stored, *stored_session;
     int64_t taken;
@@ -63,7 +63,7 @@ void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
 const char *screen_context(const struct screen *s);
-bool screen_covered(const struct screen *s); // whether a list or page covers it and takes the keys
+bool screen_covered(const struct screen *s); // whether an open list or page gets the keys
 
 // screen_draft.c
 void screen_draft_typed(struct screen *s);                           // schedules a check
@@ -79,7 +79,7 @@ bool screen_tour_end(struct screen *s);                   // false: no tour is r
 // screen_keys.c
 void screen_bytes(struct screen *s, bool flush);
 void screen_apply(struct screen *s);                // serves requests of panels
-bool screen_shows_compared(const struct screen *s); // whether its layout shows a comparison
+bool screen_shows_compared(const struct screen *s); // whether the layout shows a comparison
 void screen_submit(struct screen *s, const char *text);
 void screen_stop(struct screen *s); // Ctrl-C
 void screen_suspend(struct screen *s);

@@ -38,7 +38,7 @@ void screen_tour_ran(struct screen *s, const char *line)
     if (!tour_step(has_vision(v), v->tour - 1)) return;
     char *now = tour_line(has_vision(v), v->tour - 1);
     const bool question = *now != '/' && *line != '/';
-    const size_t word = strcspn(now, " "); // its arguments may be changed
+    const size_t word = strcspn(now, " "); // the user may change the arguments
     v->tour += question || (word == strcspn(line, " ") && !strncmp(now, line, word));
     free(now);
 }

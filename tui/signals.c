@@ -1,5 +1,5 @@
 // tui/signals.c -- signal handlers. They only set flags, cancel the engine (an atomic store), write
-// a byte to a pipe, or leave by _exit: nothing else is safe there.
+// a byte to a pipe, or leave by _exit: nothing else is safe in a handler.
 #include "tui/signals.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static void report_prompt(int signal)
 {
     char byte = (char)signal;
     if (state.pipe[1] >= 0 && write(state.pipe[1], &byte, 1) < 0)
-        return; // full: it is readable anyway
+        return; // a full pipe is readable anyway
 }
 
 static void on_interrupt(int signal)
@@ -175,14 +175,14 @@ void signals_forget(void)
     if (state.engine) engine_uncancel(state.engine);
 }
 
-// Does not clear interrupts at a prompt, which clears them before it reads: Ctrl-C after Enter
-// belongs to the line.
+// Does not clear interrupts at a prompt: the prompt clears them before it reads, so a Ctrl-C after
+// Enter belongs to the line.
 void signals_busy(bool busy)
 {
     if (busy && state.how == SIGNALS_DIALOGUE) signals_forget();
     state.busy = busy;
-    // Ctrl-Z at the prompt must restore the terminal first; while a line runs, its modes are the
-    // shell's.
+    // Ctrl-Z at the prompt must restore the terminal first; while a line runs, the terminal has the
+    // shell's modes.
     if (state.how == SIGNALS_PROMPT) handle(SIGTSTP, busy ? SIG_DFL : on_prompt, SA_RESTART);
 }
 

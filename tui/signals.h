@@ -25,7 +25,7 @@ enum { STATUS_INTERRUPTED = 130 };
 
 void signals_start(struct engine *engine, enum signals_how how);
 void signals_stop(void); // call before the engine is freed
-// A line begins (in a dialogue an earlier interruption is cleared) or ends.
+// Call when a line begins (in a dialogue, this clears an earlier interrupt) or ends.
 void signals_busy(bool busy);
 // Clears the interrupt once the interrupted line has ended and the prompt waits.
 void signals_forget(void);

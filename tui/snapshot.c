@@ -90,7 +90,7 @@ static uint64_t image_key(const struct image *image)
     return key;
 }
 
-// boxes: drawn on it; NULL: none.
+// boxes: to draw on the preview; NULL: none.
 static struct preview *preview_picture(int index, const struct picture *p,
                                        const struct boxes *boxes)
 {
@@ -135,7 +135,7 @@ static uint64_t boxes_key(const struct boxes *b)
     return key;
 }
 
-// Posts pictures again whose boxes have changed.
+// Marks pictures whose boxes have changed, so that they are posted again.
 static void note_boxes(struct posted_pictures *posted, const struct boxes *b, int picture)
 {
     const int on = b->count ? picture : -1;
@@ -154,7 +154,7 @@ void post_pictures(struct posted_pictures *posted, const struct shell *shell, st
     const struct engine_talk c = engine_talk(shell->engine);
     for (size_t i = 0; i < posted->count; i++)
         if (posted->sha256[i][0] && (i >= c.picture_count || !c.pictures[i].path)) {
-            struct preview *gone = xcalloc(1, sizeof *gone); // without a path
+            struct preview *gone = xcalloc(1, sizeof *gone); // no path: the picture was removed
             gone->index = (int)i;
             posted->sha256[i][0] = '\0';
             news_post(q, NEWS_PICTURE, NULL, gone, preview_free);

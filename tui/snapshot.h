@@ -11,7 +11,7 @@
 #include "tui/screen_events.h"
 
 struct snapshot {
-    char *model; // last part of its path; NULL: none is loaded
+    char *model; // last part of the model's path; NULL: no model is loaded
     char *device, *session;
     int64_t layers, heads;
     int default_layer[METHODS_MAX]; // of each method, in the order of method_shown; -1: none
@@ -19,7 +19,7 @@ struct snapshot {
     struct settings *settings;
     bool counted; // `context` is valid
     struct engine_context context;
-    size_t waiting; // pictures
+    size_t waiting; // number of pictures attached to the next message
     double memory;  // bytes of this process
 };
 
@@ -50,7 +50,7 @@ struct posted_pictures {
     char (*sha256)[65];
     size_t count;
     int boxed;      // index of the picture with boxes, if `boxes` is not 0
-    uint64_t boxes; // identifies what is drawn on it
+    uint64_t boxes; // identifies the boxes drawn on that picture
 };
 
 void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q);

@@ -96,7 +96,7 @@ static int draw_jobs(const struct view *v, struct canvas *c, struct area area, i
     return more ? canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d", more) : x;
 }
 
-// Draws, right of x, the number of lines below a conversation that is scrolled up, otherwise as
+// Draws right of x: if the conversation is scrolled up, the number of lines below; otherwise as
 // many key hints as fit, the first at the right edge.
 static void draw_right(const struct view *v, struct canvas *c, struct area area, int x,
                        const char *ways)

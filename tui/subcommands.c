@@ -72,7 +72,7 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 
 // --- vlmsh job -----------------------------------------------------------------------------------
 
-// A job's process runs `vlmsh job run ID`; run by hand, it prints its progress.
+// A job's process runs `vlmsh job run ID`; run by hand, the command prints the job's progress.
 //
 // SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends; /job N resume
 // continues it. A second signal ends the process at once, as kill -9 would, and keeps the last

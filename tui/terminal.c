@@ -1,7 +1,7 @@
 // tui/terminal.c -- writes the cells of a canvas that differ from the terminal's.
 //
-// Never scrolls lines, as ncurses does for similar rows: scrolling would move colours and pictures.
-// Uses only the terminfo part of ncurses.
+// Unlike ncurses, which scrolls lines if rows are similar, never scrolls: scrolling would move
+// colours and pictures. Uses only the terminfo part of ncurses.
 #include "tui/terminal.h"
 
 #include <errno.h>
@@ -243,7 +243,7 @@ void terminal_leave(struct terminal *t)
     char bytes[256];
     bool expects = placed_expects(&t->placed);
     forget_pictures(t);
-    // Late replies about pictures would be typed into the shell.
+    // Discards late replies about pictures, which the shell would read as typed text.
     for (int i = 0; i < 20 && expects && poll(&in, 1, REPLY_MS) > 0; i++)
         expects = read(in.fd, bytes, sizeof bytes) > 0;
     buf_puts(&b, modes_off);
@@ -280,7 +280,7 @@ void terminal_size(struct terminal *t, int *lines, int *columns)
     *columns = t->shown.columns;
 }
 
-// Returns the size fixed by LINES or COLUMNS, as other programs do; 0: not fixed.
+// Returns the size that LINES or COLUMNS fixes, as in other programs; 0: not fixed.
 static int fixed(const char *variable)
 {
     const char *text = getenv(variable);
@@ -305,7 +305,7 @@ void terminal_resize(struct terminal *t)
 
 // --- cells ---------------------------------------------------------------------------------------
 
-// Output that is not sent yet, with the cursor and the pen after it.
+// Output that is not sent yet, and the cursor position and pen that will result from it.
 struct written {
     struct buf bytes;
     int x, y; // -1: unknown
@@ -339,7 +339,7 @@ static void add_colour(struct buf *out, const struct terminal *t, enum terminfo_
         return;
     }
     buf_puts(out, kind == TERMINFO_INK ? "\033[38;2" : "\033[48;2");
-    for (int shift = 16; shift >= 0; shift -= 8) { // without printf: two for each cell of a map
+    for (int shift = 16; shift >= 0; shift -= 8) { // avoids printf: a map has two colours per cell
         char digits[] = ";   ";
         size_t at = sizeof digits - 1;
         unsigned n = (unsigned)colour >> shift & 255;
@@ -392,7 +392,8 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// Writes question marks for a character if the C library assigns it another width.
+// Writes a cell; replaces its character by question marks if the C library assigns it another
+// width.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
@@ -411,7 +412,8 @@ static void put_cell(struct written *w, const struct terminal *t, const struct c
     for (int i = 0; agrees && i < CELL_MARKS && cell->marks[i]; i++)
         if (wcwidth((wchar_t)cell->marks[i]) == 0)
             add_character(&w->bytes, (wchar_t)cell->marks[i]);
-    w->x = x + cell->width < t->shown.columns ? x + cell->width : -1; // may wrap at the edge
+    // At the edge, the cursor may wrap.
+    w->x = x + cell->width < t->shown.columns ? x + cell->width : -1;
     w->y = y;
 }
 
@@ -500,8 +502,8 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
     placed_draw(&t->placed, c, shown, touched, &pictures);
     buf_add(&w.bytes, pictures.data, pictures.length);
     put_cursor(t, &w, c);
-    // A synchronized update avoids flicker on terminals that support it. tmux redraws its window
-    // after one and loses the sixels in it.
+    // A synchronized update avoids flicker on terminals that support it. After such an update, tmux
+    // redraws its window and loses the sixels in it.
     const bool at_once = pictures.length && !(c->tmux && c->graphics == GRAPHICS_SIXEL);
     if (at_once) buf_puts(&all, update_begin);
     buf_add(&all, w.bytes.data, w.bytes.length);

@@ -1,12 +1,12 @@
-// tui/terminfo.c -- copies the terminal's description, because readline loads another one in its
-// place.
+// tui/terminfo.c -- copies the terminal's description, because readline replaces the loaded one by
+// another.
 #include "tui/terminfo.h"
 
 #include <curses.h>
 #include <stdlib.h>
 #include <string.h>
 #include <term.h>
-#undef lines // term.h takes these names
+#undef lines // macros of term.h
 #undef columns
 
 static const char *const names[TERMINFO_STRINGS] = {

@@ -37,7 +37,8 @@ struct terminfo {
     bool no_corner; // a character in the last cell scrolls the screen
 };
 
-// Reads the description of TERM for the terminal `fd`. -1: unknown, or it cannot place the cursor.
+// Reads the description of TERM for the terminal `fd`. -1: TERM is unknown, or the terminal cannot
+// place the cursor or clear the screen.
 int terminfo_read(struct terminfo *info, int fd);
 void terminfo_release(struct terminfo *info);
 void terminfo_add(struct buf *out, const char *text); // NULL: adds nothing

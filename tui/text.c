@@ -28,7 +28,7 @@ static void add_text(struct buf *to, const char *text, bool for_terminal)
         int32_t code;
         const int n = next_character(text, left, &code);
         const bool kept = !for_terminal || code == '\n' || code == '\t';
-        const bool high = code >= 0x80 && code < 0xa0; // terminals read them as escapes
+        const bool high = code >= 0x80 && code < 0xa0; // terminals read these as escape sequences
         if (code < 0 || (high && !kept))
             buf_puts(to, replacement);
         else if ((code < 0x20 || code == 0x7f) && !kept)

@@ -1,7 +1,7 @@
 // tui/text.h -- makes output valid UTF-8 for programs and safe for terminals; measures its width.
 //
 //   text_repair(&b, bytes);       // JSON: invalid UTF-8 becomes U+FFFD
-//   text_printable(&b, bytes);    // terminal: also control characters become visible
+//   text_printable(&b, bytes);    // terminal: control characters become visible too
 //   text_put(stderr, bytes);      // printable on a terminal, unchanged elsewhere
 //
 // Model output and file names are untrusted: their escape sequences must not reach the terminal.

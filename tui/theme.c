@@ -66,7 +66,7 @@ static int distance(uint32_t a, uint32_t b)
     return sum;
 }
 
-// xterm's palette: 16 named ones, a cube of 6 x 6 x 6, 24 greys.
+// Returns a colour of xterm's palette: 16 named colours, a cube of 6 x 6 x 6, 24 greys.
 static uint32_t palette(int index)
 {
     static const uint32_t named[] = { 0x000000, 0xcd0000, 0x00cd00, 0xcdcd00, 0x0000ee, 0xcd00cd,
@@ -95,8 +95,8 @@ uint32_t colour_cube(uint32_t rgb)
     return palette(cube_index(rgb));
 }
 
-// Returns the channels above the middle of the colour's range as bits. The nearest of eight colours
-// by distance would be white or black for most colours.
+// Returns the channels above the middle of the colour's range as bits. By distance, the nearest of
+// eight colours would be white or black for most colours.
 int colour_hue(uint32_t rgb)
 {
     enum { GREYEST = 48 };

@@ -17,7 +17,7 @@ enum style {
     STYLE_USER,
     STYLE_ANSWER,
     STYLE_CODE,
-    STYLE_STRONG,   // bold and
+    STYLE_STRONG,   // bold words of an answer
     STYLE_EMPHASIS, // italic words of an answer
     STYLE_NOTICE,
     STYLE_ERROR,
@@ -57,12 +57,12 @@ const struct theme *theme_find(const char *name); // the first if unknown
 const struct look *theme_look(const struct theme *theme, enum style style);
 
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
-// The nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
+// Returns the nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
 uint32_t colour_cube(uint32_t rgb); // the nearest colour of the cube, never of the greys: 0xRRGGBB
 int colour_hue(uint32_t rgb);       // one of the first eight, 1..6 by hue; -1: grey
-// One of the first eight colours for a share of a map's range: -1 (none), blue, cyan, green,
-// yellow.
+// Returns one of the first eight colours for a share of a map's range: -1 (none), blue, cyan,
+// green, yellow.
 int step_of_eight(double share);
 
 #endif

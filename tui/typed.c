@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns whether a pasted text is code, because it begins with #, // or /*: it is neither a
-// comment nor a command.
+// Returns whether a pasted text begins with #, // or /*: such a text is code for the model, neither
+// a comment nor a command.
 static bool is_code(const char *text)
 {
     const char *first = text + strspn(text, " \t\n");

@@ -16,7 +16,7 @@ struct typed {
     struct line_reader reader; // joins physical lines
     struct buf text;           // the text as typed, for the history
     char *pending;             // pasted lines not taken yet; NULL = none
-    size_t at;                 // offset of the next one
+    size_t at;                 // offset of the next pending line
 };
 
 void typed_submit(struct typed *t, const char *text);

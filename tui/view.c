@@ -86,7 +86,7 @@ void view_hint(struct view *v, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = format_text(format, args); // whose arguments may point into the old hint
+    char *text = format_text(format, args); // its arguments may point into the old hint
     va_end(args);
     free(v->hint);
     v->hint = text;
@@ -114,7 +114,7 @@ const char *view_setting(const struct view *v, const char *key)
     return settings_text(v->settings, key);
 }
 
-// Shows a message in the conversation; a message of a panel's key on the status line.
+// Shows a message in the conversation, or on the status line if a panel's key caused it.
 static void show_message(struct view *v, enum entry_kind kind, const char *text)
 {
     if (!v->by_key) {
@@ -252,7 +252,7 @@ static void take_answer(struct view *v, const struct event *e)
         view_add(v, ENTRY_MEASURES, b.data);
         buf_release(&b);
     }
-    // The last token that was fed back: later tokens have no map.
+    // Passes the last token that was fed back: later tokens have no map.
     maps_last(v, (int)a->count - (strcmp(a->stop, "eos") ? 2 : 1));
 }
 
@@ -262,7 +262,7 @@ static void take_message(struct view *v, const struct event *e)
     if (e->count) buf_printf(&b, "[%lld picture%s] ", (long long)e->count, e->count > 1 ? "s" : "");
     buf_puts(&b, e->text ? e->text : "");
     const bool said = v->expect_message && e->id == ROLE_USER;
-    // Its pictures are no longer waiting.
+    // The pictures of the message are no longer waiting.
     if (said && v->snapshot) v->snapshot->waiting = 0;
     if (said) { // the typed line is already on the screen
         struct entry *last = v->chat.count ? &v->chat.entries[v->chat.count - 1] : NULL;
@@ -286,7 +286,7 @@ static void take_message(struct view *v, const struct event *e)
 }
 
 // Removes undone messages. If a question failed, it stays visible, marked as undone; a question
-// that was joined to the previous message replaces it.
+// that was joined to the previous message replaces that message.
 static void take_undo(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;

@@ -44,8 +44,8 @@ struct entry {
     void *source;
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
-    int headings;    // number of lines of ENTRY_TABLE
-    int pan, widest; // columns scrolled sideways; width of its longest line
+    int headings;    // number of heading lines of ENTRY_TABLE
+    int pan, widest; // columns scrolled sideways; width of the longest line
 };
 
 struct chat_view {
@@ -83,7 +83,7 @@ struct image_view {
     bool smooth;
     struct area map_area; // cells of the map as drawn last
     struct map_id requested;
-    bool requesting; // that map is being computed
+    bool requesting; // the requested map is being computed
     // Attention of tokens to a box on the picture, in maps with the kind, picture, layer and head
     // of `box_map`.
     bool boxed; // a box is selected
@@ -103,7 +103,7 @@ struct compare_view {
     char *title[2], *text[2];       // NULL: no comparison yet
     size_t common;                  // length of the common prefix in bytes
     size_t *starts[2], tokens[2];   // start of each token
-    struct image_view maps, coming; // maps of the tokens; those of a comparison in progress
+    struct image_view maps, coming; // maps of the tokens; maps of a comparison in progress
     int token;                      // shown
     bool fresh;                     // not viewed yet
 };
@@ -173,7 +173,7 @@ enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP };
 
 struct list_view {
     enum list_kind kind;
-    char *title, *what; // what: of a picker
+    char *title, *what; // what: name of a picker's kind ("image")
     char *folder;
     struct item *items;
     size_t count;
@@ -192,7 +192,7 @@ struct pager_part {
 };
 
 struct pager {
-    bool open, collecting; // collecting: its command runs
+    bool open, collecting; // collecting: its command is still running
     char *title;
     struct pager_part *parts;
     size_t count;
@@ -206,8 +206,8 @@ struct pager {
 // --- the view ------------------------------------------------------------------------------------
 
 struct view {
-    struct snapshot *snapshot; // NULL until the first
-    struct settings *settings; // with changes reported since
+    struct snapshot *snapshot; // NULL until the first one arrives
+    struct settings *settings; // of the snapshot, with changes reported since
     struct chat_view chat;
     struct image_view image;
     struct compare_view compare;
@@ -218,7 +218,7 @@ struct view {
     struct list_view list;
     struct pager pager;
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
-    // Of the status line.
+    // For the status line:
     bool busy, answering;
     bool attached;             // a picture was attached, and no entry has been added since
     bool by_key;               // a panel's key submitted the running line
@@ -229,7 +229,7 @@ struct view {
     double asked, first, last; // times of the running answer; 0: not yet
     size_t tokens;
     double rate, first_s; // of the last answer
-    double drafts;        // share of its drafts that were accepted; -1: no drafts
+    double drafts;        // share of that answer's drafts that were accepted; -1: no drafts
     bool loading;
     double progress;
     double progress_left; // seconds; NaN: unknown
@@ -241,7 +241,7 @@ struct view {
     char *hint; // one line, until the next key
     // Requests of a panel.
     char *run;     // line
-    bool run_key;  // it belongs to a panel's key: its messages go to the status line
+    bool run_key;  // the line belongs to a panel's key: its messages go to the status line
     char *quiet;   // line to run in the background for its maps
     char *preview; // file to preview
     char *copy;    // text for the clipboard
@@ -251,7 +251,7 @@ struct view {
 
 struct view *view_new(void);
 void view_free(struct view *v);
-// True when something changed on the screen.
+// Returns whether something changed on the screen.
 bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));

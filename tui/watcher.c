@@ -29,8 +29,9 @@ struct watcher {
     } * drafts;
     size_t draft_count;
     int64_t curve;
-    // State at the last report: database version, job of the curve, number of jobs with a process,
-    // and their steps (reports of ranks reach the database through this connection).
+    // State at the last report: database version, job of the curve, number of unfinished jobs, and
+    // the sum of their steps (reports of ranks reach the database through this connection, and the
+    // version shows only changes by other connections).
     int64_t version, posted_curve;
     int lived;
     double steps;
@@ -88,7 +89,7 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
 
 // --- drafts --------------------------------------------------------------------------------------
 
-// Call locked; unlocks while it writes the database.
+// Call locked; unlocks while writing to the database.
 static void keep_drafts(struct watcher *w)
 {
     while (w->draft_count) {

@@ -1,5 +1,5 @@
 // tui/watcher.h -- background threads, so that the screen never waits: one reads the jobs from the
-// database once a second and stores drafts, one loads previews of pictures.
+// database once a second and stores drafts, another loads previews of pictures.
 //
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1

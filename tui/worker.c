@@ -240,7 +240,7 @@ int worker_cancel(struct worker *w, struct buf *dropped)
     int waited = 0, kept = 0;
     for (int i = 0; i < w->count; i++) {
         if (w->lines[i].live) {
-            w->lines[kept++] = w->lines[i]; // settings still apply to the next answer
+            w->lines[kept++] = w->lines[i]; // a change of settings still applies to the next answer
             continue;
         }
         if (dropped) buf_printf(dropped, waited ? ", %s" : "%s", w->lines[i].line);

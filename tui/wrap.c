@@ -48,7 +48,8 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
     return true;
 }
 
-// Returns whether a line may end before `at`. No spaces separate ideographs.
+// Returns whether a line may end before `at`. Ideographs have no spaces between them, so a line may
+// end after any.
 static bool may_break(const char *line, size_t length, size_t at, int32_t code, int width)
 {
     if (code == '-') return is_ordinary(line, length, at - 1);
