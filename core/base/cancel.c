@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-// A process has one Ctrl-C, or runs one job. watcher and watching are set before other threads
-// start.
+// One watcher is enough: a process either handles Ctrl-C or runs one job. watcher and watching are
+// set before other threads start.
 static const atomic_bool *_Atomic watched;
 static struct cancel_watcher watcher;
 static pthread_t watching;
@@ -38,7 +38,7 @@ bool cancel_requested(void)
 
 bool cancel_report(const char *what, uint64_t done, uint64_t total)
 {
-    enum { SHOWN = 64 << 20 }; // bytes; fewer are read at once
+    enum { SHOWN = 64 << 20 }; // bytes; fewer are read too quickly to report
     if (watcher.progress && total >= SHOWN) watcher.progress(watcher.self, what, done, total);
     return cancel_requested();
 }

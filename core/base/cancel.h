@@ -6,8 +6,8 @@
 //   if (cancel_requested()) return err_set(err, "cancelled");
 //   if (cancel_report("hashing", done, total)) return err_set(err, "cancelled");
 //
-// The flag stays set until the next line begins, and a cancelled answer is still saved: check it
-// only in work that has already taken longer than an ordinary file needs.
+// The flag stays set until the next input line begins, and a cancelled answer is still saved: check
+// the flag only in work that has already taken longer than it would for an ordinary file.
 #ifndef CORE_BASE_CANCEL_H
 #define CORE_BASE_CANCEL_H
 
@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 struct cancel_watcher {
-    // Sets the flag if a cancel was requested elsewhere; called by the watching thread only. NULL:
-    // others set the flag.
+    // Called by the watching thread only; sets the flag if a cancel was requested elsewhere. NULL:
+    // other code sets the flag.
     void (*look)(void *self);
     void (*progress)(void *self, const char *what, uint64_t done, uint64_t total); // or NULL
     void *self;
@@ -26,11 +26,12 @@ struct cancel_watcher {
 // Sets the flag to check, until cancel_unwatch or another call. `by` is copied and may be NULL.
 void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by);
 void cancel_unwatch(const atomic_bool *flag);
-// True once the flag is set; first calls `look`.
+// Calls `look` (on the watching thread only), then returns whether the flag is set.
 bool cancel_requested(void);
 // cancel_requested without calling `look`, for use inside it.
 bool cancel_set(void);
-// First reports the progress of reading `total` bytes, if they are many; `what` is static.
+// cancel_requested, but first reports the progress of reading `total` bytes, unless `total` is
+// small. `what` is a static string.
 bool cancel_report(const char *what, uint64_t done, uint64_t total);
 
 #endif

@@ -129,7 +129,7 @@ int csv_where(const struct csv *t, const char *where, const char *path, bool *ch
 struct reader {
     const char *p, *end;
     size_t line;
-    int columns; // fields that a row will have; 0: not known yet
+    int columns; // fields per row, as in the first line; 0: not known yet
 };
 
 // Reads the field at p up to a comma, a line end or the end of the text.

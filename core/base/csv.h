@@ -38,8 +38,9 @@ void csv_release(struct csv *t);
 int csv_column(const struct csv *t, const char *name); // -1: none
 // The same; -1 with a message that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
-int csv_need_column(struct csv *t, const char *name); // adds it, empty in all rows, if it is new
-size_t csv_add_row(struct csv *t);                    // of empty fields
+// Returns the index of a column; adds the column, with empty fields, if it is missing.
+int csv_need_column(struct csv *t, const char *name);
+size_t csv_add_row(struct csv *t); // adds a row of empty fields; returns its index
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);

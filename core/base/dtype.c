@@ -22,7 +22,7 @@ void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, sizeof half);
-        const uint32_t bits = (uint32_t)half << 16; // of a bf16
+        const uint32_t bits = (uint32_t)half << 16; // the f32 of a bf16
         if (dtype == DTYPE_F16)
             to[i] = half_to_float(half);
         else
@@ -48,7 +48,7 @@ void floats_to(void *to, enum dtype dtype, const float *from, size_t n)
     }
 }
 
-// Hugging Face's position of row i of a head.
+// Returns the position of row i of a head in Hugging Face's order.
 static int64_t usual_position(struct head_order order, int64_t i)
 {
     const int64_t rotary = order.rotary < 0 ? -order.rotary : order.rotary, half = rotary / 2;

@@ -61,7 +61,7 @@ void fatal_set_file(int file)
     fatal_file = file;
 }
 
-// Replaces control characters (of a file's name), which a terminal would interpret.
+// Replaces control characters, for example of a file name, because a terminal would interpret them.
 void fatal(const char *format, ...)
 {
     char text[1024];

@@ -113,7 +113,7 @@ void table_row(struct table_builder *t, const char *format, ...)
         buf_add(&cell, p, text);
         p += text;
         if (*p != '%') continue;
-        // The conversion decides which argument is read: 64 bits with PRId64 or %zu.
+        // The conversion gives the type of the argument: 64 bits for PRId64 and %zu.
         const char *kind = p + 1 + strspn(p + 1, "+-0123456789.");
         char *form = xstrndup(p, (size_t)(kind - p) + strspn(kind, "lz") + 1);
         p += strlen(form);
@@ -143,7 +143,8 @@ static void release_cells(struct table_builder *t)
     *t = (struct table_builder){ 0 };
 }
 
-// The names of the columns, in `text`, and which are of numbers: both [column_count].
+// Fills names and numeric, both [column_count]: the columns' names, and which columns hold numbers.
+// Returns the text that holds the names; the caller frees it.
 static char *split_columns(const struct table_builder *t, const char **names, bool *numeric)
 {
     char *text = xstrdup(t->columns), *to = text;

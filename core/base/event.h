@@ -32,7 +32,8 @@ enum event_kind {
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
-    EVENT_CHANGED,  // changed: a question that one of two sides answers better; pictures: its own
+    EVENT_CHANGED,  // changed: a question that one of two sides answers better; pictures: the
+                    // question's
     EVENT_PROGRESS, // progress of a load (job 0) or a job
     EVENT_SETTING,  // key, value: changed (ok is true), or queried; count: number of answer tokens
                     // if it changed during an answer, else 0
@@ -51,17 +52,18 @@ enum event_kind {
     EVENT_MODEL,     // text = folder, value = identity (UNHASHED...: not known yet), key = what
                      // compute.matmul auto means here: "f32", "bf16", or "f32 only" if the device
                      // supports nothing else
-    EVENT_IDENTITY,  // text = folder, key = the value it had in EVENT_MODEL, value = its identity
+    EVENT_IDENTITY,  // text = folder, key = the placeholder that EVENT_MODEL had as value, value =
+                     // the identity
     EVENT_MESSAGE,   // message, pictures: sent to the model, before the answer begins
     EVENT_UNDO,      // count: number of last messages removed
     EVENT_CLEAR,     // the conversation was cleared
     EVENT_MEASURED,  // key = name, text = its tables and maps as JSON
-    EVENT_ANSWERING, // ok: an answer starts / has ended
+    EVENT_ANSWERING, // ok: true when an answer starts, false when it has ended
     // Emitted by jobs (core/jobs/job.h):
     EVENT_METRIC, // key = series, count = step, real
-    EVENT_STEP,   // count: this step has been reported completely and is now stored
+    EVENT_STEP,   // count: a step whose events are complete; the database now stores them
     EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later
-                  // steps. key: only series whose names end with it; NULL: all
+                  // steps. key: discards only series whose names end with it; NULL: all
     EVENT_RESULT, // key, value: a result
     EVENT_SCORE,  // score: one evaluated sample
 };
@@ -74,13 +76,13 @@ struct event_answer {
     int64_t computed_tokens;              // prompt tokens that were not in the cache
     int64_t drafted, accepted;            // tokens that lookahead drafted; accepted ones
     double prefill_s, decode_s, vision_s;
-    const char *stop;          // "eos", "length", "cancelled"
-    bool full;                 // "length" means the context limit, not sample.max_tokens
-    bool in_conversation;      // part of the conversation; false for a prefill only or a batch of
-                               // questions
-    bool again;                // replaces the answer that was the last message
-    const struct boxes *boxes; // in it (core/picture/boxes.h); NULL: none
-    int boxed;                 // index of the picture that they are on
+    const char *stop;     // "eos", "length", "cancelled"
+    bool full;            // stop is "length" because of the context limit, not of sample.max_tokens
+    bool in_conversation; // part of the conversation; false for a prefill only or a batch of
+                          // questions
+    bool again;           // replaces the answer that was the last message
+    const struct boxes *boxes; // in the answer (core/picture/boxes.h); NULL: none
+    int boxed;                 // index of the picture that the boxes refer to
 };
 
 struct event_table {
@@ -106,8 +108,8 @@ struct event_heatmap {
     const char *tile;          // tile of the picture
     const char *const *words;  // [rows * cols] written over the cells; NULL: none in that cell
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
-    const struct image *image; // the picture it covers, and where:
-    double area[4];            // left, top, right, bottom in its pixels
+    const struct image *image; // the picture under the map
+    double area[4]; // the part under the map: left, top, right, bottom in the picture's pixels
 };
 
 struct event_columns {
@@ -120,8 +122,8 @@ struct event_columns {
 };
 
 struct event_changed {
-    int64_t number, count; // number `number` (from 1) of `count` of its kind:
-    const char *which;     // "all", "worse" in B, "better" in B
+    int64_t number, count; // question `number`, from 1, of the `count` selected
+    const char *which;     // the selection: "all", "worse" in B, "better" in B
     const char *title[2];  // of the sides
     const char *id, *kind, *question, *reference, *metric;
     const char *answer[2];
@@ -137,8 +139,7 @@ struct event_progress {
 };
 
 struct event_score {
-    int64_t index;                                // sample id; a second event for it replaces the
-                                                  // first
+    int64_t index; // sample id; a second event with the same id replaces the first
     const char *id, *prompt, *answer, *reference; // NULL: none
     const char *group;                            // "colour", "adversarial", or NULL
     double score;                                 // 0..1, or the range of the metric
@@ -158,10 +159,10 @@ struct event_job {
 struct event_session {
     const char *change; // "current", "listed", "begun", "resumed", "copied", "renamed", "deleted",
                         // "exported"
-    const char *name;   // NULL: it begins with the next message
+    const char *name;   // NULL: the session begins with the next message
     const char *database, *file; // file: the target of an export, else NULL
-    const char *model, *title;   // of a listed one; NULL
-    int64_t began, ended;        // of a listed one, seconds since 1970; 0
+    const char *model, *title;   // of a listed session, else NULL
+    int64_t began, ended;        // of a listed session, seconds since 1970; else 0
     int64_t turns, pictures;     // -1: not counted
 };
 
@@ -169,7 +170,7 @@ struct event_info {
     const char *family, *path, *fingerprint, *device, *arithmetic;
     int64_t layers, width, heads, kv_heads, ffn, vocabulary, positions, parameters;
     int64_t visual_layers, visual_width, patch, side,
-        visual_tokens; // 0: no vision encoder, or it varies
+        visual_tokens; // 0: no vision encoder, or the number varies
 };
 
 struct event {
@@ -191,7 +192,7 @@ struct event {
     const struct event_session *session;
     const struct event_info *info;
     const struct message *message;
-    const struct picture *pictures; // to which the messages' parts refer
+    const struct picture *pictures; // that the parts of a message refer to
 };
 
 struct sink {
@@ -212,7 +213,7 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Progress of work outside jobs; the time left is that of `pace` (core/base/pace.h).
+// Reports the progress of work outside jobs; `pace` (core/base/pace.h) estimates the time left.
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
 // Reports a written file or folder: to programs by a fixed word ("figure"; docs/scripting.md lists
@@ -221,7 +222,7 @@ void sinks_written(const struct sinks *sinks, const char *what, const char *path
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 
 // A table filled row by row:
-//   table_begin(&t, "norms", "layer#|norm#|kind");   // #: numbers; ||: a bar
+//   table_begin(&t, "norms", "layer#|norm#|kind");   // #: a column of numbers; ||: a literal |
 //   table_row(&t, "%d|%.4g|%s", layer, norm, kind);  // or table_add for each cell
 //   table_emit(&t, sinks);
 struct table_builder {
@@ -232,17 +233,18 @@ struct table_builder {
     size_t count, capacity;
 };
 
-// The texts must last until table_emit.
+// `name` and `columns` must last until table_emit or table_write.
 void table_begin(struct table_builder *t, const char *name, const char *columns);
 void table_add(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void table_take(struct table_builder *t, char *text); // adds a cell and frees it later
-// Adds the cells between the | of the format; a string may be NULL: "".
+// Adds the cells that | separates in the format; a NULL string counts as "".
 void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Emits and frees it.
+// Emits and frees the table.
 void table_emit(struct table_builder *t, const struct sinks *sinks);
-// Writes it to a CSV file, with columns of numbers unquoted, reports the file, and frees the table.
+// Writes the table to a CSV file, with columns of numbers unquoted, reports the file, and frees the
+// table.
 int table_write(struct table_builder *t, const char *path, const struct sinks *sinks,
                 struct err *err);
 

@@ -142,7 +142,8 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
 }
 
 // Reads until the end. Reads a regular file with pread from its beginning, because others use the
-// descriptor's offset; waits before each read of anything else, until *cancel.
+// descriptor's offset. Before each read of any other file, waits until there is input or *cancel is
+// true.
 static char *read_all(int fd, const char *path, size_t limit, size_t *size,
                       const atomic_bool *cancel, struct err *err)
 {

@@ -31,8 +31,8 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 // Returns whether file_in_open has opened this file since the last file_in_clear: outputs must not
 // replace an input of the running command or job (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
-void file_in_record(const char *path); // records a file that was read earlier as opened
-void file_in_clear(void);              // a new command begins
+void file_in_record(const char *path); // counts a file that was read earlier as opened
+void file_in_clear(void);              // call it when a command begins
 
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
@@ -44,10 +44,10 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);
 // Maps a whole file, read-only. NULL on error, also for an empty file; the caller unmaps it.
 void *file_map(const char *path, uint64_t *size, struct err *err);
-// The same for standard input, from its start if it is a regular file; never from a terminal.
+// file_read for standard input: reads a regular file from its start, refuses a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
-// Returns the number after `key` in a system file with lines like "Key:   123 kB", or its only
-// number (key ""). False: none.
+// Returns the number after `key` in a system file with lines like "Key:   123 kB", or the only
+// number of the file (key ""). False: none.
 bool file_number(const char *path, const char *key, uint64_t *value);
 // Returns whether file_read_standard was called.
 bool file_standard_was_read(void);

@@ -17,9 +17,9 @@
 #include "core/base/unfinished.h"
 #include "core/base/written.h"
 
-// Standard output or standard error if `path` is the same file (/dev/stdout in `vlmsh >out`), else
-// -1. It is written through its descriptor: a new file would separate the two, and opening the path
-// again would overwrite it from the beginning.
+// Returns 1 or 2 if standard output or standard error goes to `path` (/dev/stdout in `vlmsh >out`),
+// else -1. Such a file is written through that descriptor: a new file would split the output in
+// two, and opening the path again would overwrite the output from the beginning.
 static int standard_of(const char *path)
 {
     struct stat st, open;
@@ -30,7 +30,7 @@ static int standard_of(const char *path)
     return -1;
 }
 
-// A rename cannot replace anything but a regular file.
+// Special files are written in place: a rename can replace only a regular file.
 bool file_out_special(const char *path)
 {
     struct stat st;
@@ -71,8 +71,8 @@ static bool ends(const char *path, const char *end)
     return n > e && !strcasecmp(path + n - e, end);
 }
 
-// A database, or a file that SQLite keeps beside one, which may be empty or hold committed
-// transactions.
+// Recognises a database, and the files that SQLite keeps beside one, which may be empty or hold
+// committed transactions.
 static bool is_of_database(const char *path)
 {
     static const char *const endings[] = { "", "-wal", "-shm", "-journal" };
@@ -140,7 +140,7 @@ static int check_existing(const char *path, const char *target, const struct sta
                    path);
 }
 
-// The file that a link points to is replaced, not the link.
+// Resolves links: an output replaces the file that a link points to, not the link.
 static char *target_of(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -167,7 +167,7 @@ static FILE *begin(const char *path, struct err *err)
         fflush(standard == 1 ? stdout : stderr); // to keep the order of outputs
         fd = fcntl(standard, F_DUPFD_CLOEXEC, 0);
     } else if (file_out_special(path)) {
-        // A pipe without a reader is an error (ENXIO); writing waits for the reader as usual.
+        // Opening a pipe without a reader fails (ENXIO); writes then block as usual.
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd >= 0) fcntl(fd, F_SETFL, 0);
     } else {

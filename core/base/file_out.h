@@ -34,8 +34,8 @@ bool file_out_force(bool force);
 // Returns whether the path exists and is not a regular file, or is standard output.
 bool file_out_special(const char *path);
 
-// Replaces a file without these checks: for the program's own files, and for files whose new
-// content includes the old one.
+// Replaces a file without the checks of file_out_open: for the program's own files, and for files
+// whose new content includes the old one.
 int file_out_update(const char *path, const void *bytes, size_t size, struct err *err);
 
 #endif

@@ -16,13 +16,13 @@
 
 struct folder_work {
     char *path;
-    int lock; // until the folder has its name (core/base/unfinished.h)
+    int lock; // held until the folder has its name (core/base/unfinished.h)
 };
 
 // Creates a folder beside `target`, which must be absent or an empty folder. Removes the remains of
 // killed processes.
 int folder_begin(struct folder_work *work, const char *target, struct err *err);
-// On failure the folder is discarded. Both release *work.
+// folder_commit discards the folder on failure. Both functions release *work.
 int folder_commit(struct folder_work *work, const char *target, struct err *err);
 void folder_abandon(struct folder_work *work);
 // Writes the folder's entries to disk: only then does a rename survive a power cut.

@@ -14,8 +14,8 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 
-// Without memory cJSON returns NULL, which looks like wrong JSON or a missing member; xmalloc ends
-// the program.
+// Without memory cJSON's own allocator returns NULL, which looks like invalid JSON or a missing
+// member; xmalloc ends the program.
 __attribute__((constructor)) static void use_xmalloc(void)
 {
     cJSON_InitHooks(&(cJSON_Hooks){ .malloc_fn = xmalloc, .free_fn = free });
@@ -121,8 +121,8 @@ static size_t digits(const char *p, size_t n)
     return i;
 }
 
-// Returns whether it is a number in JSON; cJSON also accepts "007" and "1.". *whole: it has digits
-// only.
+// Returns whether the n characters at p are a number in JSON; cJSON also accepts "007" and "1.".
+// *whole: the number has no fraction and no exponent.
 static bool is_number(const char *p, size_t n, bool *whole)
 {
     size_t i = n && *p == '-', count = digits(p + i, n - i);
@@ -145,7 +145,7 @@ struct numbers {
     const char *at, *end;
 };
 
-// Moves to the next number outside of texts. Returns its length, 0 at the end.
+// Moves to the next number outside of strings. Returns its length, 0 at the end.
 static size_t next_number(struct numbers *s)
 {
     for (; s->at < s->end; s->at++) {
@@ -180,7 +180,7 @@ cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct 
     cJSON *json = parse(text, size, name, err);
     struct numbers numbers = { text, text + size };
     if (!json) return NULL;
-    keep(json, &numbers); // before keep_last: it needs the numbers of all members
+    keep(json, &numbers); // before keep_last drops members, because keep needs all of them
     keep_last(json);
     return json;
 }
@@ -212,7 +212,7 @@ cJSON *json_whole_new(int64_t value)
     return item;
 }
 
-// Makes raw items, whose text cJSON writes unchanged, of numbers with a text.
+// Turns numbers with a stored text into raw items, whose text cJSON writes unchanged.
 static void make_raw(cJSON *item)
 {
     for (; item; item = item->next) {

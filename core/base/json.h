@@ -19,11 +19,11 @@ cJSON *json_parse(const char *text, size_t size, const char *name, struct err *e
 // string. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
-// The end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python wrote
-// it, else "".
+// Returns the end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python
+// wrote the text, else "".
 const char *json_python(const char *text, size_t size);
-// Returns whether any of its texts has \u0000, or a \u without four hexadecimal digits, which cJSON
-// reads as \u0000.
+// Returns whether any string in a JSON text has \u0000, or a \u without four hexadecimal digits,
+// which cJSON reads as \u0000.
 bool json_has_nul(const char *text, size_t size);
 
 // Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
@@ -44,8 +44,8 @@ const cJSON *json_get(const cJSON *object, const char *key);
 bool json_is_on(const cJSON *item);
 
 // Numbers that are only passed on (ids) keep their text: a double changes whole numbers beyond
-// 2^53. json_parse_exact and json_parse_data store the text with each number; these functions write
-// it.
+// 2^53. json_parse_exact and json_parse_data store the text with each number; json_number_text and
+// json_print write it.
 cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err);
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
@@ -55,7 +55,7 @@ cJSON *json_whole_new(int64_t value);
 char *json_number_key(const char *text);
 
 // The whole number of an item; `otherwise` if it is not one, is not exact, or if `item` is NULL.
-// Only this function and json_int read whole numbers of files.
+// All code reads whole numbers of files with this function or json_int.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
 // Appends the text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names)

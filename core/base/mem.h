@@ -40,7 +40,7 @@ void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *format, va_list args);
 void buf_clear(struct buf *b);
-// Takes the text, never NULL; the caller frees it, b is empty again.
+// Returns the text, never NULL, which the caller frees, and empties b.
 char *buf_take(struct buf *b);
 void buf_release(struct buf *b);
 

@@ -26,7 +26,8 @@ bool names_find(const struct names *n, const char *name, size_t *number);
 // Appends the first names, at most `most`: "a, b and 3 more".
 void names_put(struct buf *to, const struct names *n, size_t most);
 void names_release(struct names *n);
-// The table's hash, for other tables of texts. It differs between processes.
+// The hash function of the table, for other tables of texts. The same name has different hashes in
+// different processes.
 uint64_t names_hash(const char *name);
 
 #endif

@@ -18,8 +18,9 @@ static bool is_argument(const struct option_row *row)
     return row->name[0] != '-';
 }
 
-// Returns whether the word is an option. One dash alone begins an option only if the rows have such
-// names, or as a misspelt "--csv"; other words, such as -5 or -.png, are arguments.
+// Returns whether the word is an option. A word with one dash is an option only if a row has a name
+// with one dash, or if the word is a misspelt "--csv" ("-csv"); other words, such as -5 or -.png,
+// are arguments.
 static bool is_option(const struct option_row *rows, const char *word)
 {
     if (word[0] != '-' || !word[1]) return false;
@@ -29,7 +30,7 @@ static bool is_option(const struct option_row *rows, const char *word)
     return false;
 }
 
-// The row of an option; *value is set if its value is in the same word.
+// Returns the row of an option; *value is set if the word contains the value too.
 static const struct option_row *find_row(const struct option_row *rows, const char *word,
                                          const char **value)
 {
@@ -53,7 +54,7 @@ static bool first_of_name(const struct option_row *rows, const struct option_row
     return rows == row;
 }
 
-// Lists the options, the nearest first.
+// Sets a message that lists the options, the most similar name first.
 static int refuse_option(const struct option_row *rows, const char *word, struct err *err)
 {
     const struct option_row *near = NULL;
@@ -138,7 +139,7 @@ static int read_value(const struct option_row *row, void *self, const char *valu
     BUG("option %s has no type", row->name);
 }
 
-// argv[*at] is an option.
+// Reads the option argv[*at]; advances *at if its value is the next word.
 static int read_option(const struct option_row *rows, void *self, int argc, char **argv, int *at,
                        struct err *err)
 {
@@ -167,7 +168,7 @@ static int refuse_word(const struct option_row *rows, const char *word, struct e
 
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv, struct err *err)
 {
-    const struct option_row *next = rows; // argument
+    const struct option_row *next = rows; // the next argument
     bool options = true;
     int at = 0;
     while (next->name && !is_argument(next)) next++;

@@ -33,14 +33,16 @@ enum option_type {
 struct option_row {
     const char *name;     // "--seed", "-c"; without a dash: an argument, read in the order of rows
     const char *argument; // "N": its value; NULL: takes none
-    const char *help; // an item of help (NULL: none); for an argument its description in messages
+    const char *help; // the text of its help item (NULL: none); for an argument, its description in
+                      // messages
     enum option_type type;
     size_t at; // offset of the field
     int64_t min, max;
-    // OPTION_CALL; value NULL: takes none; take NULL: read before. May keep the pointer. 1: the
-    // caller reads the words after this one.
+    // OPTION_CALL; value NULL: takes none; take NULL: other code reads the option first;
+    // options_parse refuses it. May keep the pointer. Returns 1 to leave the words after this one
+    // to the caller.
     int (*take)(void *self, const char *value, struct err *err);
-    int (*check)(const char *value, struct err *err); // of a text; NULL: any
+    int (*check)(const char *value, struct err *err); // checks an OPTION_TEXT, or NULL
     bool optional;                                    // an argument that may be missing
     bool former;                                      // a former name: not listed
     bool many;                                        // an argument that takes all further words

@@ -13,8 +13,8 @@ struct pace {
 };
 
 struct pace pace_from(double step);
-// Seconds until `steps` at the pace so far; NaN: nothing is done yet. Starts again if the step
-// falls or the number of steps changes (the next part of a load).
+// Seconds until `steps` at the pace so far; NaN: nothing is done yet. Restarts the estimate if
+// `step` falls or `steps` changes (the next part of a load).
 double pace_left(struct pace *p, double step, double steps);
 
 enum { PACE_TEXT = 32 };

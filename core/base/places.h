@@ -11,7 +11,7 @@
 char *places_file(const char *variable, const char *otherwise, const char *name);
 // Creates the folders above `path` (mode 0700) as needed.
 int places_make_parents(const char *path, struct err *err);
-// Returns the folder `name` that comes with the program and has this file: beside the running
+// Returns the folder `name` that comes with the program and contains `file`: beside the running
 // program, in the source tree, or installed. NULL: not found. free() it.
 char *places_installed(const char *name, const char *file);
 

@@ -26,7 +26,7 @@ static int start(const struct program *p, int out, pid_t *child)
         posix_spawn_file_actions_adddup2(&files, out, 2);
     else
         posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-    posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP); // its own
+    posix_spawnattr_setflags(&group, POSIX_SPAWN_SETPGROUP); // a process group of its own
     const int failure = posix_spawnp(child, p->argv[0], &files, &group, p->argv, environ);
     posix_spawnattr_destroy(&group);
     posix_spawn_file_actions_destroy(&files);
@@ -38,7 +38,8 @@ static bool is_cancelled(const struct program *p)
     return p->cancel && atomic_load(p->cancel);
 }
 
-// Reads until the program closes its output; false: it took too long, or is cancelled.
+// Reads until the program closes its output; false: it took too long, reading failed, or it is
+// cancelled.
 static bool read_all(const struct program *p, int from, struct buf *out)
 {
     const double until = clock_seconds() + p->patience_s;

@@ -13,14 +13,14 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-enum { PROGRAM_MISSING = 127 }; // it cannot be started; the status shells use
+enum { PROGRAM_MISSING = 127 }; // the program cannot be started; shells use the same status
 
 struct program {
     char *const *argv;         // searches PATH for argv[0]
     double patience_s;         // kills it after that time
     size_t most;               // bytes of output kept; the rest is read and dropped
     bool errors;               // keeps stderr too
-    const atomic_bool *cancel; // kills it; NULL: nothing does
+    const atomic_bool *cancel; // kills it once true; NULL: cannot be cancelled
 };
 
 // Returns its exit status and appends its output to *out. Its standard input is empty, and Ctrl-C

@@ -36,7 +36,8 @@ static bool has_name(int fd, const char *path)
            named.st_dev == open.st_dev;
 }
 
-// Keeps files that another process has locked, or that cannot be locked (some file systems).
+// Removes an unfinished file or folder, unless another process has locked it or it cannot be locked
+// (some file systems).
 static void remove_dead(const char *path, bool folder)
 {
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -67,9 +68,9 @@ static void sweep(const char *path, bool folder)
     free(above);
 }
 
-// Creates it with the permissions of any new file or folder. mkostemp and mkdtemp would hide it
-// from other users, and correcting that needs the umask, which can be read only by changing it for
-// all threads.
+// Creates a file or folder with default permissions. mkostemp and mkdtemp would deny other users
+// access, and correcting that needs the umask, which can be read only by changing it for all
+// threads.
 static int create(const char *part, bool folder)
 {
     if (!folder) return open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -92,7 +93,7 @@ char *unfinished_begin(const char *path, bool folder, int *lock)
         for (int i = 0; i < RANDOM; i++) text[i] = characters[bytes[i] % (sizeof characters - 1)];
         char *part = xasprintf("%s%s%s", path, infix, text);
         *lock = create(part, folder);
-        // Another process may remove it before it is locked.
+        // Another process may remove the file before this one has locked it.
         if (*lock >= 0 && (flock(*lock, LOCK_EX) < 0 || has_name(*lock, part))) return part;
         const bool failed = *lock < 0 && errno != EEXIST;
         if (*lock >= 0) close(*lock);
@@ -106,7 +107,8 @@ int unfinished_end(FILE *f, const char *part, const char *target, const char *na
 {
     errno = 0; // the error of an earlier write is lost
     int status = ferror(f) || fflush(f) || (sync && fsync(fileno(f))) ? -1 : 0, why = errno;
-    // Keeps the lock until the rename, so that no process takes the file for a killed one's.
+    // Keeps the lock until the rename, so that no process takes the file for that of a killed
+    // process.
     const int held = part ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
     if (fclose(f) && status == 0) status = -1, why = errno;
     if (status == 0 && part && rename(part, target) < 0) status = -1, why = errno;

@@ -12,17 +12,17 @@
 
 #include "core/base/err.h"
 
-// Removes the unfinished forms of `path` whose process was killed, then creates one: a file, open
-// for writing as *lock, or a folder, with the permissions of any new one. Keep *lock open until the
-// rename: other processes leave locked files alone. The caller frees the name. NULL on error, with
-// errno set.
+// Removes the unfinished files or folders of `path` that killed processes left, then creates a new
+// one with default permissions: a file, open for writing as *lock, or a folder. Keep *lock open
+// until the rename: other processes leave locked files alone. The caller frees the name. NULL on
+// error, with errno set.
 char *unfinished_begin(const char *path, bool folder, int *lock);
 // Closes f, then renames `part` to `target`, or removes it on failure; part NULL: f already has its
 // name. `sync`: writes it to disk first. `name` is used in messages.
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err);
-// Writes a whole file, or nothing: readers on other machines see the former file or the new one,
-// which is on disk.
+// Writes a whole file, or nothing: readers on other machines see either the former file or the
+// complete new one. On success the new file is on disk.
 int unfinished_write(const char *path, const char *text, struct err *err);
 // Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);

@@ -59,7 +59,7 @@ void written_record(const char *path)
         const char *kept = middle ? middle + 1 : "";
         if (ftruncate(fd, 0) == 0 && write(fd, kept, strlen(kept)) < 0) ftruncate(fd, 0);
     }
-    // A list that cannot be written forgets the file: replacing it then takes --force.
+    // If the line cannot be written, the file stays unknown: replacing it later needs --force.
     if (fd >= 0 && write(fd, line, strlen(line)) < 0) ftruncate(fd, st.st_size);
     if (fd >= 0) close(fd);
     buf_release(&b);

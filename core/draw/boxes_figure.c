@@ -8,9 +8,10 @@
 #include "core/picture/boxes.h"
 #include "core/picture/resize.h"
 
-enum { LEAST = 320, MOST = 800 }; // points of the longer side
+enum { LEAST = 320, MOST = 800 }; // limits of the longer side, in points
 
-// The label on a ground of the box's colour: above the box, or inside it at the picture's edge.
+// Draws the label on a background of the box's colour: above the box, or inside it at the picture's
+// edge.
 static void draw_label(struct figure *f, const struct picture_box *b, uint32_t rgb, double x,
                        double y, double width)
 {

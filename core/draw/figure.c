@@ -75,7 +75,7 @@ struct figure_file {
     struct buf texts; // of an SVG
 };
 
-enum { CHARACTERS = 400 };                        // drawn of a text
+enum { CHARACTERS = 400 };                        // of a text that are drawn
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- untrusted text ------------------------------------------------------------------------------
@@ -252,10 +252,10 @@ static void put_svg_font(struct buf *to, const struct figure *f)
     buf_release(&font);
 }
 
-static const double long_width = 40; // points: numbers are shorter
+static const double long_width = 40; // points; numbers on axes are shorter
 
 // Also writes a long text's width, so that a viewer without the font stretches its substitute to
-// it.
+// that width.
 static void put_svg(struct buf *b, const struct figure *f, const struct figure_text *t,
                     const char *text, double width)
 {

@@ -64,7 +64,7 @@ void figure_line(const struct figure *f, double x0, double y0, double x1, double
 void figure_pixels(const struct figure *f, const uint8_t *pixels, int width, int height, double x,
                    double y, double over, double down);
 
-// A line of text; (x, y) is the start of its baseline (`at` 0), or the point at share `at` of it.
+// A line of text; (x, y) is the point at share `at` of its baseline: 0 is the start, 1 the end.
 struct figure_text {
     double x, y, size, at;
     double turn; // degrees, counterclockwise

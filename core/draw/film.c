@@ -109,7 +109,7 @@ static void share_scale(struct film *f)
     if (n) qsort(all, n, sizeof *all, by_value);
     const float low = n ? all[0] : 0, most = n ? all[n - 1] : 0;
     float high = n ? all[(size_t)((double)(n - 1) * FILM_SHARE)] : 0;
-    if (high <= low) high = most; // nearly all values are equal: shows the others
+    if (high <= low) high = most; // nearly all values are equal: shows those that differ
     f->cut = high < most;
     for (size_t k = 0; k < f->frame_count; k++)
         for (size_t i = 0; i < f->frames[k].count; i++) {

@@ -24,7 +24,7 @@ enum { FILM_FRAMES = 1000 };
 
 struct film_frame {
     struct event_heatmap *maps; // [count]; their data is borrowed until film_release
-    size_t count, word;         // word: the token's, of film.words
+    size_t count, word;         // word: the token's index in film.words
 };
 
 struct film {
@@ -43,7 +43,8 @@ struct film {
 
 // Opens the file; closing the film replaces an existing one. 0 or -1.
 int film_open(struct film *f, const char *path, struct err *err);
-// Adds the next token's maps, whose data must last until film_release. -1: too many for a frame.
+// Adds the next token's maps, whose data must last until film_release. -1: too many maps for a
+// frame.
 int film_add(struct film *f, size_t word, const struct event_heatmap *maps, size_t count,
              struct err *err);
 // Draws and writes frame `i`; call in order from 0, once all frames are added.

@@ -35,8 +35,8 @@ int heatmap_height(const struct event_heatmap *map, int width)
     return height > 0 ? height : 1;
 }
 
-// Mean colour of the picture, on white, in the rectangle (x, y, w, h), in shares of the map; false
-// if outside.
+// Computes the mean colour of the picture, on white, in the rectangle (x, y, w, h), which is given
+// in shares of the map; false if the rectangle is outside the picture.
 static bool picture_at(const struct event_heatmap *map, double x, double y, double w, double h,
                        double rgb[3])
 {
@@ -99,7 +99,7 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 
 // --- as a figure --------------------------------------------------------------------------------
 //
-//      attention, layer 3,          as many side by side as fit
+//      attention, layer 3,          ACROSS maps side by side
 //      all heads
 //      +---------+
 //      |   map   |                  a matrix has numbers beside its rows and columns
@@ -110,7 +110,7 @@ void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 
 enum {
     ACROSS = 4, // maps beside each other
-    MANY = 64,  // from this count on, as many across as down
+    MANY = 64,  // above this count, as many across as down
     SHADES = 64,
     LINES = 3 // of a title
 };
@@ -135,8 +135,8 @@ static bool numbered(const struct event_heatmap *map)
     return !map->image && map->picture < 0;
 }
 
-// Returns the interval between numbered rows or columns: `count` of them on `length` points,
-// `space` points per number.
+// Returns the interval between numbered rows or columns, for `count` rows or columns on `length`
+// points and `space` points per number.
 static int number_every(int count, double length, double space)
 {
     const int most = (int)(length / space) > 1 ? (int)(length / space) : 1;

@@ -12,7 +12,7 @@ struct figure;
 struct figure_look;
 
 // Height of a map of `width`, by the aspect ratio of the area it covers (without a picture: of its
-// cells); in half-character or real pixels.
+// cells); in pixels or, on a terminal, in half characters, like `width`.
 int heatmap_height(const struct event_heatmap *map, int width);
 // Opacity of a value's colour over the picture: low for low values.
 double heatmap_alpha(double share);
@@ -23,8 +23,8 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
 // "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
 // Draws all maps side by side on an open figure, each with title, legend, unit and axes, from its
-// upper left corner; heatmap_size: their size in points. cut: values exceed the scale, which the
-// colour bar notes.
+// upper left corner; heatmap_size: their size in points. cut: values exceed the scale; the colour
+// bar then says "or more".
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);
 void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,

@@ -10,8 +10,8 @@ enum { LEVELS = 32 };
 
 struct box {
     int from, to;   // bins[from..to)
-    int axis;       // the longest: 0 red, 1 green, 2 blue
-    int64_t weight; // length along it times the number of pixels
+    int axis;       // its longest axis: 0 red, 1 green, 2 blue
+    int64_t weight; // length along `axis` times the number of pixels
 };
 
 struct cut {

@@ -1,6 +1,6 @@
 // core/draw/palette.h -- at most 255 colours for a picture, found by median cut (Heckbert 1982)
 // over a histogram of 15-bit colours: the box with the largest spread of its pixels is split at its
-// median until there are enough.
+// median until there are enough boxes.
 //
 //   struct palette *p = palette_new(pixels, count, 4);
 //   p->rgb[palette_of(p, pixel)]

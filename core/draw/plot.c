@@ -185,7 +185,7 @@ static int cell_index(double value, double min, double max, int n)
 
 enum { POINTS = 2 }; // per column; up to this many, each point is drawn
 
-// True if the points are in order and too many.
+// True if the points are in order and too many for the columns.
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)
 {
     size_t finite = 0;
@@ -269,7 +269,7 @@ static int terminal_width(void)
                                                                                           : 80;
 }
 
-// Fills the columns between neighbours, so that a steep curve has no gaps.
+// Draws a line. Fills the columns between neighbouring points, so that a steep curve has no gaps.
 static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
                       const struct plot_line *line, char mark)
 {
@@ -397,7 +397,7 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     free(grid);
 }
 
-// Writes a line for each bar; the longest reaches the edge.
+// Writes a line for each bar; the longest bar reaches the edge.
 static void bars_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                       size_t count, int width)
 {

@@ -37,8 +37,9 @@ struct plot_axes {
     bool log_x, log_y; // values of 0 and below are gaps
 };
 
-// A line with very many points is binned (below). axes NULL: defaults. width 0: the terminal's on
-// standard output, else 80; height: lines of the drawing itself (bars take a line each).
+// A line with very many points is binned (plot_bin). axes NULL: defaults. width 0: that of the
+// terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
+// each).
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
 // Writes a PNG, SVG or PDF, by the name's extension.

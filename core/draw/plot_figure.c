@@ -305,7 +305,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
 }
 
 // Fills the range of each bin in a transparent colour, so that other lines show through. A gap ends
-// it.
+// the band.
 static void draw_band(const struct sheet *s, const struct plot_bins *b, uint32_t rgb)
 {
     const struct plot_frame *f = &s->frame;

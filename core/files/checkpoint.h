@@ -26,7 +26,7 @@ struct tensor;
 
 struct checkpoint {
     char *folder;        // or the GGUF file, followed by "::" and the encoder file if one was named
-    char *name;          // opens the same weights again: `folder`, or "FOLDER::q8_0"
+    char *name;          // the name that opens the same weights again: `folder`, or "FOLDER::q8_0"
     cJSON *config;       // config.json, never NULL
     cJSON *generation;   // generation_config.json or NULL
     size_t ends_named;   // GGUF: end tokens named in the metadata; the rest were found by text
@@ -50,10 +50,11 @@ struct checkpoint {
     char fingerprint[HASH_HEX]; // of everything that affects answers
     char weights[HASH_HEX];     // of config.json and the weights alone
     char *files;                // "config.json@3f2a61d0c4e7 ...": names and hashes, for messages
-    char *identity;             // "FINGERPRINT FILES", for records with one text
-    char earlier[HASH_HEX];     // fingerprint of earlier versions; "": not computed
+    char *identity;             // "FINGERPRINT FILES", for records with a single field
+    char earlier[HASH_HEX];     // the fingerprint as earlier versions computed it; "": not computed
     struct identifying *identifying; // unfinished hashes, or NULL
-    char *form; // "q8_0 packing 1" of converted weights in use; NULL: the stored ones
+    char *form; // of the converted weights in use ("q8_0 packing 1"); NULL: the stored weights are
+                // in use
     // If set, the checkpoint has no tensors: called for each requested tensor, which then counts as
     // present in that shape (core/new/shape_tensors.c).
     void (*request)(void *self, const char *name, int rank, const int64_t *shape);
@@ -66,11 +67,11 @@ struct checkpoint {
 // resolves to the one GGUF model in it. Returns a new string, or NULL with a message that says
 // where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
-// Returns the path of a data file: `name` itself, or org/name or org/name/FILE of a data set in the
-// hub cache, whose only parquet file (the first of several shards) org/name means. Free it. NULL:
-// it has several, which the message lists.
+// Returns the path of a data file, which the caller frees: `name` itself, or a file of a data set
+// in the hub cache: org/name/FILE, or org/name for a data set with one parquet file (or one file in
+// shards: the first shard). NULL: the data set has none or several; the message lists several.
 char *checkpoint_data_file(const char *name, struct err *err);
-// Names of the models in that cache, sorted, for checkpoint_locate.
+// Adds the names of the models in the hub cache, sorted; checkpoint_locate accepts them.
 void checkpoint_cached(struct names *found);
 
 // Opens and checks all files, maps the weights. A missing shard, a tensor in no shard or a broken
@@ -82,17 +83,19 @@ struct checkpoint *checkpoint_open(const char *folder, const struct load_progres
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
-// Computes the fingerprint unless it is known; call it before reading those fields. Reads every
-// byte of files that were not seen before (core/files/content.h). -1: failed, or cancelled (by
-// `progress`; NULL: by Ctrl-C); may be called again. All calls must come from one thread.
+// Computes the fingerprint unless it is known; call it before reading the fields that it sets.
+// Reads every byte of files that were not seen before (core/files/content.h). -1: failed, or
+// cancelled (by `progress`; NULL: by Ctrl-C); may be called again. All calls must come from one
+// thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
 // The same, but leaves large files that were not seen before to a thread of low priority.
-// checkpoint_identify and checkpoint_close stop it; the bytes it has read are not read again.
+// checkpoint_identify and checkpoint_close stop the thread; the bytes that it has read are not read
+// again.
 int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 // Returns whether the fingerprint has been computed.
 bool checkpoint_identified(struct checkpoint *c);
-// Records that weights of that form, made from the stored ones, are in use.
+// Records that weights converted to `form` are in use instead of the stored ones.
 void checkpoint_set_form(struct checkpoint *c, const char *form);
 // The chat template of another folder for this model, such as an adapter's, searched like the
 // model's own; NULL: none. The caller frees it.
@@ -104,11 +107,11 @@ bool checkpoint_same_template(const char *a, const char *b);
 bool checkpoint_identity_unknown(const char *identity);
 // Returns whether two recorded `identity` values have the same fingerprint.
 bool checkpoint_identity_same(const char *a, const char *b);
-// Returns whether earlier versions gave these weights this fingerprint, which covered neither the
-// other files nor the middle of tensors.
+// Returns whether `fingerprint` is the one that earlier versions computed for these weights. It
+// covers neither the other files nor the middle of tensors.
 bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
-// *earlier: an earlier version recorded it, from fewer files.
+// *earlier: an earlier version recorded the identity, from fewer files.
 int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
                               struct err *err);
 // "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
@@ -141,7 +144,7 @@ const char *checkpoint_preprocessor_file(const struct checkpoint *c);
 
 bool checkpoint_has(const struct checkpoint *c, const char *name);
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name);
-// Marks a tensor as read that need not be bound (the second copy of a tied head).
+// Marks as read a tensor that need not be bound (the second copy of a tied head).
 void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
@@ -157,7 +160,8 @@ struct checkpoint_part {
 int checkpoint_matrix(const struct checkpoint *c, const char *name,
                       const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
                       struct err *err);
-// The same, widened to f32 in `arena`: for gains, biases and other small tensors.
+// checkpoint_tensor for a vector, widened to f32 in `arena`: for gains, biases and other small
+// tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
 // Bytes of all tensors in the shards.

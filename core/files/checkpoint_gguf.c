@@ -43,7 +43,8 @@ char *checkpoint_with_encoder(const char *model, const char *encoder)
     return xasprintf("%s%s%s", model, SEPARATOR, encoder);
 }
 
-// The absolute path. Keeps the file's own name: in the hub's cache it is a link to another name.
+// Returns the absolute path. Keeps the file's own name: in the hub's cache the file is a link to
+// another name.
 static char *absolute_path(const char *path)
 {
     char *folder = text_folder(path), *real = realpath(folder, NULL);
@@ -120,7 +121,7 @@ static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-// Makes a shard of the tensors; it owns the mapping.
+// Adds a shard with the tensors of r, which takes over the mapping of f.
 static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 {
     struct safetensors *s = xcalloc(1, sizeof *s);
@@ -162,7 +163,7 @@ int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err)
 
 // --- opening -------------------------------------------------------------------------------------
 
-// tokenizer.chat_template, else the first one with a name ("tokenizer.chat_template.rag").
+// Returns tokenizer.chat_template, else the first named template ("tokenizer.chat_template.rag").
 static const char *find_template(struct checkpoint *c, const struct gguf *f)
 {
     static const char key[] = "tokenizer.chat_template", start[] = "tokenizer.chat_template.";
@@ -240,7 +241,7 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
 
 // --- keys and tokenizer --------------------------------------------------------------------------
 
-// File i if it describes the model: the first, or the encoder's; else NULL.
+// Returns file i if its metadata describe the model or the encoder, else NULL.
 static const struct gguf *described_by(const struct checkpoint *c, int i)
 {
     const char *architecture = gguf_text(c->gguf[i], "general.architecture");

@@ -2,7 +2,7 @@
 //
 //   fingerprint   over the names and hashes of all these files
 //   weights       over config.json and the weights alone: the sources of converted weights
-//   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which one differs
+//   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which file differs
 // Only files that vlmsh reads count; a tokenizer.model beside a tokenizer.json does not.
 //
 // Small files are hashed when the folder is opened. A thread reads large ones that were not seen
@@ -34,7 +34,8 @@ enum {
 
 // --- parts ---------------------------------------------------------------------------------------
 
-// Used by the thread that owns the checkpoint; while `thread` runs, it alone uses the shards.
+// Used by the thread that owns the checkpoint; while `thread` runs, no other thread uses the
+// shards.
 struct identifying {
     const struct checkpoint *c;
     struct hash all, weights; // of the small files
@@ -46,7 +47,7 @@ struct identifying {
     atomic_bool stop, read; // read: the thread has read all shards
 };
 
-// `role`: the file's name, or "weights", which may be renamed.
+// `role`: the file's name, or "weights" for weights, whose files may be renamed.
 static void put_part(struct identifying *i, const char *role, const char *name, const char *hex)
 {
     hash_add(&i->all, role, strlen(role) + 1);
@@ -80,10 +81,10 @@ static int add_small_files(struct identifying *i, struct err *err)
     const char *tokenizer = tokenizer_folder_file(c->folder);
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
-    // The configs are in `names`.
+    // A template in a config needs nothing more: `names` has the config.
     if (template && !text_ends(template, "_config.json") && add_file(i, template, err) < 0)
         return -1;
-    if (!tokenizer) return 0; // loading reports it
+    if (!tokenizer) return 0; // loading reports that it is missing
     if (add_file(i, tokenizer, err) < 0) return -1;
     return strcmp(tokenizer, "vocab.json") ? 0 : add_file(i, "merges.txt", err);
 }
@@ -180,7 +181,7 @@ void checkpoint_identify_end(struct checkpoint *c)
     c->identifying = NULL;
 }
 
-// Hashes the small files, and looks up kept hashes of shards.
+// Hashes the small files, and looks up the cached hashes of shards.
 static int begin(struct checkpoint *c, struct err *err)
 {
     struct identifying *i = c->identifying = xcalloc(1, sizeof *i);
@@ -262,7 +263,7 @@ void checkpoint_set_form(struct checkpoint *c, const char *form)
 
 // --- earlier versions ----------------------------------------------------------------------------
 
-// config.json, the headers, and both ends of every tensor.
+// Hashes config.json, the headers, and both ends of every tensor.
 static int hash_samples(const struct checkpoint *c, char hex[HASH_HEX])
 {
     struct hash h;

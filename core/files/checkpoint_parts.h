@@ -13,12 +13,14 @@ int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **j
                          struct err *err);
 // Reads the folder's chat template, after its other configs.
 int checkpoint_read_template(struct checkpoint *c, struct err *err);
-// Opens the GGUF files of that name: configs and shards; c->folder becomes their absolute path.
+// Opens the GGUF files that `name` names and reads their configs and shards; c->folder becomes
+// their absolute path.
 int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err);
-// Splits such a name; *encoder NULL: none is named. The caller frees both.
+// Splits the name of a GGUF model and its encoder; *encoder becomes NULL if `name` has no encoder.
+// The caller frees both.
 void checkpoint_split_name(const char *name, char **model, char **encoder);
-// Refuses a file of a model that is a link out of its folder; a snapshot of the hub's cache may
-// link to its repository's blobs.
+// Refuses a model's file that is a link to outside the model's folder; a snapshot in the hub's
+// cache may link to the blobs of its repository.
 int checkpoint_check_link(const char *path, struct err *err);
 // Stops the thread of checkpoint_identify_in_background.
 void checkpoint_identify_end(struct checkpoint *c);

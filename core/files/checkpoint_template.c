@@ -125,7 +125,7 @@ int checkpoint_read_template(struct checkpoint *c, struct err *err)
             if (other) note_other_template(c, *order, other);
             text = NULL;
         } else if (text && !checkpoint_same_template(text, c->chat_template) &&
-                   strcmp(*order, "tokenizer_config.json") != 0) { // which files override
+                   strcmp(*order, "tokenizer_config.json") != 0) { // other files override it
             text_append(
                 &c->notice,
                 xasprintf("the chat templates of %s and %s differ: the first is used, as in "

@@ -2,8 +2,8 @@
 //
 // The hash is SHA-256 over the file's size and eight 64-bit lanes per piece of 1 MB, which mix the
 // piece at memory speed: SHA-256 alone would take a minute for a 7B model. Each step of a lane is
-// invertible, so a change of one word always changes it. A hole counts as zeros, without being read
-// (/new --zeros).
+// invertible, so a change of one word always changes the lane. A hole counts as zeros, without
+// being read (/new --zeros).
 #include "core/files/content.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum {
     PIECE = 1 << 20,
-    KEPT = PIECE, // smaller files are read every time
+    KEPT = PIECE, // bytes; smaller files are read every time
     LANES = 8,
     SETTLED_MS = 2000 // a file changed more recently may change again within the same time stamp
 };
@@ -51,8 +51,8 @@ static void hash_piece(const unsigned char *bytes, size_t size, uint64_t lane[LA
     mix(lane, last);
 }
 
-// Reads `n` bytes at `at` of the file. Not mapped, because a mapped file counts as memory of the
-// program.
+// Reads `n` bytes at `at` of the file. Does not map the file, because mapped pages count as memory
+// of the program.
 static int read_piece(int fd, unsigned char *to, uint64_t n, uint64_t at, const char *path,
                       struct err *err)
 {
@@ -124,8 +124,9 @@ static char *kept_path(const struct stat *st)
     return entry_path(device, inode);
 }
 
-// Returns the size and times of a file; a cached hash is valid for the same ones only. A copy that
-// keeps the time of change (cp -p over the file) changes the time of its inode.
+// Returns the size and times of a file; a cached hash is valid only while they stay the same. A
+// copy over the file that keeps its modification time (cp -p) still changes its inode's change
+// time.
 static char *state_of(const struct stat *st)
 {
     return xasprintf("1 %jd %jd.%09ld %jd.%09ld ", (intmax_t)st->st_size,

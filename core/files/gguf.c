@@ -3,7 +3,7 @@
 //   "GGUF", version | number of tensors, number of pairs
 //   pairs:   key, type, value          a text is a length and bytes
 //   tensors: name, dimensions (the row's length first), type, offset
-//   padding to general.alignment, then the tensors' data, each padded to it
+//   padding to general.alignment, then the tensors' data, each padded to that alignment
 //
 // Facts: docs/gguf.md of ggml-org/ggml; sizes of blocks: gguf-py's constants.py.
 #include "core/files/gguf.h"
@@ -121,7 +121,7 @@ static int read_type(struct cursor *c, enum gguf_type *type)
     return 0;
 }
 
-// A text of the file, in the mapping.
+// Reads a text; *text points into the mapping.
 static int read_text(struct cursor *c, const char **text, uint64_t *length)
 {
     if (read_number(c, 8, length) < 0) return -1;
@@ -131,7 +131,7 @@ static int read_text(struct cursor *c, const char **text, uint64_t *length)
     return 0;
 }
 
-// A copy of it as a C string: names, keys and single values.
+// Reads a text and copies it to a C string: names, keys and single values.
 static int read_string(struct cursor *c, size_t most, const char *what, char **string)
 {
     const char *text = "";
@@ -415,7 +415,7 @@ int gguf_text_read(const struct gguf *f, const char *key, const char **text, str
     return *text || !gguf_entry(f, key) ? 0 : err_set(err, "'%s' is not a text", key);
 }
 
-// Rounds whole numbers beyond 2^53, which no key that is read reaches.
+// Rounds whole numbers beyond 2^53; no key that vlmsh reads has such a value.
 static double number_at(const unsigned char *data, enum gguf_type type)
 {
     const uint64_t bits = little(data, number_size(type));

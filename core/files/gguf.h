@@ -74,8 +74,8 @@ void gguf_expect(const struct gguf *f, const char *key, double value);
 const char *gguf_text(const struct gguf *f, const char *key);
 // The same; -1 if it is of another type.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
-// A whole number of any type, or a list of equal ones, one per layer; `otherwise` if it is absent,
-// -1 if it has another type or is out of range.
+// Reads a whole number of any type, or a list of equal ones, one per layer. *value becomes
+// `otherwise` if the key is absent. Returns -1 if the value has another type or is out of range.
 int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
@@ -95,11 +95,11 @@ char *gguf_types_known(void);
 int gguf_type_id(enum dtype dtype);
 
 // Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight"
-// gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" is all experts together. NULL:
-// no such tensor. The caller frees it.
+// gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" gives the tensor that holds
+// all experts. NULL: no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *hf);
-// The row order of queries and keys in such files: heads of `head` numbers with `rotary` rotary
-// ones, for one position or several (multimodal).
+// The row order of queries and keys in files of that architecture, for heads of width `head` with
+// `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row, column).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,
                                   bool multimodal);
 

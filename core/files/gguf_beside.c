@@ -34,7 +34,7 @@ static bool is_weight_type(const char *word)
 
 static void read_words(const char *path, struct words *w)
 {
-    // The rest of a type's name: q4_k_m, iq4_xs, q8_0.
+    // Words that continue a type's name: q4_k_m, iq4_xs, q8_0.
     static const char *const forms[] = {
         "0", "1", "k", "s", "m", "l", "xl", "xs", "xxs", "nl", NULL
     };
@@ -77,8 +77,8 @@ struct candidate {
     struct words words;
     bool same;         // its name is mmproj-NAME.gguf
     bool within;       // all its words are in the model's name: it names no other model
-    double share;      // share of the words of both names that are in both: 0..1
-    int exactness;     // of its weights
+    double share;      // share of the two names' words that occur in both: 0..1
+    int exactness;     // rank of its weight type; the highest is preferred
     struct gguf *file; // NULL if it does not fit
     const struct gguf_encoder *kind;
     struct err why; // why it does not fit
@@ -142,8 +142,8 @@ static char *names_from(const struct candidates *all, size_t first, size_t end)
     return b.data;
 }
 
-// Refuses several encoders with equally similar names, unless they are one with weights of several
-// types.
+// Refuses several encoders with equally similar names, unless they are the same encoder with
+// different weight types.
 static int check_one(const struct candidates *all, const char *model, struct err *err)
 {
     size_t equal = 1;

@@ -14,8 +14,8 @@
 
 enum { KEYS_NAMED = 8 };
 
-// Keys after the architecture's name that change the result, each with its neutral value (0 is also
-// neutral if files use it for "none").
+// Keys after the architecture's name that change the result, each with its neutral value (0 is
+// always neutral too: files use it for "none").
 static const struct {
     const char *name;
     double neutral;
@@ -49,7 +49,7 @@ static const struct {
     { "expert_count", 0 },
     { "n_deepstack_layers", 0 },
     { "vision.is_deepstack_layers", 0 }, // of an encoder
-    { "use_gelu", 0 },                   // of an encoder with another activation
+    { "use_gelu", 0 },                   // of an encoder that has another activation
     { "use_silu", 0 },
     { "use_parallel_residual", 0 },
     { "swin_norm", 0 },
@@ -96,7 +96,7 @@ static bool matches_any(const char *const *patterns, const char *name)
     return false;
 }
 
-// The rest of a key after "PREFIX."; NULL if it has another prefix.
+// Returns the rest of a key after "PREFIX."; NULL if the key has another prefix.
 static const char *behind(const char *key, const char *prefix)
 {
     const size_t n = strlen(prefix);
@@ -105,7 +105,7 @@ static const char *behind(const char *key, const char *prefix)
 
 // --- the value -----------------------------------------------------------------------------------
 
-// A list of numbers; a number as a list of one. count 0: neither.
+// Returns a list of numbers as it is, and a number as a list of one; count 0: e is neither.
 static struct gguf_entry numbers_of(const struct gguf_entry *e)
 {
     struct gguf_entry list = *e;
@@ -156,7 +156,7 @@ static enum effect effect_of(const struct gguf *f, const struct gguf_entry *e)
         return numbers_of(e).count && !is_neutral(e, 0) ? NONE : COMPUTED;
     if (!strcmp(name, "hidden_activation"))
         return e->text && !strcmp(e->text, "silu") ? NONE : COMPUTED;
-    if (!strcmp(name, "vision.image_aspect_ratio")) // others pad the picture
+    if (!strcmp(name, "vision.image_aspect_ratio")) // other values pad the picture
         return e->text && !strncmp(e->text, "anyres", 6) ? NONE : UNKNOWN;
     const char *const *known = behind(e->key, "clip") ? harmless_of_encoder : harmless;
     return matches_any(known, name) ? NONE : UNKNOWN;

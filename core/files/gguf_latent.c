@@ -1,9 +1,9 @@
 // core/files/gguf_latent.c -- DeepSeek's language models in GGUF files: latent attention and
 // mixtures of experts.
-// Files hold the experts of a layer in one tensor [E, out, in]; this code makes each a matrix, in
-// place. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv, [H, v, R]. This code
-// joins them: in their own type, because products with bf16 and with f32 weights sum in different
-// orders, or in f32 if they are in blocks, which cannot be transposed.
+// Files hold the experts of a layer in one tensor [E, out, in]; this code makes each expert a
+// matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
+// [H, v, R]. This code joins them: in their own type, because products with bf16 and with f32
+// weights sum in different orders, or in f32 if they are in blocks, which cannot be transposed.
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,5 +144,5 @@ int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char
     if (found && !strncmp(found->hf, all, strlen(all)))
         return put_experts(t, start, found->hf + strlen(all), r, err);
     if (!strcmp(stem, "attn_k_b")) return put_joined(f, t, start, r, err);
-    return !strcmp(stem, "attn_v_b"); // with attn_k_b
+    return !strcmp(stem, "attn_v_b"); // put_joined adds it with attn_k_b
 }

@@ -34,7 +34,7 @@ struct renamed {
     size_t made_count;
 };
 
-// Appends a copy of t with that name, which it then owns.
+// Appends a copy of t under `name`, which the list then owns.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
 // Memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
@@ -61,7 +61,7 @@ const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uin
 // Adds the value to c->to under the Hugging Face key `hf`.
 void config_int(struct gguf_config *c, const char *key, const char *hf, int64_t otherwise);
 void config_real(struct gguf_config *c, const char *key, const char *hf, double otherwise);
-// Adds the list's numbers from `first` on, `count` of them, as a JSON list.
+// Adds the first `count` numbers of the list as a JSON list.
 void config_put_list(cJSON *to, const char *hf, const struct gguf_entry *list, uint64_t count);
 void config_put_text(cJSON *to, const char *hf, const char *value); // replaces an earlier value
 // Fails with that message, unless c has failed already.
@@ -100,7 +100,7 @@ struct encoder_config {
 
 struct gguf_encoder {
     const char *type;                      // clip.projector_type
-    const char *also;                      // the name in earlier files; NULL: none
+    const char *also;                      // the type's name in earlier files; NULL: none
     const char *const *texts;              // architectures of language models; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level
@@ -108,9 +108,8 @@ struct gguf_encoder {
     const struct gguf_name *outer;         // tensors outside of blocks, whole names
     const char *blocks;                    // prefix of a block's number
     const struct gguf_name *block;         // tensors of a block
-    const char *last;                      // projector tensor with a row per number of a visual
-                                           // token
-    const char *patches;                   // a convolution stored in two parts; NULL: none
+    const char *last;    // projector tensor with one row per dimension of a visual token
+    const char *patches; // name of a convolution that is stored in two parts, or NULL
     void (*read)(struct encoder_config *e);
 };
 
@@ -137,7 +136,7 @@ struct gguf_beside {
 // -1 if a file with the model's name does not fit, or if several fit equally well.
 int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
                 struct err *err);
-// n for a table of n*n rows; 0 if it is not square.
+// Returns n for a table of n*n rows; 0 if `rows` is not a square.
 int64_t gguf_square_side(int64_t rows);
 
 // Refuses an unread key that changes the result: -1; the key then counts as read.

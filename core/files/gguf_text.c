@@ -28,7 +28,8 @@ static const struct gguf_name layer_names[] = {
     { "ffn_down", "mlp.down_proj", PLAIN },       { 0 },
 };
 
-// The step easy to get wrong: these norms have the names of other norms.
+// The step easy to get wrong: GGUF's post_attention_norm is not Hugging Face's
+// post_attention_layernorm, which is ffn_norm.
 static const struct gguf_name glm_names[] = {
     { "post_attention_norm", "post_self_attn_layernorm", PLAIN },
     { "post_ffw_norm", "post_mlp_layernorm", PLAIN },
@@ -59,10 +60,10 @@ static const struct gguf_architecture {
     const char *model_type;
     int order; // of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary part,
                // reversed, only in files with multimodal positions; 0: unchanged
-    void (*read)(struct gguf_config *c); // keys of this architecture alone; NULL: none
-    const struct gguf_name *names;       // layer tensors of this architecture alone; NULL: none
-    // Adds a tensor that is split or joined under `start` ("model.layers.3.") and a name: 1, or 0
-    // for other tensors.
+    void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
+    const struct gguf_name *names; // layer tensors that only this architecture has; NULL: none
+    // Splits or joins a tensor and adds the results, whose names begin with `start`
+    // ("model.layers.3."). Returns 1; 0 for tensors that are only renamed; -1 on error.
     int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
                const char *start, struct renamed *r, struct err *err);
 } architectures[] = {
@@ -212,7 +213,7 @@ static void read_sizes(struct gguf_config *c)
     config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
     if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);
     const int64_t window = config_value(c, "attention.sliding_window", 0, 0);
-    if (window) { // of all layers, as /quantize writes it
+    if (window) { // the window of all layers, as /quantize writes it
         cJSON_AddNumberToObject(c->to, "sliding_window", (double)window);
         cJSON_AddBoolToObject(c->to, "use_sliding_window", true);
         cJSON_AddNumberToObject(c->to, "max_window_layers", 0);
@@ -251,7 +252,7 @@ static void read_scaling(struct gguf_config *c)
         config_real(c, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
         config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
         c->to = config;
-        // DeepSeek's factor of the logarithm, stored as a tenth.
+        // DeepSeek's factor of the logarithm; files store a tenth of it.
         const char *key = whole_key(c, "rope.scaling.yarn_log_multiplier");
         double tenth = 0;
         if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
@@ -271,7 +272,8 @@ static void read_scaling(struct gguf_config *c)
 }
 
 // Refuses values of another width than the keys, and rotary positions on a part of a head. Latent
-// attention (a->put) has both; an architecture with a negative order reads the rotary part itself.
+// attention (a->put) supports both; an architecture with a negative order reads the rotary part
+// itself.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");

@@ -30,7 +30,7 @@ static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
 
 // --- tokens with a meaning -----------------------------------------------------------------------
 
-// -1: none. Writers store none as 2^32 - 1 too.
+// *id becomes -1 if there is no such token; some writers store 2^32 - 1 for none.
 static int token_id(const struct gguf *f, const char *name, int32_t *id, struct err *err)
 {
     const struct gguf_entry *tokens = gguf_entry(f, "tokenizer.ggml.tokens");
@@ -67,8 +67,8 @@ static bool is_text(const struct token_text *t, const char *text)
     return t->length == strlen(text) && !memcmp(t->text, text, t->length);
 }
 
-// Many files name one end token only, and converters gave others the type of ordinary tokens. As in
-// llama.cpp, these texts end answers whatever their type.
+// Many files name only one end token, and some converters gave the other end tokens the type of
+// ordinary tokens. As in llama.cpp, these texts end answers whatever their type.
 static bool has_end_text(const struct token_text *t)
 {
     static const char *const texts[] = {
@@ -99,7 +99,7 @@ static bool has_end_text(const struct token_text *t)
     return false;
 }
 
-// Appends an id once.
+// Appends an id, unless the list has it or it is out of range.
 static void add_end(struct ids *ends, double id, uint64_t tokens)
 {
     if (!(id >= 0 && id < (double)tokens)) return;
@@ -118,7 +118,8 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
         calls |= is_text(&texts[i], "<|call|>") || is_text(&texts[i], "<|calls|>");
         flushes |= is_text(&texts[i], "<|flush|>");
     }
-    // With these an answer has several messages, and each ends with <|end|>.
+    // In models with these tokens an answer consists of several messages, each of which ends with
+    // <|end|>.
     const bool messages = calls && (returns || flushes);
     for (uint64_t i = 0; i < tokens->count; i++) {
         const struct token_text *t = &texts[i];
@@ -256,7 +257,8 @@ cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err)
     return config;
 }
 
-// Adds the sampling that the file recommends (llama.cpp's keys), as generation_config.json has it.
+// Adds the sampling parameters that the file recommends (llama.cpp's keys) under the keys of
+// generation_config.json.
 static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
 {
     static const struct {

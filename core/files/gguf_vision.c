@@ -2,8 +2,8 @@
 // Face describes them, by their row in gguf_encoders.c.
 //
 // The steps easy to get wrong: LLaVA's converter may exchange the two layers of an FFN (the shape
-// shows it), and a convolution over two pictures of video is stored as two over one, which are
-// joined again.
+// shows it), and a convolution over two video frames is stored as two convolutions over one frame
+// each, which this file joins again.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
     const char *type;
-    // Files that may also hold an audio encoder have the key of each one level further down.
+    // Files that may also hold an audio encoder store the key of each encoder one level further
+    // down.
     if (gguf_text_read(mmproj, "clip.projector_type", &type, err) < 0 ||
         (!type && gguf_text_read(mmproj, "clip.vision.projector_type", &type, err) < 0)) {
         err_in(err, "'%s'", mmproj->path);
@@ -84,7 +85,8 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     struct gguf_config *c = &to.c;
     c->to = to.vision;
     e->read(&to);
-    // Queries, keys and values have the same heads, which share the width.
+    // vlmsh requires that queries, keys and values have the same number of heads, and that the
+    // heads divide the width.
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);

@@ -20,8 +20,8 @@ struct gguf_writer {
     uint64_t entry_count;
     uint64_t *bytes; // of each tensor
     size_t count;
-    size_t tensor;    // being written
-    uint64_t written; // bytes of it
+    size_t tensor;    // index of the tensor that is being written
+    uint64_t written; // bytes of that tensor written so far
     bool begun;
 };
 

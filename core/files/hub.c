@@ -5,8 +5,8 @@
 //   CACHE/models--org--name/snapshots/HASH/      is the model folder (links into ../blobs)
 // A folder without safetensors resolves to the one GGUF model in it; org/name/FILE.gguf is a file
 // of a snapshot.
-// Files that a model's other files name may be links into its folder or, in a snapshot, into the
-// blobs beside it.
+// A file that another file of the model names (a shard) may be a link, but only to a file in the
+// model's folder or, in a snapshot, in the blobs of its repository.
 //
 // CACHE is the cache of huggingface_hub: $HF_HUB_CACHE, else $HF_HOME/hub, else
 // $XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
@@ -92,11 +92,11 @@ static char *repository_folder(const char *kind, const char *name)
     return folder;
 }
 
-// The names of the models in a folder's GGUF files, sorted, up to a NULL; empty if it has
-// safetensors. Without picture encoders, and with the first of several parts of a model only.
+// Returns the names of a folder's GGUF models, sorted, up to a NULL; none if the folder has
+// safetensors. Leaves out picture encoders, and all but the first part of a model in several parts.
 static char **list_gguf(const char *folder)
 {
-    static const char end[] = "-00001-of-00003.gguf"; // any digits
+    static const char end[] = "-00001-of-00003.gguf"; // each digit stands for any digit
     const size_t m = sizeof end - 1;
     bool others = false;
     size_t count = 0;
@@ -131,8 +131,8 @@ static bool holds_model(const char *folder)
     return holds;
 }
 
-// The snapshot of a repository that refs/main names, else the last changed one with a model; NULL:
-// none. The caller frees it.
+// Returns the snapshot that a repository's refs/main names, else the most recently changed snapshot
+// with a model; NULL: none. The caller frees it.
 static char *snapshot_of(const char *repository)
 {
     char *path = xasprintf("%s/refs/main", repository), *best = NULL;
@@ -220,8 +220,8 @@ void checkpoint_cached(struct names *found)
 
 // --- locating ------------------------------------------------------------------------------------
 
-// Frees `folder` and returns its path, or that of the one GGUF model in it; NULL if there are
-// several.
+// Returns the path of the folder, or of the one GGUF model in it; NULL if it has several. Frees
+// `folder`.
 static char *model_in(char *folder, const char *name, struct err *err)
 {
     char **files = list_gguf(folder), *found = NULL;
@@ -243,7 +243,8 @@ static char *model_in(char *folder, const char *name, struct err *err)
     return found;
 }
 
-// A GGUF file, present or not: a path, or org/name/FILE.gguf in the cache.
+// Returns the path of a GGUF file, which need not exist: `name` is a path, or org/name/FILE.gguf in
+// the cache.
 static char *locate_file(const char *name)
 {
     char *path = expand_home(xstrdup(name));
@@ -316,7 +317,8 @@ static bool is_below(const char *path, const char *folder)
     return !strncmp(path, folder, n) && path[n] == '/';
 }
 
-// CACHE/models--org--name/blobs of the repository whose snapshot contains a folder; NULL: none.
+// Returns the blobs folder (CACHE/models--org--name/blobs) of the repository whose snapshot
+// contains `folder`; NULL: none.
 static char *blobs_of(const char *folder)
 {
     const char *snapshots = NULL, *p = folder;
@@ -380,7 +382,7 @@ char *checkpoint_data_file(const char *name, struct err *err)
     char *path = NULL;
     struct names files = { 0 };
     if (!snapshot) {
-        path = xstrdup(name); // a file, or an error of whoever opens it
+        path = xstrdup(name); // a file; if it does not exist, opening it reports that
     } else if (rest && !strstr(rest, "/..")) {
         path = xasprintf("%s%s", snapshot, rest);
     } else {

@@ -20,7 +20,7 @@ static int broken(const struct parquet *p, const char *what, struct err *err)
 
 enum { UTF8 = 0, LIST = 3 }; // of ConvertedType
 
-// SchemaElement. *children: of a group.
+// Reads a SchemaElement. *children: the number of children; 0 for a leaf.
 static struct parquet_node read_node(struct thrift *t, int64_t *children)
 {
     struct parquet_node n = { .type = PARQUET_GROUP };
@@ -93,7 +93,7 @@ static int read_tree(struct schema *s, int depth, int def, int rep)
     *n = read_node(s->t, &children);
     if (s->t->broken || (n->type == PARQUET_GROUP) != (children > 0)) return -1;
     if (!depth && n->type != PARQUET_GROUP) return -1;
-    if (!depth) n->repetition = PARQUET_REQUIRED; // the root's has no meaning
+    if (!depth) n->repetition = PARQUET_REQUIRED; // the root's repetition has no meaning
     n->def = def + (n->repetition != PARQUET_REQUIRED);
     n->rep = rep + (n->repetition == PARQUET_REPEATED);
     n->leaf = p->leaf_count;
@@ -118,7 +118,7 @@ static int read_schema(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- row groups ----------------------------------------------------------------------------------
 
-// ColumnMetaData of a leaf of that type.
+// Reads the ColumnMetaData of a leaf of that type.
 static void read_column(struct thrift *t, enum parquet_type type, struct parquet_chunk *c)
 {
     struct thrift_field f = { 0 };
@@ -144,7 +144,7 @@ static void read_column(struct thrift *t, enum parquet_type type, struct parquet
     c->size = t->broken ? 0 : (uint64_t)size;
 }
 
-// ColumnChunk.
+// Reads a ColumnChunk.
 static void read_chunk(struct thrift *t, enum parquet_type type, struct parquet_chunk *c)
 {
     struct thrift_field f = { 0 };
@@ -161,7 +161,7 @@ static void read_chunk(struct thrift *t, enum parquet_type type, struct parquet_
     if (!found) t->broken = true;
 }
 
-// RowGroup.
+// Reads a RowGroup.
 static int read_group(struct parquet *p, struct thrift *t, struct parquet_group *g)
 {
     struct thrift_field f = { 0 };
@@ -199,7 +199,8 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Chunks must lie before the footer and must not share bytes, which would be scanned once for each.
+// Chunks must lie before the footer and must not share bytes, which would be scanned once for each
+// chunk.
 static int check_chunks(const struct parquet *p, uint64_t footer, struct err *err)
 {
     uint64_t left = footer;

@@ -9,8 +9,9 @@
 //   parquet_close(&p);
 //
 // A file is row groups; a group has one chunk of pages for each leaf of the schema. Rows are read
-// in any order. Decoded pages are kept, about 64 MB of them, and those of the last rows read, at
-// most 1 GB in all. A page is decoded as a whole; for a leaf inside a list, so is the whole chunk.
+// in any order. About 64 MB of decoded pages are kept, and in addition those of the last rows read,
+// at most 1 GB in all. A page is decoded as a whole; for a leaf inside a list, so is the whole
+// chunk.
 //
 // Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
 // zstd. All else is refused by name. The file is untrusted. One thread at a time.
@@ -33,7 +34,7 @@ enum parquet_type {
 
 enum parquet_repetition { PARQUET_REQUIRED, PARQUET_OPTIONAL, PARQUET_REPEATED };
 
-// A node of the schema's tree; those below it follow.
+// A node of the schema's tree; its descendants follow it in the list.
 struct parquet_node {
     char *name;
     enum parquet_type type;
@@ -43,8 +44,8 @@ struct parquet_node {
     bool picture; // struct of bytes and path, or bytes in a column "image..."
     bool unread;  // a column that parquet_row_read leaves out
     int size;     // of PARQUET_FIXED
-    int def, rep; // levels at which it is present, and repeats
-    size_t end;   // nodes below: [own + 1, end)
+    int def, rep; // its maximum definition and repetition levels
+    size_t end;   // its descendants: nodes [own index + 1, end)
     size_t leaf;  // the first leaf at or below it
 };
 
@@ -54,8 +55,8 @@ struct parquet_page;
 struct parquet_chunk {
     int codec;
     uint64_t at, size; // bytes of the file
-    int64_t values;    // levels
-    // Found when first needed; without the dictionary.
+    int64_t values;    // number of levels
+    // The data pages, without the dictionary; found when first needed.
     struct parquet_page *pages;
     size_t page_count;
     uint64_t dictionary;       // its offset in the file; 0: none
@@ -76,7 +77,7 @@ struct parquet {
     uint64_t size;
     struct parquet_node *nodes; // [0] is the root
     size_t node_count;
-    size_t *leaves; // numbers of nodes
+    size_t *leaves; // their indexes in `nodes`
     size_t leaf_count;
     struct parquet_group *groups;
     size_t group_count;
@@ -105,7 +106,8 @@ struct parquet_row {
     size_t picture_count; // in the order of the columns
 };
 
-// Leaves out the columns that have no pictures and whose names are not needed.
+// Makes parquet_row_read leave out the columns that have no pictures and whose names are not
+// needed.
 void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS }; // TEXTS: all but pictures

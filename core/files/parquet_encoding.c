@@ -44,7 +44,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
         uint32_t head;
         at = run_head(at, end, &head);
         if (!at) return NULL;
-        // An odd head: groups of eight numbers. Otherwise one number, repeated.
+        // An odd head begins bit-packed groups of eight numbers, an even head one repeated number.
         const size_t length = head & 1 ? (size_t)(head >> 1) * 8 : head >> 1;
         const size_t take = length < count - done ? length : count - done;
         // The last group may be cut off after the numbers needed.

@@ -10,7 +10,7 @@
 #include "core/files/parquet_parts.h"
 
 // Limits of cached decoded pages (a linear search finds a block). The pages of the last rows are
-// kept beyond them, because threads read questions and pictures alternately.
+// kept even beyond these limits, because threads read questions and pictures alternately.
 enum { KEPT_BYTES = 64 << 20, KEPT_BLOCKS = 256, LAST_ROWS = 8 };
 
 enum encoding { PLAIN, PLAIN_DICTIONARY = 2, RLE = 3, BIT_PACKED = 4, RLE_DICTIONARY = 8 };
@@ -29,7 +29,7 @@ static uint32_t size_of(struct thrift *t, const struct thrift_field *f)
     return (uint32_t)thrift_within(t, f, 0, PARQUET_MAX_BYTES);
 }
 
-// DataPageHeader and DictionaryPageHeader, or DataPageHeaderV2.
+// Reads a DataPageHeader or DictionaryPageHeader, or with v2 a DataPageHeaderV2.
 static void read_data(struct thrift *t, bool v2, struct parquet_page *g)
 {
     struct thrift_field f = { 0 };
@@ -52,7 +52,7 @@ static void read_data(struct thrift *t, bool v2, struct parquet_page *g)
             thrift_skip(t, &f);
 }
 
-// PageHeader; g->size bytes follow it. -1: broken.
+// Reads a PageHeader; g->size bytes follow it. -1: broken.
 static int read_header(struct thrift *t, int64_t *kind, struct parquet_page *g)
 {
     struct thrift_field f = { 0 };
@@ -145,7 +145,7 @@ static bool take_bytes(struct bytes *b, uint32_t size, union parquet_value *v)
     return true;
 }
 
-// One value in plain encoding; `i`: its index, needed because booleans are single bits.
+// Reads one value in plain encoding; `i`: its index, needed because booleans are single bits.
 static bool take_plain(struct bytes *b, const struct parquet_node *n, size_t i,
                        union parquet_value *v)
 {
@@ -185,7 +185,7 @@ static void keep_buffer(struct parquet_block *b, char *buffer, size_t size)
     b->bytes += size;
 }
 
-// Returns memory pages of the mapping to the system: they are not read twice, and a large file
+// Returns memory pages of the mapping to the system: they are not needed again, and a large file
 // would fill memory.
 static void leave(const struct parquet *p, uint64_t at, uint64_t size)
 {
@@ -287,7 +287,8 @@ static int decode_values(const struct parquet *p, size_t leaf, const struct parq
 
 // --- levels --------------------------------------------------------------------------------------
 
-// Levels of a page in `from`, each at most `most`. With `sized`, their length precedes them.
+// Decodes the levels of a page, each at most `most`, from the bytes of `from`. `sized`: their
+// length precedes them.
 static int decode_levels(struct bytes *from, bool sized, int most, size_t count, uint8_t *to,
                          struct err *err)
 {
@@ -310,7 +311,7 @@ static int decode_levels(struct bytes *from, bool sized, int most, size_t count,
 }
 
 // Decodes levels and values of a page into b from level `at` on. In v2 the levels precede the
-// compressed bytes; in v1 they are among them.
+// compressed bytes; in v1 they are compressed with the values.
 static int decode_page(const struct parquet *p, struct parquet_block *b,
                        const struct parquet_page *g, size_t at, const struct dictionary *d,
                        struct err *err)
@@ -389,7 +390,7 @@ static uint64_t kept_bytes(const struct parquet *p, uint64_t *oldest_use)
     return bytes;
 }
 
-// Allocates `count` levels and makes sure that the decoded pages fit.
+// Allocates `count` levels and makes sure that the decoded pages fit into PARQUET_MAX_BYTES.
 static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
                    const struct parquet_page *pages, size_t page_count, struct err *err)
 {
@@ -405,7 +406,7 @@ static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
                (n->rep ? ((uint64_t)b->rows + 1) * sizeof *b->starts : 0);
     uint64_t all = b->bytes + p->groups[b->group].chunks[b->leaf].dictionary_bytes;
     for (size_t i = 0; i < page_count; i++) all += pages[i].unpacked;
-    // Releases pages of other rows until it fits.
+    // Releases pages of other rows until the block fits.
     uint64_t used, kept;
     while ((kept = kept_bytes(p, &used)) + all > PARQUET_MAX_BYTES && used < p->clock)
         release_oldest(p);
@@ -453,7 +454,7 @@ static struct parquet_block *read_block(struct parquet *p, size_t group, size_t 
     const struct parquet_chunk *c = &g->chunks[leaf];
     const bool lists = node_of(p, leaf)->rep > 0;
     const struct parquet_page *pages = c->pages;
-    if (!lists) // a level is a row
+    if (!lists) // each level is one row
         pages += parquet_search(pages, c->page_count, sizeof *pages,
                                 offsetof(struct parquet_page, first), row);
     struct parquet_block *b = xcalloc(1, sizeof *b);

@@ -18,7 +18,7 @@ struct parquet_page {
     uint32_t size, unpacked;     // bytes in the file, and decompressed
     uint32_t rep_size, def_size; // v2
     int64_t first, values;       // levels in the chunk
-    uint64_t at;                 // of its bytes, after the header
+    uint64_t at;                 // offset of its bytes in the file, after the header
 };
 
 union parquet_value {
@@ -37,23 +37,23 @@ struct parquet_block {
     size_t count;                // of levels
     uint8_t *rep, *def;          // [count]; NULL: all 0
     union parquet_value *values; // [count]; 0 where there is no value
-    uint32_t *starts;            // [rows + 1] the first level of each row; NULL: one level a row
+    uint32_t *starts;            // [rows + 1] the first level of each row; NULL: one level per row
     char **buffers;              // that the values point into
     size_t buffer_count;
     uint64_t bytes, used; // memory; parquet.clock when it was last used
 };
 
-// The block with that row of the group. NULL with a message.
+// Returns the block that contains row `row` of the group. NULL with a message.
 struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf, int64_t row,
                                     struct err *err);
 // Releases blocks not used lately if they take too much memory.
 void parquet_trim(struct parquet *p);
 
-// Returns the last of the items whose int64_t `first`, at that offset in each, is at most `at`;
-// they are sorted.
+// Returns the index of the last item whose int64_t member at `offset` is at most `at`. The items
+// are sorted by that member.
 size_t parquet_search(const void *items, size_t count, size_t size, size_t offset, int64_t at);
-// Reads `count` numbers of `width` bits from runs of one number and bit-packed runs. Returns the
-// end, or NULL if the bytes are cut off.
+// Reads `count` numbers of `width` bits from bit-packed runs and runs of one repeated number.
+// Returns the position after them, or NULL if the bytes are cut off.
 const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, size_t count,
                               uint32_t *out);
 // Decompressed bytes, free() them. NULL with a message.
@@ -80,7 +80,7 @@ struct thrift {
     const uint8_t *at, *end;
     bool broken;    // cut off, or not of the requested type
     bool cancelled; // broken because Ctrl-C was pressed
-    uint32_t taken; // bytes read, without those jumped over
+    uint32_t taken; // bytes read one by one; does not count skipped bytes
 };
 
 enum thrift_type {
@@ -106,14 +106,14 @@ struct thrift_field {
 bool thrift_next(struct thrift *t, struct thrift_field *f); // false at the end of the struct
 void thrift_skip(struct thrift *t, const struct thrift_field *f);
 
-// The value of a field, which must have that type.
+// Returns the value of a field, which must have the function's type.
 int64_t thrift_int(struct thrift *t, const struct thrift_field *f);
 // The same; a number outside of least..most is a fault.
 int64_t thrift_within(struct thrift *t, const struct thrift_field *f, int64_t least, int64_t most);
 bool thrift_bool(struct thrift *t, const struct thrift_field *f);
 // Not NUL-terminated, borrowed.
 const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t *size);
-// Number of elements of that type that follow, each at least a byte.
+// Returns the number of elements of that type that follow; each takes at least a byte.
 size_t thrift_list(struct thrift *t, const struct thrift_field *f, int type);
 bool thrift_struct(struct thrift *t, const struct thrift_field *f);
 

@@ -20,10 +20,10 @@ struct walk {
     const struct parquet *p;
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
-    const char *column; // name of the one that is read
+    const char *column; // name of the column being read
     uint64_t bytes;     // of the row's JSON, estimated
     bool broken;        // leaves contradict each other
-    bool zero_byte;     // in a text, which it would end early
+    bool zero_byte;     // a text contains a zero byte, which would end it early
     bool too_large;     // also sets `broken`, which stops reading
 };
 

@@ -13,7 +13,7 @@ static int byte(struct thrift *t)
     return 0;
 }
 
-// Seven bits a byte, the lowest first.
+// Seven bits per byte, the lowest first.
 static uint64_t varint(struct thrift *t)
 {
     uint64_t value = 0;
@@ -109,8 +109,8 @@ bool thrift_struct(struct thrift *t, const struct thrift_field *f)
 
 static void skip(struct thrift *t, int type, int depth);
 
-// Skips an element of a list, set or map. A boolean takes a byte there, in a struct none: without
-// that byte a map could claim as many elements as bytes follow and consume nothing.
+// Skips an element of a list, set or map. There a boolean takes a byte (in a struct it takes none):
+// without that byte a map could claim as many elements as bytes follow and consume nothing.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void skip_element(struct thrift *t, int type, int depth)
 {

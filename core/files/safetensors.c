@@ -3,8 +3,8 @@
 //
 //   8 bytes: length n of the header (little-endian) | n bytes: JSON | data, without hole or overlap
 //   {"__metadata__":{"key":"text"},"NAME":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}, ...}
-// A special reader parses the header instead of a JSON tree: whole numbers stay exact up to 2^63,
-// memory stays proportional to the number of tensors in any file, and each error can name the
+// A special reader parses the header without building a JSON tree: whole numbers stay exact up to
+// 2^63, memory stays proportional to the number of tensors in any file, and each error can name the
 // tensor. Opening reads the header only. Facts on the format: the README of
 // huggingface/safetensors.
 #include "core/files/safetensors.h"
@@ -28,7 +28,7 @@ struct cursor {
     struct err *err;
 };
 
-// All types of the format; -1: valid, but not supported in computations.
+// All types of the format; dtype -1: valid, but not supported in computations.
 static const struct type {
     const char *name;
     int bits, dtype;

@@ -30,7 +30,7 @@ struct safetensor {
     const void *data; // in the mapping, possibly unaligned
     uint64_t bytes;
     uint64_t offset;         // offset of the data from the first byte after the header
-    struct head_order order; // of its rows: only in GGUF files
+    struct head_order order; // order of its rows; set only for GGUF files
 };
 
 struct safetensors {
@@ -49,7 +49,7 @@ struct safetensors *safetensors_open(const char *path, struct err *err);
 struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
-int64_t safetensor_count(const struct safetensor *t); // numbers in the tensor
+int64_t safetensor_count(const struct safetensor *t); // number of elements
 bool safetensor_is_float(const struct safetensor *t); // f32, f16 or bf16
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
 // Resident bytes of the mapping.

@@ -54,7 +54,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err)
 {
     const char *was = safetensors_metadata(f, "hash");
     char is[HASH_HEX];
-    // A program that rewrites the file puts the hash elsewhere.
+    // If another program has rewritten the file, the hash is elsewhere and is not checked.
     if (!was || strlen(was) != HASH_HEX - 1 || f->size < HASH_AT + HASH_HEX ||
         memcmp((const char *)f->map + HASH_AT, was, HASH_HEX - 1) != 0)
         return 0;
@@ -111,7 +111,7 @@ static void begin(struct safetensors_writer *w)
     buf_release(&header);
 }
 
-// Begins the file if necessary, and checks that as many bytes were declared.
+// Begins the file if necessary, and checks that `size` more bytes were declared.
 static void expect(struct safetensors_writer *w, uint64_t size)
 {
     if (!w->begun) begin(w);

@@ -19,7 +19,7 @@
 #include "core/base/unfinished.h"
 #include "core/files/gguf_write.h"
 
-enum { UNFINISHED_SECONDS = 3600 }; // unchanged for so long, a file is not being written
+enum { UNFINISHED_SECONDS = 3600 }; // a file unchanged for this long is not being written
 
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err)
 {
@@ -83,8 +83,8 @@ static int by_use(const void *a, const void *b)
     return (x->used.tv_nsec > y->used.tv_nsec) - (x->used.tv_nsec < y->used.tv_nsec);
 }
 
-// Returns whether a name has the form FINGERPRINT-KIND.gguf, or that with ".part-XXXXXX" appended:
-// *unfinished.
+// Returns whether a name has the form FINGERPRINT-KIND.gguf. *unfinished: the name has
+// ".part-XXXXXX" appended.
 static bool is_ours(const char *name, bool *unfinished)
 {
     static const char ending[] = ".gguf";

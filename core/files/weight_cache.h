@@ -18,14 +18,14 @@
 // frees the path.
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err);
 void weight_cache_use(const char *path);
-// Until weight_cache_release, no program removes files. -1: the folder cannot be locked, so they
-// may.
+// Until weight_cache_release, no program removes files. -1: the folder cannot be locked, so other
+// programs may remove files.
 int weight_cache_hold(void);
 void weight_cache_release(int held);
-// Removes files until the rest have at most that many bytes, and the remains of killed programs;
-// only files with names of this form. Does nothing while other programs hold the folder: they trim
-// it after their own load. -1: the limit is exceeded, but the folder is a link or another user's,
-// so nothing is removed.
+// Removes the least recently used files until the rest have at most that many bytes, and the
+// unfinished files of killed programs. Removes only files named as weight_cache_path names them.
+// Does nothing while other programs hold the folder: these trim it after their own load. -1: the
+// limit is exceeded, but the folder is a link or another user's, so nothing is removed.
 int weight_cache_trim(double bytes, struct err *err);
 
 #endif

@@ -25,7 +25,7 @@ struct whole_file {
 };
 
 struct whole_file *whole_file_new(const char *path);
-// 0, or -1 from the first failure on (f->why).
+// Returns 0; after the first failure (f->why), this and later calls return -1.
 int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
 // Appends that many zero bytes as a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
@@ -33,7 +33,8 @@ int whole_file_skip(struct whole_file *f, uint64_t size);
 int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size);
 // Writes all of it to disk, even an empty file, but does not rename it.
 int whole_file_seal(struct whole_file *f, struct err *err);
-// Completes the file, even an empty one, or discards it; both free f. -1 on any failure.
+// whole_file_finish completes the file, even an empty one; -1 on any failure, which discards it.
+// whole_file_abandon discards it. Both free f.
 int whole_file_finish(struct whole_file *f, struct err *err);
 void whole_file_abandon(struct whole_file *f);
 

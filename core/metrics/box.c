@@ -90,7 +90,8 @@ static bool read_shares(const char *text, double wide, double high, struct box *
     return found;
 }
 
-// Shares of the picture padded to a square, in its middle: LLaVA-1.5 pads pictures so.
+// Reads shares of a square with the picture in its middle: LLaVA-1.5 pads pictures to such a
+// square.
 static bool read_padded(const char *text, double wide, double high, struct box *b)
 {
     const double side = fmax(wide, high), left = (side - wide) / 2, top = (side - high) / 2;
@@ -109,7 +110,7 @@ static bool take_floats(struct scratch *s, char *const parts[4], struct box *b)
     return good;
 }
 
-// Numbers that add up to 4 or more are thousandths, others shares.
+// Reads numbers that add up to 4 or more as thousandths, others as shares.
 static bool read_internvl(const char *text, double wide, double high, struct box *b)
 {
     static const char pattern[] = "\\[*\\[(.*?),(.*?),(.*?),(.*?)\\]\\]*";

@@ -22,7 +22,7 @@
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
 
-enum { WORDS_MOST = 4 }; // of a name
+enum { WORDS_MOST = 4 }; // of the longest name
 
 // True if a word has one of the endings after at least one letter.
 static bool ends(const char *word, const char *const *endings)
@@ -51,7 +51,7 @@ static void put_singular(struct buf *to, const char *word)
         buf_add(to, word, n - (ends(word, es) ? 2 : 1));
 }
 
-// The words of a text in the singular, one space between.
+// Returns the words of a text in the singular, with one space between them.
 static char *singular(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
@@ -81,7 +81,8 @@ static void add_phrase(struct phrases *p, struct scratch *s, const char *text, i
     p->object[i] = object;
 }
 
-// Names have precedence over synonyms, and only synonyms of these names count.
+// Lists the choices, their synonyms, and phrases that name no object. A choice has precedence over
+// an equal synonym. Synonyms of objects that are not choices do not count.
 static struct phrases phrases_of(const struct metric_case *c)
 {
     struct phrases p = { 0 };

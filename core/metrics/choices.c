@@ -16,7 +16,7 @@ enum { DEGREE = 0xB0, NO_BLANKS_FROM = 0x2E80, COMMA_OF_LISTS = 0x3001 };
 int32_t *choices_points(const char *text)
 {
     utf8proc_uint8_t *plain = NULL;
-    // Full-width and circled letters become ASCII, as do brackets and colons.
+    // Full-width and circled letters become ASCII, as do full-width brackets and colons.
     if (utf8proc_map((const utf8proc_uint8_t *)text, 0, &plain,
                      UTF8PROC_NULLTERM | UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
                          UTF8PROC_IGNORE) < 0)

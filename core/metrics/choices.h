@@ -35,11 +35,11 @@ int choices_score(const struct metric *m, const struct metric_case *c, struct me
 // The same for a letter already read.
 int choices_score_letter(const struct metric_case *c, int letter, struct metric_outcome *o,
                          struct err *err);
-// The outcome of an answer's letter (NO_LETTER: none).
+// Returns the outcome of an answer's letter (NO_LETTER: none).
 struct metric_outcome choices_outcome(const struct metric_case *c, int letter, int right);
 // Counts answers without a letter.
 int choices_summary(const struct metric_tally *t, struct metric_number *to);
-// "B": 1; NO_LETTER: anything but one capital letter.
+// Returns 1 for "B"; NO_LETTER for anything but one capital letter.
 int choices_whole_letter(const char *text);
 int choices_letter_ignoring_case(const char *text); // "b" too
 // Shortens "B. ..." to "B", as lmms-eval's filter for AI2D and MuirBench does. It runs before

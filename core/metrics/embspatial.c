@@ -1,9 +1,9 @@
 // core/metrics/embspatial.c -- EmbSpatial-Bench (Du et al. 2024) as VLMEvalKit scores it by rule.
 //
 // Source: dataset/utils/spatial_bench/matching_func.py (can_match_option). It tries, in order: a
-// letter at the start of <answer>; one before </answer> or </think>; the last lines behind the
-// thinking, then the last lines of all; a phrase that announces the letter; the only letter of the
-// text.
+// letter at the start of <answer>; one before </answer> or </think>; the last lines after the
+// thinking, then the last lines of the whole text; a phrase that announces the letter; the only
+// letter of the text.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ enum { TAIL = 800, LINES = 6 }; // characters, lines
 #define FULL_COLON       "\\x{FF1A}"
 #define FULL_RIGHT       "\\x{FF09}"
 #define OPENS            "[(\\[{\\x{FF08}\\x{3010}]?\\s*" // a bracket that may open
-#define CLOSES           "[)\\]}\\x{FF09}\\x{3011}]?"     // and close
+#define CLOSES           "[)\\]}\\x{FF09}\\x{3011}]?"     // a bracket that may close
 #define NO_LETTER_BEFORE "(?<![A-Za-z])"
 #define TIGHT                                                                       \
     ".,:;!?)\\]\\x{3011}\\x{300B}\\x{300D}\\x{300F}\\x{FF0C}\\x{3002}\\x{FF1B}\\x{" \

@@ -19,7 +19,7 @@ static bool is_apostrophe(int32_t c)
 }
 
 // True if the letter at p is a word of its own, but not the article "A" or the word "I". In "I'm",
-// "A-frame" and "l'A" it is not; 'A' in quotes is.
+// "A-frame" and "l'A" the letter is not a word of its own; in quotes ('A') it is.
 static bool is_own_word(const int32_t *p)
 {
     const bool tied = is_apostrophe(p[-1]) && choices_joins(p[-2]);

@@ -1,5 +1,5 @@
 // core/metrics/mcq.c -- multiple choice as VLMEvalKit scores it, and as LLaVA and lmms-eval score
-// SEED-Bench, AI2D and ScienceQA, and as its authors score CV-Bench.
+// SEED-Bench, AI2D and ScienceQA, and CV-Bench as its authors score it.
 //
 // Sources: vlmeval/utils/matching_util.py (can_infer) and dataset/utils/multiple_choice.py of
 // VLMEvalKit, with exact matching (no judge); scripts/convert_seed_for_submission.py and
@@ -35,7 +35,7 @@ static const char *skip_spaces(const char *p)
     return p;
 }
 
-// The letter of the first match of (?i)answer\s+is\s+\**([ABCD]), as in "answer is **B".
+// Returns the letter of the first match of (?i)answer\s+is\s+\**([ABCD]), as in "answer is **B".
 static int find_verbose(const char *answer)
 {
     for (const char *p = answer; (p = strcasestr(p, "answer")); p++) {
@@ -232,8 +232,8 @@ static int read_scienceqa_lmms_eval(const struct metric_case *c)
 
 // --- CV-Bench ------------------------------------------------------------------------------------
 
-// Cambrian's three programs read the first character after "answer is" or "answer:". The one for
-// Omni3D also strips colons and commas, and accepts a choice of one character.
+// Cambrian's three programs read the first character after "answer is" or "answer:". The program
+// for Omni3D also strips colons and commas, and accepts a choice of one character.
 static int score_cvbench(const struct metric *m, const struct metric_case *c,
                          struct metric_outcome *o, struct err *err)
 {

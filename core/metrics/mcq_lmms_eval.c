@@ -162,8 +162,8 @@ static int find_option(struct scratch *s, const char *answer)
     return NO_LETTER;
 }
 
-// The suite's files have the text "nan" for an absent choice, and it counts as a choice. "None" is
-// a choice like any other there.
+// The suite's files have the text "nan" for an absent choice, and the suite counts that text as a
+// choice. It treats "None" like any other choice.
 static int find_text(const struct metric_case *c, const char *lower)
 {
     const char *texts[CHOICES];
@@ -186,7 +186,7 @@ static int read_mmbench(const struct metric_case *c)
 
 // --- RealWorldQA ---------------------------------------------------------------------------------
 
-// A letter is read as for MMStar; other answers must equal the reference.
+// Reads a letter as for MMStar; other answers must equal the reference.
 static int score_realworldqa(const struct metric *m, const struct metric_case *c,
                              struct metric_outcome *o, struct err *err)
 {
@@ -206,7 +206,7 @@ static int score_realworldqa(const struct metric *m, const struct metric_case *c
 
 // --- BLINK ---------------------------------------------------------------------------------------
 
-// True if `p` begins with a letter of the choices; sets it.
+// True if `p` begins with a letter of the choices, to which it sets *letter.
 static bool take_letter(const char *p, int count, bool small, int *letter)
 {
     const int n = (small && *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p) - 'A';
@@ -238,8 +238,8 @@ static const char *skip_space(const char *p)
     return p;
 }
 
-// Finds the last letter after "answer", "answers", "answer is", "answer:" ... that no other letter
-// follows.
+// Finds the last choice letter that comes after "answer", "answers", "answer is", "answer:" ... and
+// is not followed by another letter.
 static int find_stated(const char *text, int count)
 {
     int letter = NO_LETTER;

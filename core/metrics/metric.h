@@ -32,7 +32,7 @@ enum metric_way {
 
 // Owner of a rule: suites prepare an answer differently before their rules read it
 // (core/metrics/suite.h).
-// SUITE_OFFICIAL: the own program of a benchmark or a model.
+// SUITE_OFFICIAL: the program of a benchmark's or a model's authors.
 enum suite { SUITE_OWN, SUITE_OFFICIAL, SUITE_LLAVA, SUITE_LMMS_EVAL, SUITE_VLMEVALKIT };
 
 // One question with its references. All borrowed.
@@ -95,7 +95,8 @@ struct metric {
     int (*letter)(const struct metric_case *c);
     int (*verdict)(struct scratch *s, const char *answer);
     char *(*clean)(struct scratch *s, const char *text);
-    // Extracts a part of the raw answer before vlmsh removes thinking; NULL: takes it all.
+    // Extracts a part of the raw answer before vlmsh removes thinking; NULL: takes the whole
+    // answer.
     char *(*extract)(struct scratch *s, const char *raw);
     // Computes further numbers beside the score; returns how many (at most METRIC_NUMBERS). NULL:
     // none.
@@ -115,7 +116,7 @@ enum {
 };
 
 const struct metric *metric_find(const char *name);
-// As metric_find, with a message that lists the metrics.
+// metric_find, with a message that lists the metrics if there is none with this name.
 const struct metric *metric_need(const char *name, struct err *err);
 
 // True if score a is better than b in the metric's direction. NaN is never better.

@@ -34,8 +34,8 @@ static void note(struct found *f, int letter, size_t at)
     f->at = position;
 }
 
-// Finds letters between `before` and `after`; `spaced`: the letter between spaces decides which is
-// the last, not the pattern.
+// Finds letters between `before` and `after`; `spaced`: the position of the letter between spaces,
+// not that of the pattern, decides which letter is the last.
 static struct found find_letters(const struct metric_case *c, const char *text, const char *before,
                                  const char *after, bool spaced)
 {
@@ -70,7 +70,8 @@ static int find_choice(const struct metric_case *c)
     return f.letter;
 }
 
-// MMMU-Pro's program: the only choice letter, as a character, after the last "Answer:".
+// Reads the letter as MMMU-Pro's program does: the only character after the last "Answer:" that is
+// a choice's letter.
 static int read_pro(const struct metric_case *c)
 {
     static const char mark[] = "Answer:";

@@ -5,8 +5,9 @@
 // must follow a token (`after`) counts towards that length. Literals ignore case, character classes
 // do not. "(" becomes -LRB- and then -lrb-; pycocoevalcap drops only -LRB-, so -lrb- stays a word.
 //
-// pycocoevalcap tokenizes all captions as one text, a line each. Here, a line break follows each
-// caption: a caption that ends in "plan B." keeps "b." even if the next one begins with "A".
+// pycocoevalcap tokenizes all captions as one text, with one caption per line. Here, a line break
+// follows each caption: a caption that ends in "plan B." keeps "b." even if the next one begins
+// with "A".
 #include "core/metrics/ptb.h"
 
 #include <pthread.h>
@@ -75,7 +76,7 @@ enum action {
     PLAIN,   // without soft hyphens
     LEFT,    // quotes become ` and ``
     RIGHT,   // quotes become ' and ''
-    INITIAL, // "I." before the beginning of a sentence: the letter
+    INITIAL, // "I." before the beginning of a sentence becomes the letter alone
     HYPHENS,
     FRACTION,
     CURRENCY,

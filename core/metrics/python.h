@@ -44,7 +44,8 @@ size_t python_upper_length(const char *text); // len(text.upper())
 // Parses as float(): decimal, in any script, with single underscores between digits; inf and nan.
 bool python_float(struct scratch *s, const char *text, double *number);
 size_t python_find_last(const char *text, const char *part); // bytes before it; SIZE_MAX: nowhere
-// For words separated by single spaces: finds a word, and counts them.
+// For words separated by single spaces: the first function finds a word, the second counts the
+// words.
 bool python_has_word(const char *words, const char *word);
 size_t python_count_words(const char *words);
 

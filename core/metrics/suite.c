@@ -4,8 +4,8 @@
 //               (api/reasoning.py and evaluator.py; on by default)
 //   VLMEvalKit  extracts as its wrappers do for models that write boxes, thinking with <answer>, or
 //               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
-//               environment variable SPLIT_THINK (inference.py), our --thinking strip. Then a
-//               table, which reads None, NA and the like as "nan"
+//               environment variable SPLIT_THINK (inference.py), to which --thinking strip
+//               corresponds. Then a table, which reads None, NA and the like as "nan"
 //   LLaVA, InternVL, Qwen-VL and the benchmarks' own programs change nothing
 //   our own     removes all tags and marks
 #include "core/metrics/suite.h"
@@ -84,8 +84,8 @@ static bool has_open_thinking(const char *text)
 
 // --- marks of the answer -------------------------------------------------------------------------
 
-// The text between the first pair of tags, stripped; `open`: also the text after an opening tag
-// that is never closed.
+// Returns the text between the first pair of tags, stripped; `open`: also accepts an opening tag
+// that is never closed, and returns the text after it.
 static const char *take_between(struct scratch *s, const char *text, const struct tags *t,
                                 bool open)
 {
@@ -97,7 +97,7 @@ static const char *take_between(struct scratch *s, const char *text, const struc
     return python_strip(s, to ? scratch_dup(s, from, (size_t)(to - from)) : from, NULL);
 }
 
-// The last \boxed{...}, if its braces are balanced.
+// Returns the content of the last \boxed{...}, if its braces are balanced, else the text.
 static const char *take_boxed(struct scratch *s, const char *text)
 {
     static const char boxed[] = "\\boxed{";
@@ -145,7 +145,7 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // GLM's wrapper, and others for <answer>. OCRBench keeps the box.
+        // As in GLM's wrapper and, for <answer>, in others. OCRBench keeps the box.
         struct buf b = { 0 };
         for (const char *from, *end;
              (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));

@@ -14,7 +14,7 @@ enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
 
 // The treatment of the answer's thinking, tags and marks.
 enum thought {
-    THOUGHT_NONE,    // it has none
+    THOUGHT_NONE,    // the answer has none
     THOUGHT_REMOVED, // the rule does not see it
     THOUGHT_KEPT,    // the rule sees it
     THOUGHT_OPEN,    // it does not end, so the rule sees it

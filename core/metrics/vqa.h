@@ -18,8 +18,8 @@ struct vqa_punctuation {
 // replaces other marks by spaces. Then drops the first 32 full stops that the rule does not keep
 // (the programs pass re.UNICODE, 32, as the count).
 char *vqa_drop_punctuation(struct scratch *s, const char *text, struct vqa_punctuation rule);
-// Normalises as EvalAI's processor: lower case, no commas and question marks, "'s" as a word, no
-// punctuation, digits for number words, no articles, contractions with their apostrophe.
+// Normalises as EvalAI's processor does: lower case, no commas and question marks, "'s" as a word,
+// no punctuation, digits for number words, no articles, contractions with their apostrophe.
 char *vqa_clean_evalai(struct scratch *s, const char *text);
 
 #endif

@@ -17,8 +17,8 @@
 
 enum verdict { YES, NO, NEITHER };
 
-// Classes of outcomes: the right answer, then the model's; our own rule has other numbers. They are
-// saved with each answer and must not change.
+// Classes of outcomes: the right answer, then the model's; our own rule has other numbers. Both
+// enums are saved with each answer and must not change.
 enum { YES_YES, YES_NO, YES_NEITHER, NO_YES, NO_NO, NO_NEITHER };
 enum { TRUE_YES, FALSE_YES, TRUE_NO, FALSE_NO, NONE_FOR_YES, NONE_FOR_NO };
 

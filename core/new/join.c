@@ -23,7 +23,7 @@
 #include "core/new/shapes.h"
 #include "core/new/shards.h"
 
-enum { PIECE = 4 << 20 }; // numbers written at a time
+enum { PIECE = 4 << 20 }; // elements written at a time
 
 // A model and the normalised names of its tensors.
 struct part_source {
@@ -39,7 +39,7 @@ struct join {
     size_t capacity;
     struct join_options options;
     uint64_t drawn; // random numbers so far
-    int64_t inputs; // of the projector's newest matrix
+    int64_t inputs; // input width of the projector's latest matrix
     struct err *err;
     bool failed;
     uint64_t done, total; // bytes
@@ -92,7 +92,7 @@ static bool fits(const struct shape_tensor *t, const struct safetensor *s)
     return same;
 }
 
-// Sets the joined model's name of a tensor of the encoder's file.
+// Sets the name that a tensor of the encoder's file gets in the joined model.
 static void name_in_tower(struct shape_tensor *t, const char *name)
 {
     const char *inside = strstr(name, tower);
@@ -100,7 +100,7 @@ static void name_in_tower(struct shape_tensor *t, const char *name)
 }
 
 // Without a second layer in the files, a family's `bind` requests a one-layer projector, "linear";
-// adds two layers instead.
+// this function adds two layers instead.
 static void need_projector(struct join *j, const struct shape_tensor *t)
 {
     static const char one[] = "multi_modal_projector.linear.";
@@ -153,7 +153,8 @@ static bool has_source(const struct join *j, const struct safetensor *s)
     return false;
 }
 
-// Skips tables of positions, which are not weights.
+// Adds the encoder's tensors that vlmsh does not use, except tables of positions, which are not
+// weights.
 static void add_unused(struct join *j)
 {
     const struct checkpoint *c = j->encoder.checkpoint;

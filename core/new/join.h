@@ -20,16 +20,17 @@ struct load_progress;
 struct new_model_counts;
 
 struct join_options {
-    uint64_t seed; // of the projector
-    double scale;  // of its second layer
+    uint64_t seed; // of the projector's random weights
+    double scale;  // factor of the weights of the projector's second layer
     int64_t merge; // side of the square of features that becomes one visual token
 };
 
 // Opens both models, folders or GGUF files, and checks that they can be joined. The encoder is a
-// CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or that of a
-// vision-language model. The projector's two layers start as torch.nn.Linear does, uniform within 1
-// / sqrt(inputs), the second times `scale`. With merge > 1 it reads merge x merge neighbouring
-// features together (CLIP and SigLIP; transformers' LLaVA lacks this). NULL with the reason.
+// CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or the one in a
+// vision-language model. The projector's two layers are initialised like torch.nn.Linear, uniformly
+// within 1 / sqrt(inputs), the second layer times `scale`. With merge > 1 the projector reads merge
+// x merge neighbouring features together (CLIP and SigLIP; transformers' LLaVA lacks this). NULL
+// with the reason.
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);

@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
 // transformers passes messages to a template as parts, but a language model's
-// own template expects texts. So a prefix that joins the parts is added.
+// own template expects texts. So this file adds a prefix that joins the parts.
 #include "core/new/join_parts.h"
 
 #include <math.h>
@@ -108,7 +108,7 @@ static bool same_frequencies(const cJSON *a, const cJSON *b, int64_t dim)
     return same;
 }
 
-// Llama 3's scaling, with the published settings.
+// Returns a copy of the config with Llama 3's scaling, with the published settings.
 static cJSON *with_llama3(const cJSON *text, double factor)
 {
     cJSON *other = cJSON_Duplicate(text, true), *scaling = cJSON_CreateObject();

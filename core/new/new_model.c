@@ -26,7 +26,7 @@
 #include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
-enum { QUANTILES = 4 };   // distinct spreads of a shape
+enum { QUANTILES = 4 };   // the most distinct spreads of a shape
 
 struct job {
     const struct shape *shape;
@@ -300,7 +300,8 @@ static double normal_quantile(double p, double x)
     return x;
 }
 
-// Goes down from the median: started at its neighbour, each quantile converges.
+// Computes the quantiles from the median down: Newton's method converges if it starts at the
+// neighbouring quantile.
 static uint16_t *make_quantiles(double spread)
 {
     float *values = xmalloc(65536 * sizeof *values);
@@ -372,7 +373,7 @@ static void collect_tensor(void *self, const struct shape_tensor *t)
     j->total += (uint64_t)shape_tensor_count(t) * sizeof(uint16_t);
 }
 
-// True if the folder has a weight file: these are written last.
+// True if the folder has a weight file: weight files are written last.
 bool new_model_written(const char *folder)
 {
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };

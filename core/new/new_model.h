@@ -32,7 +32,7 @@ struct new_model_counts {
     uint64_t bytes; // of the weights
 };
 
-// Name of each shape; NULL after the last.
+// Returns the name of shape `index`; NULL after the last.
 const char *new_model_shape(int index);
 
 // Adds a tensor to the counts.

@@ -3,7 +3,7 @@
 //
 //   struct new_tokenizer t;
 //   new_tokenizer_make(&t, shape, text);
-//   ... t.json, t.config, t.map are the texts of three files; t.bos, t.eos, ... ids in it ...
+//   ... t.json, t.config, ... are the texts of files; t.bos, t.eos, ... are token ids ...
 //   new_tokenizer_release(&t);
 #ifndef CORE_NEW_NEW_TOKENIZER_H
 #define CORE_NEW_NEW_TOKENIZER_H
@@ -22,7 +22,7 @@ struct new_tokenizer {
 };
 
 // Learns merges from `text` (NULL: none) and a paragraph of common words: the most frequent pair of
-// tokens first, on ties the smaller ids. Nothing is random.
+// tokens first, on ties the pair with the smaller ids. Nothing is random.
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text);
 void new_tokenizer_release(struct new_tokenizer *t);
 

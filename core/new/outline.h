@@ -5,13 +5,14 @@
 //   ... params_open, passes on backend_dry() ...
 //   outline_free(o);
 //
-// It owns its tensors: training can replace its parameters while the original model answers.
+// An outline owns its tensors: training can replace the outline's parameters while the original
+// model answers.
 #ifndef CORE_NEW_OUTLINE_H
 #define CORE_NEW_OUTLINE_H
 
 #include "core/base/err.h"
 
-// Outlines a shape of core/new/shapes.h. Has no tokenizer; its weights read as zeros.
+// Outlines a shape of core/new/shapes.h. The outline has no tokenizer; its weights read as zeros.
 struct model *outline_shape(const char *shape, struct err *err);
 // Shares checkpoint and tokenizer with `m`, which must outlive it.
 struct model *outline_model(const struct model *m, struct err *err);

@@ -1,5 +1,5 @@
 // core/new/shape_tensors.c -- lists a shape's tensors: computes them from its sizes, or lets the
-// family bind its config and records them.
+// family bind the shape's config and records the tensors that it requests.
 //
 // tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
 // at the same sizes.

@@ -31,7 +31,7 @@
     .image = side, .patch = of_patch
 #define SIGLIP_SO400M ENCODER(TOWER_SIGLIP, 27, 1152, 16, 4304, 384, 14)
 #define CLIP_L_336    ENCODER(TOWER_CLIP, 24, 1024, 16, 4096, 336, 14)
-// Of LLaVA-OneVision, without the last block and the pooling head.
+// The encoder of LLaVA-OneVision, without the last block and the pooling head.
 #define SIGLIP_26 \
     ENCODER(TOWER_SIGLIP, 26, 1152, 16, 4304, 384, 14), .no_pooling = true, .feature_layer = -1
 #define QWEN2                                                                          \
@@ -100,7 +100,7 @@
     "\"hidden_size\": 1024, \"intermediate_size\": 4096, \"num_hidden_layers\": 24, "    \
     "\"num_attention_heads\": 16, \"hidden_act\": \"gelu\", \"layer_norm_eps\": 1e-06, " \
     "\"norm_type\": \"layer_norm\", \"num_channels\": 3, "
-// In the layout of transformers.
+// InternVL in the layout of transformers.
 #define INTERNVL_HF(text)                                                                        \
     "{\"architectures\": [\"InternVLForConditionalGeneration\"], \"model_type\": \"internvl\", " \
     "\"image_token_id\": 0, \"image_seq_length\": 256, \"downsample_ratio\": 0.5, "              \
@@ -111,7 +111,7 @@
     "\"attention_bias\": true, \"use_qk_norm\": false, \"use_mean_pooling\": true}, "            \
     "\"text_config\": {" text ", \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-06, "            \
     "\"rope_theta\": 1000000.0, \"tie_word_embeddings\": false}}"
-// With Qwen2.5.
+// InternVL3, with Qwen2.5.
 #define INTERNVL3(hidden, ffn, layers, heads, kv_heads)                                    \
     INTERNVL_HF("\"architectures\": [\"Qwen2ForCausalLM\"], \"model_type\": \"qwen2\", "   \
                 "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                 \
@@ -119,7 +119,8 @@
                 ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "        \
                 "\"max_position_embeddings\": 32768, \"rope_scaling\": {\"factor\": 2.0, " \
                 "\"rope_type\": \"dynamic\"}")
-// With Qwen3; by their parameter counts, all sizes have an untied head (Qwen3 ties it up to 4B).
+// InternVL3.5, with Qwen3; by their parameter counts, all sizes have an untied head (Qwen3 ties it
+// up to 4B).
 #define INTERNVL3_5(hidden, ffn, layers, heads)                                             \
     INTERNVL_HF("\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", "    \
                 "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                  \
@@ -131,7 +132,7 @@
     "\"do_convert_rgb\": true, \"image_mean\": [0.485, 0.456, 0.406], "                      \
     "\"image_std\": [0.229, 0.224, 0.225], \"size\": {\"height\": 448, \"width\": 448}, "    \
     "\"image_processor_type\": \"GotOcr2ImageProcessorFast\"}"
-// In the authors' layout, with InternLM2.
+// InternVL2 in the authors' layout, with InternLM2.
 #define INTERNVL2(hidden, ffn, layers, heads)                                                    \
     "{\"architectures\": [\"InternVLChatModel\"], \"model_type\": \"internvl_chat\", "           \
     "\"img_context_token_id\": 0, \"downsample_ratio\": 0.5, \"dynamic_image_size\": true, "     \

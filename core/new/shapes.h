@@ -20,7 +20,7 @@ enum shape_tokens { TOKENS_LLAMA2, TOKENS_LLAMA3 };
 struct shape {
     const char *name;
     const char *decoder; // family of the language model: model_type of its config
-    // Its sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
+    // The language model's sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;
     int64_t vocab; // rows of the embedding
     int64_t words; // ordinary tokens: ids 0..words-1; the family's other tokens follow
@@ -28,16 +28,17 @@ struct shape {
     enum shape_tokens tokens;
     double rope_theta, rope_factor; // factor 0: no llama3 scaling
     // Vision encoder and projector; all zero in a text-only model.
-    const char *family;      // NULL: "llava"
-    const char *tiles;       // "image_grid_pinpoints": a newline after each row of the map; or NULL
+    const char *family; // NULL: "llava"
+    const char *tiles;  // "image_grid_pinpoints"; a newline follows each row of the feature map;
+                        // NULL: no tiles
     const char *tiles_limit; // "vision_aspect_ratio"; NULL: none
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
     bool no_pooling;   // a SigLIP without its pooling head
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
-    // TOWER_OWN: texts of config.json (its ids 0) and preprocessor_config.json; the family's file
-    // lists the tensors. Only vocab and words of the sizes above apply.
+    // TOWER_OWN: texts of config.json (with token ids 0) and preprocessor_config.json; the family's
+    // file lists the tensors. Only vocab and words of the sizes above apply.
     const char *config, *preprocessor;
     double spread; // standard deviation of the random weights
     bool fresh;    // for training from scratch (shape_tensor.spread), not only for benchmarks
@@ -55,12 +56,12 @@ struct shape_tensor {
     double spread; // standard deviation of the random values
     int rank;
     int64_t size[WEIGHT_MAX_RANK];
-    const struct safetensor *source; // of a joined model: the numbers to copy; NULL: random
+    const struct safetensor *source; // in a joined model: the tensor to copy; NULL: random values
 };
 
 int64_t shape_tensor_count(const struct shape_tensor *t);
 // Lists tensors in writing order. A fresh shape is initialised as in GPT-2: biases are 0, and the
-// last matrix of each block half is scaled by 1 / sqrt(2 L); 2 L is the number of block halves.
+// last matrix of each sublayer is scaled by 1 / sqrt(2 L), where 2 L is the number of sublayers.
 void shape_tensors(const struct shape *s, void (*each)(void *self, const struct shape_tensor *t),
                    void *self);
 
@@ -69,8 +70,8 @@ void shape_tensors(const struct shape *s, void (*each)(void *self, const struct 
 int config_tensors(const char *name, cJSON *config, cJSON *preprocessor, double spread,
                    void (*each)(void *self, const struct shape_tensor *t), void *self,
                    struct err *err);
-// Returns its config with `layers` decoder layers, which the caller frees; NULL if it has no
-// config.
+// Returns the shape's config with `layers` decoder layers, which the caller frees; NULL if the
+// shape has no config.
 char *shape_config_layers(const struct shape *s, int64_t layers);
 
 #endif

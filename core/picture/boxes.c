@@ -85,7 +85,7 @@ struct frame {
     double start[2], scale[2], most[2];
 };
 
-// What the encoder sees of a picture, in its pixels.
+// Computes the part of a picture that the encoder sees, in the picture's pixels.
 static void seen(const struct picture_config *c, const double size[2], double start[2],
                  double side[2])
 {
@@ -139,7 +139,7 @@ static enum box_unit guess(const double *n, int count)
 static bool place(struct picture_box *b, const double *n, const struct frame *f,
                   const double size[2])
 {
-    enum { BEYOND = 50 }; // numbers may exceed the range by one part in so many
+    enum { BEYOND = 50 }; // numbers may exceed the range by 1/BEYOND of it
     double at[2][2];
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < 2; k++) {
@@ -169,7 +169,7 @@ static bool place(struct picture_box *b, const double *n, const struct frame *f,
 #define FOUR N S N S N S N
 #define MARK "(?:<b?box>|<\\|box_start\\|>|<\\|begin_of_box\\|>)\\s*"
 
-// Groups 1 to 4 are the numbers, whatever the form; the mark names their meaning.
+// Groups 1 to 4 are the numbers in every form; the mark (b, l, m, p) tells which form matched.
 static const char forms[] =
     "(?|(*MARK:b)[\\[(;]\\s*" FOUR "\\s*(?=[\\]);])"
     "|(*MARK:b)\\(\\s*" N S N "\\s*\\)\\s*,?\\s*\\(\\s*" N S N "\\s*\\)"
@@ -187,7 +187,8 @@ static char *trimmed(const char *from, const char *to)
     return xstrndup(from, (size_t)(to - from));
 }
 
-// Returns the value of one of the keys in the JSON object around a place, also of a cut-off one.
+// Returns the value of one of the keys in the JSON object around `at`, even if the object is cut
+// off.
 static char *json_label(const char *text, const char *at)
 {
     static const char *const keys[] = { "\"label\"", "\"name\"", "\"object\"", "\"text\"", NULL };
@@ -218,7 +219,7 @@ static char *json_label(const char *text, const char *at)
     return NULL;
 }
 
-// Returns the text between the last pair of marks before a place.
+// Returns the text between the last pair of marks before `at`.
 static char *marked_label(const char *text, const char *at)
 {
     static const char *const marks[][2] = { { "<ref>", "</ref>" },

@@ -5,9 +5,9 @@
 //   ... b.list[0].x ...
 //   boxes_release(&b);
 //
-// Any answer is read, except for its thinking: JSON ("bbox_2d", "point_2d"), lists of four numbers,
-// the marks of all families. Only the meaning of the numbers is the family's, unless the marks say
-// it (<loc0123>, <point x="61.5" ...>).
+// Every form is read, whatever the family: JSON ("bbox_2d", "point_2d"), lists of four numbers, the
+// marks of all families. The thinking of an answer is skipped. Only the unit of the numbers depends
+// on the family, unless the marks determine it (<loc0123>, <point x="61.5" ...>).
 #ifndef CORE_PICTURE_BOXES_H
 #define CORE_PICTURE_BOXES_H
 
@@ -21,7 +21,7 @@ struct picture_config;
 enum box_unit {
     BOX_GUESS,       // shares up to 1.5, thousandths up to 1000, else pixels
     BOX_SHARES,      // 0 to 1 of the picture
-    BOX_PADDED,      // 0 to 1 of the square around the picture, which is in its middle
+    BOX_PADDED,      // 0 to 1 of a square with the picture in its middle
     BOX_SEEN,        // 0 to 1 of what the encoder sees: the padded square, the crop, the picture
     BOX_PERCENT,     // 0 to 100 of the picture
     BOX_BINS,        // 0 to 1023 of the picture, vertical coordinates first
@@ -35,14 +35,14 @@ enum box_unit {
 struct box_style {
     const char *name;
     enum box_unit unit;
-    int decimals; // of its numbers
+    int decimals; // of the numbers
     const char *box;
     const char *point; // NULL: not known
-    const char *of;    // the models that write so
+    const char *of;    // the models that use this style
 };
 
 extern const struct box_style box_styles[]; // ended by a row without a name
-extern const char *const box_choices[];     // "auto" and their names, for image.boxes
+extern const char *const box_choices[];     // "auto" and the styles' names, for image.boxes
 const struct box_style *box_style_named(const char *name); // NULL: unknown
 const char *box_unit_text(enum box_unit unit);
 
@@ -55,11 +55,12 @@ struct picture_box {
 struct boxes {
     struct picture_box *list; // [count], in the order of the answer
     size_t count;
-    size_t outside; // others, whose numbers are not of the unit or lie outside the picture
+    size_t outside; // boxes and points left out: their numbers do not fit the unit or lie outside
+                    // the picture
 };
 
 // Reads all boxes and points of a text. config: the preprocessing of that picture (BOX_SEEN,
-// BOX_RESIZED); NULL: none, the whole picture in its own size.
+// BOX_RESIZED); NULL: no preprocessing; the encoder sees the whole picture in its own size.
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height);
 void boxes_release(struct boxes *b);

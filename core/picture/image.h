@@ -7,8 +7,8 @@
 // JPEG pixels equal Pillow's. Keeps alpha as a fourth channel, which the family composites over its
 // background.
 //
-// Room core/picture/: picture files to the pixels a model reads: decoding in a child process,
-// resizing as Pillow does, normalising; writing PNG. Uses base and settings.
+// Room core/picture/: turns picture files into the pixels that a model reads: decoding in a child
+// process, resizing as Pillow does, normalising; writing PNG. Uses base and settings.
 #ifndef CORE_PICTURE_IMAGE_H
 #define CORE_PICTURE_IMAGE_H
 
@@ -41,8 +41,8 @@ struct image_decoder;
 struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
                       const char *name, struct err *err);
-void image_decoder_free(struct image_decoder *d); // NULL: nothing
-// Decodes in this process. The child runs it; so do tests and fuzzing.
+void image_decoder_free(struct image_decoder *d); // does nothing for NULL
+// Decodes in the calling process. The child process, tests and fuzzing call it.
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
 // Width and height after decoding, from the header only.
@@ -50,7 +50,7 @@ int image_size(const void *bytes, size_t size, const char *name, int64_t *width,
                struct err *err);
 // Frames of an animation; 1 for still pictures and other files.
 int64_t image_frames(const void *bytes, size_t size);
-// The ending of file names of its format: ".png"; "" for other formats.
+// The file name extension of the picture's format: ".png"; "" for unsupported formats.
 const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);
 // Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))

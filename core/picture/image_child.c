@@ -71,7 +71,8 @@ static void limit(int resource, rlim_t value)
     setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
 }
 
-// `keep`: stays open, as 3; all others are closed.
+// Sets the child's limits. `keep` stays open, as descriptor 3; 0 to 2 become /dev/null; all others
+// are closed.
 static void child_confine(size_t area, size_t size, int keep)
 {
     // Two cases need the most memory: a 16-bit RGBA PNG (inflated, unfiltered, converted to 8 bits,
@@ -125,7 +126,7 @@ struct image_decoder {
     pid_t child; // 0: none
     int socket;
     size_t served;         // pixels
-    size_t area, capacity; // limits: pixels, bytes of a file that is copied; 0: it is inherited
+    size_t area, capacity; // limits: pixels; bytes of a copied file (0: the child inherits it)
     struct shared {
         const uint8_t *bytes; // of the file
         size_t size;
@@ -133,7 +134,7 @@ struct image_decoder {
         char name_copy[256];
         bool done;
         struct image image;          // without the pixels
-        struct err err;              // if image.channels is 0
+        struct err err;              // set if image.channels is 0
         _Alignas(64) uint8_t data[]; // [4 * area] pixels, then [capacity] bytes
     } * shared;
 };
@@ -163,7 +164,7 @@ static _Noreturn void child_serve(const struct image_decoder *d, size_t size, in
     _exit(0);
 }
 
-// `size`: of the largest file. -1: a message about the picture `name`.
+// `size`: bytes of the largest file. -1 with a message about the picture `name`.
 static int decoder_start(struct image_decoder *d, size_t size, const char *name, struct err *err)
 {
     int ends[2];
@@ -196,7 +197,7 @@ static int decoder_stop(struct image_decoder *d, bool late)
     close(d->socket);
     if (late) kill(d->child, SIGKILL);
     while (waitpid(d->child, &status, 0) < 0)
-        if (errno != EINTR) { // no status to wait for (SIGCHLD ignored): uses the report
+        if (errno != EINTR) { // SIGCHLD is ignored, so there is no status: relies on the report
             late = false;
             break;
         }

@@ -2,9 +2,9 @@
 // upright.
 //
 // EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
-// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, gives the
-// sides of the stored picture's row 0 and column 0. Every offset comes from the file and is
-// checked.
+// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, tells which
+// sides of the upright picture are row 0 and column 0 of the stored one. Every offset comes from
+// the file and is checked.
 #include <stdlib.h>
 #include <string.h>
 

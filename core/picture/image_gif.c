@@ -5,7 +5,7 @@
 // canvas is the screen, enlarged if the frame reaches beyond it. Pixels outside of the frame have
 // its transparent colour, or colour 0 if it has none (as in Pillow; browsers ignore the background
 // colour too). Other readers differ from Pillow: stb_image paints those pixels with the background
-// colour, and giflib accepts codes that no table has.
+// colour, and giflib accepts codes that are in no table.
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +57,12 @@ int image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size, 
     h->height = image_little(bytes + 8, 2);
     for (size_t at = 13 + table_size(bytes[10]); at < size && at;) {
         const uint8_t *block = bytes + at;
-        size_t next = at + 1; // anything else is skipped, as other readers do
+        size_t next = at + 1; // skips a byte that begins no block, as other readers do
         if (*block == ';') return image_damaged(name, "the GIF has no pixels", err);
         if (*block == '!') next = size - at > 2 ? skip_blocks(bytes, size, at + 2) : 0;
         if (*block == ',') next = skip_frame(bytes, size, at);
-        // The graphic control extension before the frame: its transparent colour, if any.
+        // The graphic control extension before the frame has the frame's transparent colour, if
+        // any.
         if (*block == '!' && next && block[1] == 0xf9 && block[2] >= 4 && block[3] & 1) {
             h->alpha = true;
             h->transparent = block[6];
@@ -84,7 +85,7 @@ int image_gif_header(struct image_header *h, const uint8_t *bytes, size_t size, 
 
 struct codes {
     const uint8_t *at, *end; // sub-blocks
-    int left;                // bytes of the current one
+    int left;                // bytes left in the current sub-block
     uint32_t bits;
     int held; // bits
 };
@@ -108,7 +109,8 @@ static int next_code(struct codes *c, int width)
     return code;
 }
 
-// Position in the frame: row by row, or in four passes over every 8th, 8th, 4th, 2nd row.
+// The position of the next pixel in the frame: rows come in order, or in four passes over every
+// 8th, 8th, 4th, 2nd row.
 struct frame {
     uint8_t *canvas;
     int64_t stride;
@@ -133,7 +135,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
     static const int widest = 12;
-    uint16_t before[CODES]; // a code is another code plus a last pixel
+    uint16_t before[CODES]; // a code stands for the pixels of another code and one more
     uint8_t last[CODES], first[CODES], stack[CODES];
     const int clear = 1 << bits, stop = clear + 1;
     int width = bits + 1, next = clear + 2, previous = -1;
@@ -170,7 +172,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 // --- colours -------------------------------------------------------------------------------------
 
 // Fills in the colour of each index: black beyond the table. Without a table, or with the table of
-// all greys in order, an index is its grey.
+// all greys in order, an index is a grey level.
 static void read_colours(uint8_t colours[256][3], const struct image_header *h,
                          const uint8_t *bytes)
 {

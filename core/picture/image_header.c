@@ -1,5 +1,5 @@
 // core/picture/image_header.c -- finds a picture's format and size before any decoder runs.
-// The first bytes determine the format, not the file's name. Walks PNG chunks and JPEG segments to
+// The first bytes, not the file's name, determine the format. Walks PNG chunks and JPEG segments to
 // find the EXIF block and to detect truncated files. Checks sizes against the limits of image.h and
 // the length of the file: a few bytes cannot hold millions of pixels, so a decompression bomb is
 // rejected before decoding.
@@ -122,7 +122,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return image_damaged(name, "the PNG is truncated", err);
 }
 
-// Reads one segment, without its length. Refuses frames that few decoders read.
+// Reads one segment; p is after its length field. Refuses JPEGs of types that few decoders read.
 static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, size_t length,
                         const char *name, struct err *err)
 {
@@ -155,7 +155,8 @@ static int jpeg_segment(struct image_header *h, int marker, const uint8_t *p, si
     return 0;
 }
 
-// Offset after the coded pixels of a scan, in which 0 or a restart marker follows 0xff.
+// Returns the offset after the coded pixels of a scan. Within them, 0 or a restart marker follows
+// each 0xff.
 static size_t jpeg_skip_scan(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at + 2 <= size) {
@@ -234,7 +235,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     h->data = offset;
     if (bits != 1 && bits != 4 && bits != 8) return 0;
     const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
-    const size_t there = offset > at ? (offset - at) / entry : 0; // before the pixels
+    const size_t there = offset > at ? (offset - at) / entry : 0; // fit before the pixels
     const size_t named = header == 12 ? 0 : image_little(bytes + 46, 4);
     const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
     h->palette = (struct bmp_palette){ .bits = bits,
@@ -270,7 +271,7 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     if (h->width < 0 || h->height < 0 || maximum < 1 || maximum > 65535 || at >= size)
         return image_damaged(name, "the header of the PPM is damaged", err);
     h->maximum = (int)maximum;
-    h->data = at + 1;                                                      // one space
+    h->data = at + 1; // after one white-space character
     if (h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE) return 0; // size_check reports it
     size_t need = (size_t)(h->width * h->height) * (bytes[1] == '6' ? 3 : 1);
     if (size - h->data < need * (maximum > 255 ? 2 : 1))
@@ -278,7 +279,8 @@ static int pnm_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     return 0;
 }
 
-// Finds the format by the first bytes, and its reader; NULL: not a supported format.
+// Returns the reader of the format that the first bytes determine, and sets *format; NULL: not a
+// supported format.
 static image_reader *reader_of(const uint8_t *bytes, size_t size, enum image_format *format)
 {
     static const struct {

@@ -1,7 +1,7 @@
 // core/picture/image_jpeg.c -- JPEG through libjpeg-turbo, with the defaults that Pillow uses.
 // For damaged data, libjpeg only warns and gives grey or blurred blocks; as in Pillow, the picture
-// is accepted. After a code that no Huffman table has, the rest of a scan is noise, so the file is
-// refused.
+// is accepted. After a code that is in no Huffman table, the rest of a scan is noise, so the file
+// is refused.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static void take_warning(j_common_ptr jpeg, int level)
     if (level < 0 && (code == JWRN_HUFF_BAD_CODE || code == JWRN_JPEG_EOF)) fail(jpeg);
 }
 
-// Files with four inks are stored inverted (Adobe): 255 is no ink. Pillow assumes this of all such
-// files.
+// Adobe's programs store four inks inverted: 255 is no ink. Pillow assumes this of all files with
+// four inks.
 static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, int64_t width)
 {
     for (int64_t x = 0; x < width; x++, rgb += 3, inks += 4)
@@ -42,7 +42,7 @@ static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, int64_t width)
         }
 }
 
-// Fills the pixels of `image`; `inks`: memory for a row of four inks. -1: r->why.
+// Fills the pixels of `image`; `inks`: memory for a row of four inks. -1: r->why has the reason.
 static int read_pixels(struct reader *r, const struct image *image, uint8_t *inks,
                        const uint8_t *bytes, size_t size)
 {

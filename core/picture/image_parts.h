@@ -25,7 +25,7 @@ struct image_header {
     bool alpha;            // the decoder's fourth channel is transparency (PNG, BMP); one colour
                            // is transparent (GIF)
     int maximum;           // PNM: the maximum value
-    uint8_t transparent;   // GIF: that colour
+    uint8_t transparent;   // GIF: the transparent colour
     int64_t frames;        // of an animation; else 0 or 1
     size_t data;           // offset of the pixels (PNM, BMP), of the first frame's descriptor (GIF)
     struct bmp_palette palette;

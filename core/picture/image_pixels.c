@@ -3,7 +3,7 @@
 // have.
 //
 // Keeps the high byte of 16 bits, as Pillow does for RGB. (For 16-bit grey, Pillow's convert("RGB")
-// clips at 255 instead, which turns nearly every such picture white; not done here.)
+// clips at 255 instead, which turns nearly every such picture white; this file does not.)
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +42,8 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
     return rc;
 }
 
-// Decodes an uncompressed BMP with a palette: rows from the bottom up, or down if the height in the
-// file is negative. The header check has verified that the file contains all rows.
+// Decodes an uncompressed BMP with a palette: rows from the bottom up, or from the top down if the
+// height in the file is negative. The header check has verified that the file contains all rows.
 int image_decode_bmp(struct image *image, const struct image_header *h, const uint8_t *bytes,
                      size_t size, const char *name, struct err *err)
 {
@@ -82,7 +82,7 @@ int image_decode_pnm(struct image *image, const struct image_header *h, const ui
         for (int c = 0; c < 3; c++) {
             size_t at = i * (size_t)have + (size_t)(have == 3 ? c : 0);
             int v = wide ? from[2 * at] << 8 | from[2 * at + 1] : from[at];
-            long scaled = lrint((double)v / h->maximum * 255); // halves to even, as Pillow
+            long scaled = lrint((double)v / h->maximum * 255); // halves to even, as in Pillow
             image->pixels[3 * i + (size_t)c] = (uint8_t)(scaled > 255 ? 255 : scaled);
         }
     return 0;

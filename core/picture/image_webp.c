@@ -11,7 +11,7 @@
 
 #include "core/picture/image_parts.h"
 
-// Reads the canvas size from the payload of the first chunk; false: not such a chunk.
+// Reads the canvas size from the payload of the first chunk; false: the chunk has no canvas size.
 static bool read_canvas(struct image_header *h, const uint8_t *type, const uint8_t *p,
                         size_t length)
 {
@@ -34,7 +34,7 @@ static bool read_canvas(struct image_header *h, const uint8_t *type, const uint8
 }
 
 // A canvas takes memory, but no bytes of the file: the first frame of a large canvas must not be
-// much smaller. (libwebp checks that a still picture fills its canvas.)
+// much smaller than the canvas. (libwebp checks that a still picture fills its canvas.)
 static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, size_t length)
 {
     enum { LARGE = 1 << 22, SHARE = 64 }; // pixels
@@ -44,7 +44,8 @@ static bool is_empty_canvas(const struct image_header *h, const uint8_t *frame, 
     return h->width * h->height > LARGE && width * height < h->width * h->height / SHARE;
 }
 
-// The EXIF chunk is valid only if the canvas chunk has its flag.
+// Returns the orientation in an EXIF chunk. Such a chunk is valid only if the canvas chunk has the
+// EXIF flag, which the caller checks.
 static int read_exif(const uint8_t *p, size_t length)
 {
     const bool named = length >= 6 && !memcmp(p, "Exif\0\0", 6);

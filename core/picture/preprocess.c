@@ -29,7 +29,7 @@ enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 
 // --- configuration -----------------------------------------------------------------------------
 
-// A side of the object; -1 if absent.
+// Reads a side from the object; *value is -1 if it is absent.
 static int side_read(const cJSON *object, const char *key, int64_t *value, struct err *err)
 {
     return json_int(object, key, 1, PICTURE_MAX_SIDE, -1, value, err);
@@ -87,7 +87,7 @@ static int crop_read(struct picture_config *c, const cJSON *json, struct err *er
     return 0;
 }
 
-// Three numbers, or one for all channels.
+// Reads three numbers, or one for all channels.
 static int channels_read(float value[3], const cJSON *json, const char *key, bool positive,
                          struct err *err)
 {
@@ -169,7 +169,7 @@ static int64_t half_floor(int64_t a)
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
-// Sides near the picture's own, as in smart_resize of Qwen2-VL's and GLM-4V's processors.
+// Computes sides near the picture's own, as in smart_resize of Qwen2-VL's and GLM-4V's processors.
 static int native_size(const struct picture_config *c, double width, double height,
                        int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -200,13 +200,14 @@ static int native_size(const struct picture_config *c, double width, double heig
     return 0;
 }
 
-// A side with the border that FIT_PATCHES adds.
+// Returns a side with the border that FIT_PATCHES adds.
 static int64_t padded(const struct picture_config *c, int64_t side)
 {
     return (side + c->multiple - 1) / c->multiple * c->multiple;
 }
 
-// As Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border counts as patches.
+// Computes the size as Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border
+// counts as patches.
 static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
                         int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -245,7 +246,7 @@ static bool costs_at_most(const struct picture_config *c, int64_t width, int64_t
            w / c->multiple * (h / c->multiple) <= most;
 }
 
-// Limits the area to that many tokens; if rounding up the sides exceeds the limit, searches for the
+// Limits the area to `most` tokens; if rounding up the sides exceeds the limit, searches for the
 // largest area within it.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most)
@@ -361,7 +362,7 @@ out:
     return rc;
 }
 
-// The normalised value of each of the 256 levels of a channel.
+// Computes the normalised value of each of the 256 levels of a channel.
 static void level_values(float value[256], const struct picture_config *c, int channel)
 {
     for (int level = 0; level < 256; level++) {

@@ -27,8 +27,9 @@ struct picture_config {
     // picture with a side below the multiple.
     int64_t multiple, min_pixels, max_pixels, frames;
     bool enlarge;
-    // FIT_PATCHES: side of a patch in pixels; limits on patches of a picture, and of a side: beyond
-    // most_side the picture shrinks, beyond limit_side it is refused.
+    // FIT_PATCHES: side of a patch in pixels; limits on the patches of a picture, and of a side: a
+    // picture with a longer side than most_side shrinks, and one that still has limit_side or more
+    // is refused.
     int64_t patch, most_patches, most_side, limit_side;
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
@@ -52,7 +53,7 @@ extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, used 
 
 struct settings;
 
-// image.resize_order.
+// Reads image.resize_order.
 enum resize_order preprocess_order(const struct settings *s);
 
 // The settings' limits on a picture's visual tokens; zeroed: none.
@@ -88,7 +89,7 @@ struct picture_config preprocess_limited(const struct picture_config *c, int64_t
 // The size to which a picture of width x height is resized, before any crop.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err);
-// The same with the added border.
+// preprocess_size with the border that FIT_PATCHES adds.
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
 // Removes transparency: *from is unchanged, or becomes a flattened copy in *own.
@@ -99,7 +100,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
                      enum resize_order order, struct err *err);
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
-// The same numbers as rows [patches, 3 * times * patch * patch] for encoders of video: each row
+// The same values as rows [patches, 3 * times * patch * patch] for encoders of video: each row
 // (channel, time, y, x), with the same picture at every time. Patches are ordered by blocks of
 // merge x merge.
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,

@@ -1,9 +1,9 @@
 // core/picture/resize.c -- Pillow's resize on 8-bit pixels, bit for bit.
 // Output pixel i has its centre at (i + 1/2) s of the input, s = in/out. It is a weighted mean of
-// the inputs within support * max(s, 1) of it, weights filter((j + 1/2 - centre) / max(s, 1)),
-// scaled to sum 1 in double, rounded to integers of 22 fractional bits. There is a pass along each
-// axis, rounded and clamped to 8 bits: from [H, W] -> middle -> to [h, w]. The first pass computes
-// only the rows (or columns) that the second one reads.
+// the inputs within support * max(s, 1) of its centre, with weights filter((j + 1/2 - centre) /
+// max(s, 1)), scaled to sum 1 in double, rounded to integers of 22 fractional bits. There is a pass
+// along each axis, rounded and clamped to 8 bits: from [H, W] -> middle -> to [h, w]. The first
+// pass computes only the rows (or columns) that the second one reads.
 #include "core/picture/resize.h"
 
 #include <math.h>
@@ -68,11 +68,11 @@ static const struct filter {
 
 // --- weights -----------------------------------------------------------------------------------
 
-// Of output i: value[i * most + k] weighs input first[i] + k, k < count[i].
+// The weights of output i: value[i * most + k] weighs input first[i] + k, k < count[i].
 struct weights {
     int64_t most, *first, *count;
     int32_t *value;
-    int64_t begin, end; // inputs that are read
+    int64_t begin, end; // range of the inputs that are read
 };
 
 static void weights_release(struct weights *w)
@@ -83,7 +83,7 @@ static void weights_release(struct weights *w)
     *w = (struct weights){ 0 };
 }
 
-// For outputs from, from+1, ..., from+count-1 of `out`.
+// Computes the weights of outputs from, from+1, ..., from+count-1 of `out`.
 static int weights_make(struct weights *w, int64_t in, int64_t out, int64_t from, int64_t count,
                         enum resample resample)
 {
@@ -130,7 +130,8 @@ static uint8_t narrow(int32_t sum)
     return (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
 }
 
-// `from` begins at column `base` of the input. Inlined for each number of channels.
+// Computes one output row along x. `from` begins at column `base` of the input. Inlined for each
+// number of channels.
 static inline __attribute__((always_inline)) void row_across(uint8_t *to, const uint8_t *from,
                                                              int64_t base, int64_t width,
                                                              const struct weights *w, int channels)
@@ -148,7 +149,8 @@ static inline __attribute__((always_inline)) void row_across(uint8_t *to, const 
     }
 }
 
-// from [rows, stride bytes], from column `base` of the input on -> to [rows, width].
+// Resizes along x. `from` [rows, stride bytes] begins at column `base` of the input; `to`: [rows,
+// width].
 static void pass_across(uint8_t *to, const uint8_t *from, int64_t base, int64_t stride,
                         int64_t rows, int64_t width, int channels, const struct weights *w)
 {
@@ -161,7 +163,8 @@ static void pass_across(uint8_t *to, const uint8_t *from, int64_t base, int64_t 
     }
 }
 
-// One output row. All columns have the same weights, so whole pieces of rows are added.
+// Computes one output row along y. All columns have the same weights, so whole pieces of rows are
+// added.
 static void row_down(uint8_t *to, const uint8_t *from, int64_t stride, int64_t bytes,
                      const int32_t *value, int64_t count)
 {
@@ -180,7 +183,7 @@ static void row_down(uint8_t *to, const uint8_t *from, int64_t stride, int64_t b
     }
 }
 
-// from [*, stride] from row `base` of the input on -> to [rows, bytes].
+// Resizes along y. `from` [*, stride] begins at row `base` of the input; `to`: [rows, bytes].
 static void pass_down(uint8_t *to, const uint8_t *from, int64_t base, int64_t stride, int64_t bytes,
                       int64_t rows, const struct weights *w)
 {
@@ -197,7 +200,7 @@ struct part {
     int64_t full_width, full_height, left, top, width, height;
 };
 
-// A pass without weights (NULL values) leaves the size unchanged.
+// An axis without weights (NULL values) keeps its size and needs no pass.
 static int passes_run(struct image *to, const struct image *from, const struct part *p,
                       const struct weights *across, const struct weights *down, bool down_first)
 {

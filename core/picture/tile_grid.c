@@ -2,9 +2,10 @@
 //
 // By aspect ratio, as InternVL does (Chen et al. 2024, arXiv 2404.16821, section 3.3): the picture
 // is resized to cols x rows squares, its aspect ratio not kept, and cut; with more than one square
-// the whole picture, resized to one, comes last. The step easy to get wrong is the tie: grids are
-// compared in order of their number of tiles, then of columns, and a grid as near as the best so
-// far (1 x 1 and 2 x 2) replaces it only if the picture's area is more than half of the grid's.
+// the whole picture, resized to one square, comes last. The step easy to get wrong is the tie:
+// grids are compared in order of their number of tiles, then of columns, and a grid whose aspect
+// ratio is as near as that of the best so far (2 x 2 after 1 x 1) replaces it only if the picture's
+// area is more than half of the grid's.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with

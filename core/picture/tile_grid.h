@@ -5,7 +5,7 @@
 //   struct image *tiles = xcalloc((size_t)tile_count(&m->picture, grid), sizeof *tiles);
 //   if (tile_grid_cut(tiles, grid, picture, &m->picture, order, err) < 0) ...
 //
-// or by the resolution that is kept (LLaVA's anyres):
+// or by the resolution that the grid preserves (LLaVA's anyres):
 //
 //   const struct tile_canvas canvas = tile_canvas_fit(&m->grids, width, height);
 //   if (tile_canvas_draw(&pixels, picture, &m->grids, &canvas, &m->picture, order, err) < 0) ...
@@ -23,8 +23,9 @@ struct tile_grid {
 
 // --- by aspect ratio -----------------------------------------------------------------------------
 
-// The grid of c->min_tiles to c->max_tiles tiles whose aspect ratio is nearest to the picture's.
-// `most` > 0: at most that many tiles with the thumbnail, or else as few as c allows.
+// Returns the grid of c->min_tiles to c->max_tiles tiles whose aspect ratio is nearest to the
+// picture's. `most` > 0: the grid has at most that many tiles, including the thumbnail, or as few
+// as c allows.
 struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t width, int64_t height,
                                      int64_t most);
 // Returns the number of tiles, including the thumbnail if there is more than one.
@@ -52,7 +53,7 @@ struct tile_canvas {
 // "image_grid_pinpoints": [[height, width], ...] in pixels, each a whole number of tiles.
 int tile_grids_read(struct tile_grids *t, const cJSON *json, int64_t tile, struct err *err);
 struct tile_canvas tile_canvas_fit(const struct tile_grids *t, int64_t width, int64_t height);
-// Computes the canvas, black around the picture, which is read as c says.
+// Computes the canvas, black around the picture; c says how to resample and flatten it.
 int tile_canvas_draw(struct image *to, const struct image *from, const struct tile_grids *t,
                      const struct tile_canvas *canvas, const struct picture_config *c,
                      enum resize_order order, struct err *err);

@@ -1,10 +1,11 @@
-// core/sets/columns.c -- the user's names of columns.
+// core/sets/columns.c -- the user's names for columns.
 #include "core/sets/columns.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Names of --columns, and the record's keys (core/sets/format.h). A to Z are those of choices.
+// Names of --columns, and the record's keys (core/sets/format.h). Choices have the names and keys A
+// to Z.
 static const struct {
     const char *name, *key;
 } keys[] = { { "id", "index" },       { "question", "question" }, { "answer", "answer" },

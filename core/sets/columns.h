@@ -1,4 +1,4 @@
-// core/sets/columns.h -- the user's names of columns (--columns question=q,answer=a,picture=img).
+// core/sets/columns.h -- the user's names for columns (--columns question=q,answer=a,picture=img).
 //
 //   struct set_columns c;
 //   if (set_columns_parse(&c, "question=q,picture=img", &err) < 0) ...
@@ -30,13 +30,12 @@ void set_columns_release(struct set_columns *c); // zeroed is fine
 const char *set_columns_key(const struct set_columns *c, const char *column);
 // Returns the column of a key, or NULL.
 const char *set_columns_of(const struct set_columns *c, const char *key);
-// Returns the record's key of the user's column of pictures by number, from 0; NULL: there are
-// fewer.
+// Returns the record's key for the user's picture column `number`, from 0; NULL: there are fewer.
 const char *set_columns_picture(const struct set_columns *c, int number);
 // Refuses columns that are not among the file's.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err);
-// Renames the keys of a row.
+// Renames the keys of a row as the user says.
 void set_columns_rename(const struct set_columns *c, cJSON *row);
 
 #endif

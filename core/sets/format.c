@@ -35,7 +35,7 @@ const struct set_format *set_format_of(const char *path, const struct set_column
     close(fd);
     const struct set_format *found = NULL;
     if (n >= 0) head[n] = 0;
-    // No format includes a byte order mark.
+    // The formats' checks get the file without its byte order mark.
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;
     for (size_t i = 0; n > 0 && !found && i < sizeof formats / sizeof *formats; i++)
         if (formats[i]->is(path, head + skip, (size_t)n - skip)) found = formats[i];
@@ -200,8 +200,8 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
 
 // --- Python's list literals: table cells with several texts --------------------------------------
 
-// Tables are written by repr(), which escapes characters that cannot be printed (a no-break space,
-// an ideographic one).
+// repr() has written such cells. It escapes characters that cannot be printed (a no-break space, an
+// ideographic space).
 
 // Reads \xNN, \uNNNN or \UNNNNNNNN; p points at the letter. Returns its length, or 0 for anything
 // else.
@@ -260,8 +260,8 @@ static const char *read_bare(const char *p, struct buf *text)
     return used ? p + n : NULL;
 }
 
-// Reads a nested list as the text that Python prints: one is the only choice of a question of
-// MMMU-Pro.
+// Reads a nested list as the text that Python prints: such a list is the only choice of one
+// question of MMMU-Pro.
 static const char *read_nested(const char *p, struct buf *text)
 {
     struct buf ignored = { 0 };

@@ -21,21 +21,22 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the format's picture() knows
     size_t picture_count;
-    int *numbers;           // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
-    bool number;            // its id is a number in the file: "index" holds all ids as texts
-    const char *faults;     // why answer files could not be read, borrowed from the format; or NULL
-    const char *file;       // of several files, borrowed from the format; NULL: there is one
-    bool shared;            // files have the same ids, which the file's name makes unique
-    bool nan;               // trailing choices "nan" are absent
-    struct scratch scratch; // texts made from it
+    int *numbers;       // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
+    bool number;        // its id is a number in the file: "index" holds all ids as texts
+    const char *faults; // why answer files could not be read, borrowed from the format; or NULL
+    const char *file;   // its file, if the set has several, borrowed from the format; NULL: the set
+                        // is one file
+    bool shared;        // files have the same ids, which the file's name makes unique
+    bool nan;           // trailing choices "nan" are absent
+    struct scratch scratch; // texts made from the record
 };
 
 struct set_format {
     const char *name;
     // True if a file that begins with these bytes has this format.
     bool (*is)(const char *path, const char *head, size_t size);
-    // `folder`: base of relative picture paths; it, `path` and `columns` outlive the format. NULL
-    // on error.
+    // `folder`: base of relative picture paths. `folder`, `path` and `columns` outlive the format.
+    // NULL on error.
     void *(*open)(const char *path, const char *folder, const struct set_columns *columns,
                   int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
@@ -66,7 +67,7 @@ const char *set_text(const struct set_record *r, const char *key);
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
-// Adds the pictures of a cell: a path or base64, or a list of them, also as text.
+// Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
 void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
 void set_record_release(struct set_record *r);
 // Reads row and number from a picture's name "FILE#ROW.NUMBER"; false with a message if the name is

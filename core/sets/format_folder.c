@@ -1,8 +1,8 @@
 // core/sets/format_folder.c -- several files as one set: a folder, or a pattern ("BLINK/*/val-*").
 //
-// A folder's files are its parquet files, else its TSV files, JSON lines, JSON or CSV files, also
-// those in folders inside it (BLINK has a folder for each task). Each file is read as if it were
-// named alone; "FILE#ROW.NUMBER" stays the name of a picture.
+// A folder's files are its parquet files, else its TSV files, JSON lines, JSON or CSV files,
+// including those in its subfolders (BLINK has a folder for each task). Each file is read as if it
+// were named alone; "FILE#ROW.NUMBER" stays the name of a picture.
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct part {
     const struct set_format *format;
     void *self;
     char *path, *folder, *label;
-    int64_t first; // of its rows
+    int64_t first; // index of its first row
 };
 
 struct parts {
@@ -73,7 +73,7 @@ static size_t stem_of(const char *path)
     return end ? (size_t)(end - path) : strlen(path);
 }
 
-// A folder of several splits is more often a mistake than a wish: test splits lack answers.
+// A folder of several splits is more often a mistake than intended: test splits lack answers.
 static int check_splits(const char *path, const struct names *files, struct err *err)
 {
     static const char *const splits[] = { "train", "dev", "val", "validation", "test" };
@@ -94,7 +94,7 @@ static int check_splits(const char *path, const struct names *files, struct err 
     return 0;
 }
 
-// Lists the files, the first of several shards for all.
+// Lists the files; of several shards, only the first.
 static int list_files(const char *path, struct names *files, struct err *err)
 {
     static const char *const endings[] = { ".parquet", ".tsv", ".jsonl", ".json", ".csv" };
@@ -151,7 +151,8 @@ static void parts_close(void *self)
     free(p);
 }
 
-// The part of a path that tells it from the others: without the folder and the ending.
+// Returns the part of a file's path that distinguishes it from the other files: without the folder
+// and the ending.
 static char *label_of(const char *path, const char *file)
 {
     size_t skip = is_folder(path) ? strlen(path) : strcspn(path, "*?[");

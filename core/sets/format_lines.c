@@ -27,8 +27,8 @@ struct beside {
 
 static const size_t file_max = (size_t)256 << 20;
 
-// "[SPLIT\n]PICTURE\nQUESTION": the file's name without folder and ending, the first line in lower
-// case. split "": none.
+// Returns "[SPLIT\n]PICTURE\nQUESTION": PICTURE is the file's name without folder and ending,
+// QUESTION the first line of the question in lower case. split "": none.
 static char *key_of(const char *split, const char *picture, const char *question)
 {
     const char *name = text_file_name(picture);
@@ -319,7 +319,8 @@ static const struct set_names names[] = {
     { 0 },
 };
 
-// LLaVA's conversation: the question of the first turn, the letter of the answer after it.
+// Takes the question from the first turn of LLaVA's conversation, and the letter from the answer in
+// the second.
 static void take_turns(struct set_record *r)
 {
     static const char says[] = "The answer is ", mark[] = "<image>";

@@ -30,7 +30,7 @@ struct object {
     struct join *joins; // [join_count] by id, then by item
     size_t join_count;
     size_t *chosen;         // [count] rows (or members) of the test split; NULL: all
-    struct annotated world; // of instances
+    struct annotated world; // of COCO's instances
     const char *folder;
     char *subtype;
     int64_t count;
@@ -83,7 +83,7 @@ static int join_by(struct object *o, const struct json_parts *in, const char *ro
     return 0;
 }
 
-// Returns the first of *count joined rows with the id, NULL without any.
+// Returns the first of the *count joined rows with the id; NULL if there are none.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
     size_t low = 0, high = id < 0 ? 0 : o->join_count;

@@ -1,6 +1,6 @@
 // core/sets/format_parquet.c -- Parquet, as `datasets` writes it and Hugging Face keeps it: the
 // sets of lmms-lab and others. Pictures are structs of bytes and path. Shards
-// (test-00000-of-00003.parquet) are read together; any of them may be named.
+// (test-00000-of-00003.parquet) are read together; the user may name any of them.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,15 +28,15 @@ struct shards {
     const char *path, *folder;
     const struct set_columns *columns;
     struct parquet *files; // [count]
-    int64_t *first;        // of their rows
+    int64_t *first;        // index of each file's first row
     size_t count;
     size_t last; // the file read last: only one keeps decoded pages
     // GQA's pictures are in files of their own; their rows follow those of the questions.
     int64_t question_rows;
-    struct names image_ids; // of the rows behind the questions, in order
+    struct names image_ids; // ids of the picture rows, in order
     struct names subjects;
     struct shots *shots;  // [subjects.count]
-    char hash[HASH_HEX];  // of all; "" before it is known
+    char hash[HASH_HEX];  // of all shards; "" before it is known
     pthread_mutex_t lock; // guards all but path, folder and first
 };
 
@@ -139,8 +139,8 @@ static bool is_needed(const char *name)
     return false;
 }
 
-// The number of the right choice as a letter: ScienceQA, AI2D, MMLU. HellaSwag's endings stay
-// numbered, as they are in its own file.
+// Turns the number of the right choice into a letter: ScienceQA, AI2D, MMLU. HellaSwag's endings
+// stay numbered, as they are in its own file.
 static void letter_answer(struct set_record *r)
 {
     const cJSON *list = json_get(r->json, "choices");
@@ -153,7 +153,7 @@ static void letter_answer(struct set_record *r)
     set_put(r, "answer", (const char[]){ (char)('A' + right), 0 });
 }
 
-// MMMU's "validation_Art_Theory_3": the subject "Art_Theory".
+// Adds the subject in an id of MMMU: "Art_Theory" in "validation_Art_Theory_3".
 static void add_subject(cJSON *row, const char *id)
 {
     static const char *const splits[] = { "validation_", "dev_", "test_" };
@@ -356,7 +356,7 @@ static int open_pictures(struct shards *s, struct err *err)
     for (int64_t i = s->question_rows; status == 0 && i < s->first[s->count]; i++) {
         struct parquet_row row;
         status = read_row(s, i, PARQUET_TEXTS, &row, err);
-        // Numbers rows without an id too, so that positions stay rows.
+        // Gives a row without an id its number, so that an id's position is its row.
         const char *id = status == 0 ? set_text_of(row.json, "id", NULL) : NULL;
         char *place = id ? xstrdup(id) : xasprintf("%" PRId64, i);
         bool known;
@@ -390,7 +390,7 @@ static void *shards_open(const char *path, const char *folder, const struct set_
     return s;
 }
 
-// The hash of the hashes of several shards, in order; NULL for a single file.
+// Returns the hash over the hashes of several shards, in order; NULL for a single file.
 static const char *shards_hash(const void *self)
 {
     struct shards *s = (struct shards *)(uintptr_t)self;

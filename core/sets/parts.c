@@ -1,6 +1,6 @@
 // core/sets/parts.c -- the parts of a large JSON object.
 //
-// Only counts brackets and skips strings; parsing a part checks its content.
+// The scan only counts brackets and skips strings; parsing a part checks its content.
 #include "core/sets/parts.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@ struct set_record;
 
 typedef void set_prompt(struct set_record *r, struct buf *to);
 
-set_prompt prompt_nothing;     // only the words around it (struct set_way)
+set_prompt prompt_nothing;     // appends nothing: the prompt is the way's `before` and `after`
 set_prompt prompt_raw;         // the question
 set_prompt prompt_question;    // the question, without white space around it
 set_prompt prompt_ready;       // the column "prompt"
@@ -21,14 +21,15 @@ set_prompt prompt_capitalized; // as short, the question in lower case but for i
 set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
 set_prompt prompt_chair;
-// Which choices a prompt leaves out: none; those whose text a suite's table reads as missing (None,
-// NA, an empty cell); the first such choice and all behind it (LLaVA's MMBench); or those that
-// lmms-eval's files mark: "nan", and in a table, from which these files were made, all missing
-// ones.
+// Which choices a prompt leaves out. LOST_MISSING: those whose text a suite's table reads as
+// missing (None, NA, an empty cell). LOST_REST: the first such choice and all after it (LLaVA's
+// MMBench). LOST_MARKED: those that lmms-eval's files mark with "nan"; in a table, from which these
+// files were made, all missing ones.
 enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST, LOST_MARKED };
-// How a suite treats marks of pictures in a question. All pictures precede the text; only those
-// with a mark "<image 2>" do, or all if there is no mark; a picture replaces each of its marks;
-// pictures replace plain marks "<image>" in order.
+// How a suite treats marks of pictures in a question. MARKS_ARE_TEXT: all pictures precede the
+// text. MARKS_SELECT: only pictures with a mark "<image 2>" precede the text, or all if there is no
+// mark. MARKS_ARE_PICTURES: a picture replaces each of its marks. MARKS_IN_ORDER: pictures replace
+// plain marks "<image>" in order.
 enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES, MARKS_IN_ORDER };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"

@@ -77,7 +77,7 @@ struct opened {
     struct part {
         int64_t row;
         int part;
-    } * parts; // [count of samples] expressions of rows; NULL: a sample a row
+    } * parts; // [count of samples] the row and expression of each sample; NULL: one sample per row
 };
 
 // --- questions -----------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ static void write_message(struct message *m, const char *text, const struct set_
     next = 0;
     for (const char *p = text; any && placed && (p = strstr(p, "<image")); p++) {
         n = picture_mark(p, r, marks, next, &length);
-        // A number without a picture stays text; a plain mark without one is dropped.
+        // A numbered mark without a picture stays in the text; a plain mark without one is dropped.
         if (n < 0 || ((size_t)n >= pictures && marks != MARKS_IN_ORDER)) continue;
         add_text(m, from, (size_t)(p - from));
         if ((size_t)n < pictures) message_add_picture(m, n);
@@ -173,7 +173,7 @@ static void add_reference(struct sample *s, const char *text)
     s->references[s->reference_count++] = xstrdup(text);
 }
 
-// The answer is a list, a Python list as text, or a text.
+// Reads the references from the answer: a list, a Python list as text, or a text.
 static void take_references(struct sample *s, const struct set_record *r)
 {
     const cJSON *answer = json_get(r->json, "answer"), *item;
@@ -307,7 +307,7 @@ static const char *kind_of(const struct eval_set *set, const struct set_record *
 }
 
 // HallusionBench: "SUBCATEGORY_SET_FIGURE\nSUBCATEGORY_SET_QUESTION". VLMEvalKit's index ends in
-// their numbers: "..._SET_FIGURE_QUESTION" from its fourth part on.
+// these numbers: "..._SET_FIGURE_QUESTION" from its fourth part on.
 static char *figure_of(const struct set_record *r)
 {
     const char *sub = set_text(r, "l2-category"), *index = set_text(r, "index");
@@ -350,7 +350,7 @@ static int check_utf8(const cJSON *item, const char *name, struct err *err)
     return 0;
 }
 
-// Makes one of a row's expressions its question (lmms-lab's RefCOCO).
+// Makes one of a row's expressions the question (lmms-lab's RefCOCO).
 static void take_expression(struct set_record *r, int64_t part)
 {
     const cJSON *answer = json_get(r->json, "answer");

@@ -33,11 +33,11 @@ struct set_way {
     const char *prompt; // `ask` in words
     int max_tokens;     // of an answer
     const char *metric;
-    const struct set_total *total; // of the set, beside the metric's; NULL: none
+    const struct set_total *total; // score of the whole set; NULL: only the metric's
     const char *source;            // the suite's file with prompt or rule
     enum prompt_lost lost;         // choices that the prompt leaves out
     enum set_marks marks;          // "<image 1>" in a question
-    const char *before, *after;    // words around what `ask` writes; NULL: none
+    const char *before, *after;    // texts before and after the output of `ask`; NULL: none
 };
 
 enum { SET_WAYS = 6 };

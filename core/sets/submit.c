@@ -272,7 +272,8 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
     w->first = false;
 }
 
-// The columns of all rows, in the order in which they appear; rows leave out empty cells.
+// Lists the columns of all rows, in the order in which they appear. Reads every row, because
+// records leave out empty cells.
 static int find_columns(const struct submission *s, const struct dataset *data, struct names *to,
                         struct err *err)
 {

@@ -379,7 +379,7 @@ void set_total_interval(const struct set_total *total, const struct set_score *s
     if (total->apart) return;
     group_scores(&g, scores, n);
     struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
-    // A pair that is drawn twice counts as two.
+    // A group that is drawn twice counts as two groups.
     char **names = xcalloc(g.count + 1, sizeof *names);
     for (size_t i = 0; i < g.count; i++) names[i] = xasprintf("%zu", i);
     for (int draw = 0; g.count > 1 && draw < DRAWS; draw++) {

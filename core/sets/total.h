@@ -27,8 +27,8 @@ struct set_number {
 struct set_total {
     const char *name;
     const char *rule; // one sentence
-    bool apart;       // numbers of separate parts: the first has no interval
-    // At most SET_NUMBERS numbers, the most important first; returns how many.
+    bool apart;       // the numbers belong to separate parts, so the first has no interval
+    // Computes at most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
                  const struct metric *m, struct set_number *numbers);
     // For totals that average over parts: the label, the parts, and the score of a part.
