@@ -53,7 +53,7 @@ struct store {
     char *arithmetic;                 // what compute.matmul auto resolves to, as in EVENT_MODEL
     struct store_setting *settings;
     size_t setting_count;
-    // compute.matmul of the resumed session (NULL: none resumed), and its value before.
+    // compute.matmul of the resumed session (NULL: none resumed), and the setting's value before.
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
@@ -148,7 +148,7 @@ struct saved_entry {
     int64_t began;          // of the answer
     struct event_answer answer;
     char *stop;
-    char *key, *value; // setting, or folder and identity
+    char *key, *value; // of a setting; for a model: folder and identity
     char *arithmetic;  // model: the meaning of compute.matmul auto
     int64_t tokens;    // setting: number of answer tokens if it changed during an answer; else 0
 };
@@ -173,7 +173,7 @@ struct saved {
 // damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
-// Returns the file's bytes: from the database, else from the file if it is unchanged.
+// Returns the bytes of a picture's file: from the database, else from the file if it is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
 

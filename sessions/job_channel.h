@@ -36,7 +36,7 @@ int job_channel_request(struct job_channel *d, enum job_stop *request, struct er
 int job_channel_state(struct job_channel *d, enum job_state state, const char *message,
                       struct err *err);
 
-// Writes the specification of a job; `answer_lock` as above.
+// Writes the specification of a job; `answer_lock` as in struct job_channel.
 int job_spec_write(const char *folder, const struct job_row *row, const char *answer_lock,
                    struct err *err);
 // Writes a request; JOB_GO withdraws it.

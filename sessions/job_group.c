@@ -27,7 +27,7 @@ static const double silent_s = 15, start_s = 30, lost_s = 4, end_s = 8;
 
 struct watched {
     int64_t beat;
-    double changed; // when it grew last; 0: not yet
+    double changed; // when `beat` last grew; 0: not yet
 };
 
 struct group {
@@ -72,8 +72,8 @@ static void exec_mpirun(const struct group *g, char *program, int errors)
     setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
-    // A rank spins while it waits for others in a sum. Where other programs use the cores too, the
-    // rank it waits for may not be running: yielding lets it.
+    // A rank spins while it waits for others in a sum. If other programs use the cores too, the
+    // rank that it waits for may need this core: yielding lets that rank run.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     setpgid(0, 0); // the terminal's signals go to this process alone, which passes them on
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -113,8 +113,8 @@ static void read_errors(struct group *g)
 // --- watching ------------------------------------------------------------------------------------
 
 // Messages of mpirun when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
-// ...", and while ranks are being started, of any machine, "... unable to reliably start one or
-// more daemons ...". mpirun prints the latter also for a refused login or a missing path: it
+// ..."; or, while ranks are being started, "... unable to reliably start one or more daemons ...",
+// whichever machine it is. mpirun prints the latter also for a refused login or a missing path: it
 // indicates a network failure only after a rank has answered.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
@@ -388,12 +388,12 @@ static void forget(const char *folder)
         char *line = xasprintf("%s/rank-%zu", folder, k);
         unlink(line);
         free(line);
-        if (k) close(job_fatal_file_open(folder, (int)k)); // rank 0's goes into the log first
+        if (k) close(job_fatal_file_open(folder, (int)k)); // rank 0's message is logged first
     }
     free(list);
 }
 
-// Needs the group's lock.
+// The caller holds the lock "group".
 static int run_group(struct group *g, enum job_state *state, struct err *err)
 {
     *state = STATE_FAILED;

@@ -30,7 +30,7 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
 char *job_fatal_message(const char *folder, int rank);
 // Opens an empty file for the message of fatal() in this process.
 int job_fatal_file_open(const char *folder, int rank);
-// Reads why its last process could not start; "": unknown.
+// Reads why the job's last process could not start; "": unknown.
 char *job_start_error(const char *folder);
 void job_start_error_write(const char *folder, const struct err *err);
 // Returns the path of the file that shells lock while they answer.

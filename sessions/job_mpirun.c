@@ -61,7 +61,7 @@ void mpirun_read(struct mpirun_output *output, const char *text, size_t size,
                 const char *message = output->block.data ? output->block.data : "";
                 if (output->rank < 0 && !read_signal(output, message)) read_status(output, message);
                 // "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1.
-                // ..." It may not have been the first to end.
+                // ..." That rank may not have been the first to end.
                 int rank;
                 if (output->aborted < 0 &&
                     number_after(message, "MPI_ABORT was invoked on rank ", &rank))

@@ -280,7 +280,7 @@ void job_start_error_report(const char *db, int64_t id, const struct err *err)
 struct launch {
     char *db, *output, id[32], nice_text[32];
     char **environment; // the list is owned
-    char *threads;      // an entry of it, or NULL
+    char *threads;      // an entry of `environment`, or NULL
     int nice;
 };
 

@@ -36,7 +36,7 @@ static int run_program(char *const *argv, struct buf *out, struct err *err)
     return status;
 }
 
-// The same, but a status other than 0 is an error with the command's output.
+// Like run_program, but a status other than 0 is an error with the command's output.
 static int run_well(char *const *argv, struct buf *out, struct err *err)
 {
     const int status = run_program(argv, out, err);
@@ -312,8 +312,8 @@ void queue_poll(struct store *s)
         for (size_t i = 0; i < count; i++) buf_printf(&ids, "%s%s", i ? "," : "", list[i].queue);
         char *const argv[] = { squeue, plain, all, format, jobs, ids.data, NULL };
         const int status = run_program(argv, &out, NULL);
-        // squeue reports a single unknown job; any other failure means that Slurm is out of reach
-        // for now.
+        // squeue fails if the only job asked for is unknown; any other failure means that Slurm is
+        // out of reach for now.
         const bool unknown = status > 0 && out.data && strstr(out.data, "Invalid job id");
         if (status == 0 && out.data) read_lines(s, out.data, list, count);
         for (size_t i = 0; i < count && (status == 0 || unknown); i++)

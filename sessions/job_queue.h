@@ -1,7 +1,7 @@
 // sessions/job_queue.h -- jobs of a Slurm queue: scripts for sbatch, submission, state.
 //
 //   store_job_script(store, id, "train.sbatch", &err);  // writes the script; the job waits
-//   store_job_submit(store, id, &err);                  // sbatch; its number is in the job's row
+//   store_job_submit(store, id, &err);                  // sbatch; Slurm's number goes into the row
 //   queue_poll(store);                                  // as often as a shell reads its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
 //

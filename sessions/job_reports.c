@@ -1,5 +1,5 @@
-// sessions/job_reports.c -- reports as rows of the database, as lines of JSON, and lines read into
-// the database.
+// sessions/job_reports.c -- writes reports as rows of the database or as lines of JSON, and imports
+// such lines into the database.
 //
 //   {"is": "metric", "n": 12, "t": 1790000000, "r": [0.25], "s": ["loss"]}
 //
@@ -22,7 +22,7 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-// Bytes read at once; vlmsh writes no longer lines.
+// Bytes read at once; vlmsh writes no line that is longer.
 static const size_t piece = (size_t)4 << 20;
 
 static const struct {
@@ -210,7 +210,7 @@ static void take_line(struct report_list *l, const char *line, size_t size)
     cJSON_Delete(o);
 }
 
-// Whole lines of a piece of the file; returns their bytes.
+// Reads the whole lines in a piece of the file; returns their size in bytes.
 static size_t take_lines(struct report_list *l, const char *text, size_t size)
 {
     const char *p = text, *end;
@@ -330,7 +330,7 @@ static int import_file(struct store *s, int64_t id, int part, const char *path, 
     return status;
 }
 
-// One more than the highest number: a part that has not reported yet has no file.
+// Returns one more than the highest part number: a part that has not reported yet has no file.
 static int count_parts(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -358,7 +358,7 @@ void job_import(struct store *s, int64_t id)
         int64_t place;
         if (stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
             read_place(s, id, part, &place, NULL) == 0 && st.st_size > place)
-            import_file(s, id, part, path, NULL); // else at the next look
+            import_file(s, id, part, path, NULL); // on failure, the next import retries
         free(path);
     }
     free(folder);

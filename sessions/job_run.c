@@ -33,8 +33,8 @@ struct runner {
     struct job_sink *keep;
     struct report_writer part; // of a rank that reports for a part of the ranks
     atomic_flag polling;       // a thread is reading the row
-    double polled;             // when
-    enum job_stop request;     // as read then
+    double polled;             // time of the last read
+    enum job_stop request;     // as of that read
     enum job_stop stop;        // the first request that takes effect
     struct err write_error;    // why reports can no longer be written
     bool ran;                  // run() was called
@@ -69,7 +69,7 @@ static void keep_folder(struct runner *r)
                          ? job_lock(d->folder, d->id, "lock", NULL)
                          : -1;
     if (lock < 0) {
-        r->taken = job_alive(d->store, d->id, &other); // else at the next look
+        r->taken = job_alive(d->store, d->id, &other); // if not, the next read retries
         return;
     }
     close(r->lock);
@@ -84,7 +84,7 @@ static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->polled < poll_s) return r->request;
     const bool read = job_channel_request(r->channel, &r->request, NULL) == 0;
-    if (read && r->request != JOB_CANCEL) keep_folder(r); // else at the next look
+    if (read && r->request != JOB_CANCEL) keep_folder(r); // if not read, the next read retries
     if (r->taken) r->request = JOB_CANCEL;
     r->polled = clock_seconds();
     return r->request;
@@ -278,8 +278,8 @@ static int begin(struct runner *r, struct err *err)
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
     if (job_channel_state(d, STATE_RUNNING, "", err) < 0) return -1;
-    // A sync at every step would cost more than the second of reports that a power cut loses. kill
-    // -9 loses no report either way.
+    // A sync at every step is not worth its cost: without it, a power cut loses one second of
+    // reports, and kill -9 none.
     if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;

@@ -58,7 +58,7 @@ int job_sink_flush(struct job_sink *k, struct err *err)
         k->failing = 0;
         return 0;
     }
-    if (k->moved) k->pending.count--; // has no texts; made again next time
+    if (k->moved) k->pending.count--; // the progress, which has no texts: the next flush adds it
     if (!k->failing) k->failing = k->written;
     k->why = reason;
     return err_set(err, "%s", reason.text);

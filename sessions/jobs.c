@@ -247,7 +247,7 @@ static void see_queued(struct job_row *row)
     }
 }
 
-// Marks a job interrupted whose row says that it runs, but which has no process.
+// Marks a job as interrupted if its row says that it runs or waits, but it has no process.
 static void see_process(struct store *s, struct job_row *row, int64_t asked)
 {
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||

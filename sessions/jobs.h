@@ -109,8 +109,8 @@ int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, str
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
                       struct err *err);
 
-// Calls each() with every score, in the order of index; it borrows the texts and may return -1 to
-// stop.
+// Calls each() with every score, in the order of index; each() borrows the texts and may return -1
+// to stop.
 int store_job_scores(struct store *s, int64_t id,
                      int (*each)(void *self, const struct event_score *score, struct err *err),
                      void *self, struct err *err);

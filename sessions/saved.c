@@ -147,7 +147,7 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
     // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. A
-    // change in the middle of an answer that was undone applies from the beginning of the next.
+    // change in the middle of an answer that was undone applies from the start of the next answer.
     sqlite3_stmt *q = store_query(
         s, err,
         "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0, NULL FROM messages "
@@ -184,7 +184,7 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err)
 {
     *saved = (struct saved){ .name = xstrdup(name) };
-    // One transaction: another program may be writing to it.
+    // One transaction: another program may be writing to the session.
     int status = store_run(s, err, "BEGIN", "");
     if (status == 0) {
         status = session_find(s, name, &saved->id, err);

@@ -61,7 +61,7 @@ static int prepare(sqlite3 *db, const char *sql, sqlite3_stmt **q, const char *p
     return sqlite3_prepare_v2(db, sql, -1, q, NULL) == SQLITE_OK ? 0 : store_explain(db, path, err);
 }
 
-// Indexes and triggers on our tables that are not ours.
+// Refuses indexes and triggers on vlmsh's tables that vlmsh did not make.
 static int refuse_others(sqlite3 *db, sqlite3 *ours, const char *path, struct err *err)
 {
     sqlite3_stmt *q = NULL, *find = NULL;

@@ -126,7 +126,8 @@ static int write_pending(struct script *r, struct err *err)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Sets the effective settings of the session for the answer that began then (0: for none).
+// Writes /set lines for the values that the session's settings resolve to for an answer that began
+// at this time (0: no answer).
 static void write_replayed(struct script *r, int64_t began)
 {
     const struct setting *row;

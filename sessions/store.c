@@ -221,8 +221,8 @@ int store_check_file(struct store *s, struct err *err)
     sqlite3_file_control(s->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     s->moved = moved;
     if (!moved) return 0;
-    // Writes the log into the open file, wherever it is now: SQLite would replay the log into the
-    // file that replaced it.
+    // Writes the log into the open file, wherever it is now: otherwise SQLite would replay the log
+    // into the new file at this path.
     if (!known) sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     return err_set(err, "the session database '%s' was %s while vlmsh was using it", s->path,
                    access(s->path, F_OK) == 0 ? "replaced by another file" : "removed");
@@ -371,7 +371,7 @@ int store_migrate(sqlite3 *db, const char *const *steps, int count, const char *
     int64_t version;
     if (read_number(db, "PRAGMA user_version", &version) < 0) return store_explain(db, path, err);
     if (version == count) return 0;
-    // Reads it again under the lock: another program may be migrating, too.
+    // Reads the version again under the lock: another program may be migrating, too.
     if (sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
         return store_explain(db, path, err);
     int status = read_number(db, "PRAGMA user_version", &version);
@@ -431,7 +431,8 @@ static int check_owner(sqlite3 *db, const char *path, struct err *err)
     return status;
 }
 
-// Two programs that do this at once may block each other, and SQLite does not wait then.
+// Retries, because two programs that do this at once may block each other, and SQLite then fails
+// without waiting.
 static int use_wal(sqlite3 *db)
 {
     const double start = clock_seconds();

@@ -1,4 +1,4 @@
-// core/checkup/checkup.c -- runs the checks on each model, keeps the record, and is the job
+// core/checkup/checkup.c -- runs the checks on each model, keeps the record, and defines the job
 // `checkup`.
 #include "core/checkup/checkup_parts.h"
 
@@ -148,7 +148,7 @@ struct run {
     cJSON *record;
     struct checkup c; // of the open model
     size_t at;        // number of the model
-    double done, all; // seconds of its checks by forecast
+    double done, all; // forecast seconds of the model's checks: of those done, and of all
     double now;       // of the running check
     struct pace pace;
 };
@@ -205,7 +205,7 @@ cJSON *checkup_read(const char *path, struct err *err)
     return r;
 }
 
-// Is the folder empty, or the beginning of a check-up that was killed?
+// True if the folder is empty, or holds the beginning of a check-up that was killed.
 static bool is_ours(const char *folder)
 {
     bool ours = true;
@@ -216,7 +216,7 @@ static bool is_ours(const char *folder)
     return ours;
 }
 
-// Does it have a list of checks for each model?
+// True if the record has a list of checks for each model.
 static bool is_whole(const cJSON *record, const struct checkup_options *o)
 {
     const cJSON *model, *check;

@@ -84,7 +84,7 @@ static void put_anchor(struct buf *b, int m, const cJSON *check)
 
 // --- the head ------------------------------------------------------------------------------------
 
-// A row for each check and a column for each model; verdicts link to the findings.
+// Writes a table with a row for each check and a column for each model; verdicts link to findings.
 static void put_overview(struct buf *b, const cJSON *models, const struct names *checks)
 {
     const cJSON *model;
@@ -198,7 +198,7 @@ static void put_figures(struct buf *b, const cJSON *check, const char *model)
     }
 }
 
-// One check: under each finding's name, a block for each model.
+// Writes one check: under each finding's name, a block for each model.
 static void put_check(struct buf *b, const cJSON *models, const char *name)
 {
     struct names rows = { 0 };
@@ -221,8 +221,8 @@ static void put_check(struct buf *b, const cJSON *models, const char *name)
         buf_puts(b, "\"></a>");
     }
     put_field(b, "<p class=\"soft\">", shown, "shows", "</p>\n");
-    // With one model, its findings are side by side; with several, the models are, below the name
-    // of each finding.
+    // With one model, its findings are side by side. With several models, the blocks of the models
+    // are side by side below the name of each finding.
     if (!several) buf_puts(b, "<div class=\"models\">\n");
     for (size_t i = 0; i < rows.count; i++) {
         if (!several) buf_puts(b, "<div>");

@@ -241,7 +241,7 @@ double logits_log_probability(const struct checkup_logits *l, const struct ids *
     for (size_t i = 0; i < given->count; i++) {
         const float *x = l->data + (int64_t)i * l->vocab;
         const int64_t best = logits_best(x, l->vocab);
-        double all = 1; // with the best's own term
+        double all = 1; // the term of the best token
         for (int64_t k = 0; k < l->vocab; k++)
             if (k != best) all += exp((double)x[k] - (double)x[best]);
         sum += (double)x[given->data[i]] - (double)x[best] - log(all);

@@ -1,7 +1,8 @@
 // core/eval/answer_file.c -- matches the answers of a file with the questions of a data set.
 //
-// Three passes match the lines and questions without a partner, sorted by id and a key: the prompt,
-// its first line, no key. Each pass pairs equal keys in order.
+// Three passes sort the unmatched lines and questions by id and a key, and pair equal keys in
+// order. The key is the whole prompt in the first pass, its first line in the second, and empty in
+// the third.
 #include "core/eval/answer_file.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct answer_question {
     char *prompt;
     int64_t sample;
     size_t message;
-    size_t line; // its answer; none
+    size_t line; // index of the line with its answer; `none`: unmatched
 };
 
 struct answer_file {

@@ -1,10 +1,10 @@
-// core/eval/answer_file.h -- answers of a file, scored instead of the model's: from another
-// program, or from an earlier run.
+// core/eval/answer_file.h -- reads answers from a file, written by another program or by an earlier
+// run, to be scored instead of the model's.
 //
 //   struct answer_file *f = answer_file_read("answers.jsonl", &err);
 //   answer_file_add_question(f, "q17", "What is it?", 17, 0);      // every question of the data
 //   answer_file_match(f);
-//   const char *text = answer_file_find(f, 17, 0, &err);         // NULL: err says why it has none
+//   const char *text = answer_file_find(f, 17, 0, &err);         // NULL: no answer, err says why
 //   answer_file_free(f);
 //
 // JSON lines or a list of objects with "question_id", "id" or "index", and "text", "prediction",
@@ -32,10 +32,10 @@ void answer_file_add_question(struct answer_file *f, const char *id, const char 
 void answer_file_match(struct answer_file *f);
 const char *answer_file_find(const struct answer_file *f, int64_t sample, size_t message,
                              struct err *err);
-// Says which lines answer no question; NULL: all do. The caller frees it.
+// Describes the lines that answer no question; NULL: every line answers one. The caller frees it.
 char *answer_file_unused(const struct answer_file *f);
-// Counts the answers matched by id alone, with a prompt that differs from their question. NULL:
-// none. The caller frees it.
+// Describes the answers that were matched by id alone although their prompt differs from the
+// question. NULL: none. The caller frees it.
 char *answer_file_differ(const struct answer_file *f);
 void answer_file_free(struct answer_file *f); // NULL is fine
 

@@ -23,7 +23,7 @@ struct asking {
     const struct ask_options *o;
     struct engine *engine;
     struct ranks *ranks;
-    bool resumed; // a resumed job: with --again, its lines may be in --out
+    bool resumed; // a resumed job: with --again, the job's earlier lines may be in --out
     struct provenance provenance;
     struct ask_data data;
     struct ask_output output;
@@ -41,7 +41,7 @@ struct capture {
     cJSON *line;
     bool answered, cancelled;
     enum cut cut;
-    bool changed; // model, adapter or settings, during the answer
+    bool changed; // model, adapter or settings changed during the answer
     struct err change;
 };
 
@@ -112,7 +112,7 @@ static void note_index(struct asking *a, int64_t index)
     cJSON_Delete(json);
 }
 
-// Answers into c->line.
+// Answers a dialogue and writes the result into c->line.
 static int answer_dialogue(struct asking *a, const struct dialogue *d, struct capture *c,
                            struct err *err)
 {
@@ -225,7 +225,7 @@ static void add_up(struct asking *a)
     struct ask_report *r = &a->report;
     struct names *own = &a->notices.animations;
     struct buf all = { 0 };
-    if (asked_stages(a)) return; // each rank has counted all
+    if (asked_stages(a)) return; // each rank has counted all answers
     double sums[2 + CUTS] = { (double)r->answered, (double)r->failed };
     for (int i = 0; i < CUTS; i++) sums[2 + i] = (double)r->cut[i];
     ranks_sum_doubles(a->ranks, sums, 2 + CUTS);
@@ -250,8 +250,8 @@ char *ask_temporary(const char *out)
 }
 
 // With --again, existing answers stay until all new ones are written to a temporary file in the
-// same folder, which a repeated run continues. `former` keeps --out locked. (A job that found no
-// answers began in --out itself.)
+// same folder, which a repeated run continues. `former` keeps --out locked. (A job that finds no
+// answers in --out writes directly into it.)
 static int open_outputs(struct asking *a, struct ask_output *former, char **temporary,
                         struct err *err)
 {
@@ -312,7 +312,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
 
         a.former_sinks = *engine_sinks(a.engine);
         engine_stash(a.engine);
-        // Notes the questions that an earlier run answered.
+        // Counts notices on the questions that an earlier run answered.
         for (int64_t i = 0; first && steps && i < todo[steps - 1]; i++)
             if (a.data.list[i].done) note_index(&a, a.data.list[i].index);
         status = run_samples(&a, todo, steps, err);

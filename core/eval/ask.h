@@ -1,5 +1,5 @@
-// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`. An
-// evaluation without a metric, as a plan of a grid.
+// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`. Works
+// like an evaluation without a metric, and is also a plan of a grid.
 //
 //   struct grid g = grid_of_engine(e);                 // its model and settings; a job sets g.job
 //   struct ask_work w = { 0 };

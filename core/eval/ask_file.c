@@ -104,7 +104,7 @@ static char *pictures_there(const cJSON *line)
     return buf_take(&b);
 }
 
-// Data may have answers too, but neither tokens nor provenance.
+// A line of a data file may have an answer too, but neither token ids nor provenance.
 static bool is_result(const cJSON *json)
 {
     const bool answered =

@@ -10,8 +10,8 @@
 //   ask_data_release(&data);
 //
 // A sample is identified by its id and the number of earlier samples with that id, so that samples
-// with the same id are kept apart. Refuses a file whose lines have another or no provenance, other
-// questions or other pictures. Removes a line that a crash has cut off.
+// with the same id are kept apart. An output file whose lines have another or no provenance, other
+// questions or other pictures is an error. A line that a crash has cut off is removed.
 #ifndef CORE_EVAL_ASK_FILE_H
 #define CORE_EVAL_ASK_FILE_H
 
@@ -41,7 +41,7 @@ struct ask_output {
     int file; // locked while open; -1: none
     const char *path;
     const struct provenance *now; // of new lines; NULL: existing lines will be replaced
-    bool earlier;                 // some lines are an earlier version's (provenance_earlier)
+    bool earlier;                 // an earlier version wrote some lines (provenance_earlier)
     bool temporary;               // written by --again until it replaces --out
     struct ask_line *lines;       // sorted by id
     size_t count;
@@ -57,7 +57,7 @@ void ask_output_release(struct ask_output *o);
 // Appends whole lines: either all reach the disk, or the file is truncated to its former size.
 int ask_output_write(const struct ask_output *o, const char *text, size_t length, struct err *err);
 
-// Marks one sample as done for each line with its id. Returns their number, or -1.
+// Marks one sample as done for each line with its id. Returns the number of marked samples, or -1.
 int64_t ask_mark_done(struct ask_data *d, const struct ask_output *o, struct err *err);
 
 #endif

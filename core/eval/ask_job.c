@@ -89,7 +89,7 @@ struct watch {
     struct engine *engine;
 };
 
-// Before each token.
+// Called before each token.
 static void between(void *self)
 {
     const struct watch *w = self;
@@ -110,7 +110,7 @@ static int run(struct job *j, struct err *err)
     // An engine with the job's model and settings.
     struct engine *e = engine_new(j->backend, &sinks);
     struct watch watch = { j, e };
-    job_watch(j); // while files are read; the engine's flag is set between tokens only
+    job_watch(j); // cancels reading of files; the engine's flag is set between tokens only
     engine_adopt(e, j->model);
     j->model = NULL; // the engine owns it
     engine_between(e, between, &watch);

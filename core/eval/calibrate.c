@@ -204,8 +204,8 @@ struct measured {
     } end;
 };
 
-// Each rank has run one sample. Every rank gets the sums of all and adds them in the order of the
-// samples: the result is bit-identical to that of one rank.
+// Called when each rank has run one sample. Every rank gets the sums of all ranks and adds them in
+// the order of the samples: the result is bit-identical to that of one rank.
 static void add_round(struct running *r, struct measured *mine)
 {
     struct ranks *ranks = r->job->ranks;

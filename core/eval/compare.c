@@ -131,7 +131,7 @@ static int attach(const struct compare_request *r, struct conversation *c, int s
     return conversation_hooks(c, settings_of(r, side), r->grid->tensors, hooks, err);
 }
 
-// One side's own answer; stores its logits unless `logits` is NULL.
+// Computes one side's own answer; stores its logits unless `logits` is NULL.
 static int answer_side(struct listener *l, struct conversation *c, int side,
                        struct step_logits *logits, struct err *err)
 {
@@ -228,7 +228,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     *d = (struct compare_distance){ .steps = full->steps,
                                     .hellinger = xcalloc(size, sizeof *d->hellinger) };
     for (int k = 0; k < 2; k++) d->best[k] = xcalloc(size, sizeof *d->best[k]);
-    // As many steps as rows: the last token is chosen without another pass.
+    // Takes one step for each row of `full`: the last token is chosen without another pass.
     snprintf(steps, sizeof steps, "%lld", (long long)(full->steps > 0 ? full->steps : 1));
     settings_set(s, "sample.max_tokens", steps, NULL);
     settings_set(s, "sample.ignore_eos", "on", NULL);

@@ -60,7 +60,7 @@ struct compared_side {
 struct compare_distance {
     double *hellinger; // [steps], owned
     int64_t *best[2];  // [steps] most likely token of each side, owned
-    int64_t steps;     // tokens of the first side, with its end token, if any
+    int64_t steps;     // tokens of the first side, including an end token
     int64_t agreed;    // steps with the same most likely token
     double mean, most; // of hellinger
 };
@@ -82,7 +82,7 @@ struct compare_request {
     const struct sinks *watch;
 };
 
-// Returns -1 also if it was cancelled ("stopped").
+// Returns -1 also if the comparison was cancelled (err: "stopped").
 int compare_run(const struct compare_request *r, struct comparison *c, struct err *err);
 void comparison_release(struct comparison *c);
 
@@ -103,8 +103,8 @@ struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,
                        const struct event_answer *answer);
 
-// Answers the conversation under `settings` with the first side's tokens, and measures the distance
-// to each step of `full`. On error *d is zero.
+// Feeds the first side's tokens to the conversation under `settings`, and measures at each step the
+// distance to the distribution in `full`. On error *d is zero.
 int compare_forced(struct conversation *c, const struct settings *settings,
                    const struct hooks *methods, const atomic_bool *cancel,
                    const struct step_logits *full, const struct ids *tokens,

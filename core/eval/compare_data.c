@@ -111,7 +111,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;
-    compare_meter_hook(&s->meter, p->settings); // resets it
+    compare_meter_hook(&s->meter, p->settings); // resets the meter
     a->full = s->logits;
     s->logits = (struct step_logits){ 0 };
     int status = 0;
@@ -150,7 +150,8 @@ static bool report(void *self, const struct evaluated *e)
 
 // --- pairs ---------------------------------------------------------------------------------------
 
-// Adds every step of the second side, then pairs the sample's questions that both sides scored.
+// Adds the distance of every step of the second side, then pairs the sample's questions that both
+// sides scored.
 static void pair(struct comparing *c)
 {
     struct side *a = &c->side[0], *b = &c->side[1];
@@ -289,7 +290,7 @@ static bool read_answer(struct compared_answer *q, const cJSON *o)
            (!q->scored || (e->metric && e->prompt && e->reference && e->answer));
 }
 
-// false: not a valid line.
+// Returns false if the line is invalid.
 static bool read_sides(const cJSON *line, struct compared_answer *list[2], size_t count[2])
 {
     const cJSON *sides = json_get(line, "sides"), *o;
@@ -376,7 +377,7 @@ static void sum_up(struct compared_data *d)
     free(distance);
 }
 
-// Evaluates one sample on both sides; *more: continue.
+// Evaluates one sample on both sides; *more: whether to continue.
 static int next_sample(struct comparing *c, struct evaluating *const v[2], bool *more,
                        struct err *err)
 {
@@ -392,7 +393,7 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);
     c->d->stopped = cancelled;
-    if (!cancelled && c->g->job && c->all) { // 0: this process has evaluated none yet
+    if (!cancelled && c->g->job && c->all) { // c->all 0: this process has evaluated no sample yet
         grid_progress(c->g, NULL, (double)c->done, (double)c->all);
         job_step(c->g->job, c->done);
         c->d->stopped = grid_stopped(c->g);

@@ -48,10 +48,10 @@ struct compare_mean {
 
 struct compared_data {
     struct evaluation evaluation[2];
-    bool stopped; // the fields below cover the samples until then
+    bool stopped; // the fields below cover only the samples before the stop
     struct compared_question *list;
     size_t count;
-    // Pairs of the metric with most questions.
+    // Of the metric with the most questions; a pair is a question that both sides scored.
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
@@ -74,7 +74,7 @@ struct compare_work {
     struct evaluate_options options; // borrowed
     struct compared_data result;     // out, also of a stopped comparison
 };
-// The cells are "A" and "B". A job keeps a line for each sample that both have processed.
+// The cells are "A" and "B". A job keeps a line for each sample that both cells have processed.
 extern const struct grid_plan compare_plan;
 void compared_data_release(struct compared_data *d);
 // Reads the questions compared so far from a job's state file; leaves the rest of *d zero.
@@ -84,7 +84,8 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
 
 // Computes the bootstrap percentile interval of the mean of n numbers.
 struct compare_mean bootstrap_mean(const double *x, size_t n);
-// Returns p: the probability of counts at least as unequal as a and b if both are equally likely.
+// Returns p: the probability of counts at least as unequal as a and b if each of the a + b pairs is
+// equally likely to favour either side.
 double mcnemar_exact(int64_t a, int64_t b);
 
 #endif

@@ -2,7 +2,7 @@
 //
 // Its arguments are KEY=VALUE ... | KEY=VALUE ... | DATA options; the command replaces presets by
 // their values. STATE/compare.jsonl has a line for each sample that both sides have processed; a
-// resumed job continues after the last.
+// resumed job continues after the last of these samples.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -50,7 +50,7 @@ static int read_logits(struct reader *r, int64_t first, int64_t n)
 // Log of the sum of exponentials; *best: the most likely token.
 static double log_sum(const float *x, int64_t n, int64_t *best)
 {
-    double sum = 1; // the most likely token's
+    double sum = 1; // the term of the most likely token
     *best = 0;
     for (int64_t i = 1; i < n; i++)
         if (x[i] > x[*best]) *best = i;
@@ -98,7 +98,7 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
         const struct decoder *d = &r[i].model->decoder;
         struct graph *g = &r[i].g;
         arena_reset(&r[i].arena, (struct arena_mark){ 0 });
-        model_pass(r[i].model, true); // applies an adapter for pictures too, as the writer did
+        model_pass(r[i].model, true); // applies the whole adapter, which a written model contains
         struct tensor *h = splice(g, &d->embed, s, 0, NULL, NULL, 0);
         if (decoder_forward(g, d, NULL, s, h, LOGITS_HIDDEN, true, &r[i].hidden) < 0)
             return reader_failed(&r[i], err);

@@ -1,5 +1,5 @@
-// core/eval/compare_text.h -- measures how much two forms of one model differ on a text, such as
-// the loss due to quantised weights.
+// core/eval/compare_text.h -- measures how much two forms of a model differ on a text, such as the
+// original and one with quantised weights.
 #ifndef CORE_EVAL_COMPARE_TEXT_H
 #define CORE_EVAL_COMPARE_TEXT_H
 
@@ -23,9 +23,9 @@ extern const char compare_sample_text[]; // about 700 tokens
 // Checks that the model can be compared on that text, which needs at least two tokens.
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
-// Reads the text in pieces of at most 512 tokens, or a sliding window, in f32 arithmetic.
-// `b` is the name of the second form. Progress (may be NULL) counts tokens, once for each model. 0
-// or -1.
+// Processes the text in pieces of at most 512 tokens, or of the model's sliding window if that is
+// shorter, in f32 arithmetic. `b` is the name of the second form. Progress (may be NULL) counts
+// each token once per model. 0 or -1.
 int compare_text(const struct model *a, const char *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);

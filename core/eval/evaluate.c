@@ -49,7 +49,7 @@ static struct evaluated outcome_of(const struct evaluating *v, const struct samp
                                .count = v->count };
 }
 
-// Skips a faulty sample.
+// Reports a question, or the whole sample (q NULL), as skipped.
 static void skip(struct evaluating *v, const struct sample *s, const struct question *q,
                  const struct metric *m, const char *why)
 {
@@ -60,7 +60,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
     free(id);
 }
 
-// Scores the case; 1 when it was skipped.
+// Scores the case. Returns 1 if it had to be skipped.
 static int score_case(struct evaluating *v, const struct sample *s, const struct question *q,
                       const struct metric *m, struct metric_case *mc, enum cut cut)
 {
@@ -267,8 +267,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
 
 // --- choices -------------------------------------------------------------------------------------
 
-// MMLU's form, where the data name the right choice by number or letter and the question does not
-// list them: "QUESTION\nA. ...\nB. ...\nAnswer:", and the letters are ranked.
+// Lists the choices as in MMLU, if the data name the right choice by number or letter and the
+// question does not list the choices: "QUESTION\nA. ...\nB. ...\nAnswer:". The letters are ranked.
 static void list_choices(struct message *m, const struct metric_case *mc)
 {
     struct content_item *last = NULL;

@@ -10,10 +10,11 @@
 //   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
-// Asks every question that has an answer in the data, after the reference answers of its earlier
-// turns, and decodes greedily: the settings' chat template, context and sample.max_tokens apply,
-// the other sampling settings do not. Consecutive questions about the same pictures, and the
-// choices of a question, share passes (eval.batch), which changes no bit where products are f32.
+// Asks every question that has an answer in the data, with the reference answers of earlier turns
+// in the conversation, and decodes greedily: the settings' chat template, context and
+// sample.max_tokens apply, the other sampling settings do not. Consecutive questions about the same
+// pictures, and the choices of a question, share passes (eval.batch); with f32 matrix products the
+// results are bit-identical to those of single passes.
 // With eval.first, another question precedes a sample's questions. Active methods work as in a
 // chat, one question at a time. A picture is encoded once for consecutive samples that show it, and
 // their common prompt prefix is computed once, unless a method is on (the tokens that it keeps of a
@@ -61,7 +62,7 @@ struct evaluated {
     double score;                // NaN when skipped
     double overlap;              // of boxes
     const char *skipped;         // reason why it was not scored; NULL: scored
-    int class;                   // the metric's own case (true positive, ...), -1
+    int class;                   // the metric's own case (true positive, ...); -1: none
     enum cut cut;
     enum thought thought; // whether the answer's thinking was removed
     int lost; // choices that the suite's prompt leaves out because of their text ("None")
@@ -94,13 +95,13 @@ struct evaluate_request {
     const struct metric *metric;   // NULL: each sample's own metric, else loss
     const struct set_total *total; // of an evaluation set; NULL: none
     enum thinking thinking;        // of answers: removed before the rule, or not
-    // Reads the next samples and decodes their pictures in a thread while the model answers. Off
-    // where times are measured: the thread occupies a core.
+    // Reads the next samples and decodes their pictures in a thread while the model answers. Must
+    // be false when times are measured, because the thread occupies a core.
     bool ahead;
     struct data_notices *notices; // counts remarks on the data; NULL: none
     // Answers to score instead of the model's, except by rules that rank choices; NULL: none.
     const struct answer_file *answer_file;
-    // Called after each question; false stops as cancel does. May be NULL.
+    // Called after each question; returning false stops the run, like `cancel`. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (its
     // last message); may replace the answer. -1: the question cannot be scored, err says why. May
@@ -132,10 +133,10 @@ struct evaluation {
     size_t total_count, total_capacity;
     struct names total_names; // "METRIC\nKIND" of each, while answers are scored
     int64_t samples, skipped; // processed samples; samples with a question that was not scored
-    char *why;                // the first reason, NULL
+    char *why;                // why the first one was skipped; NULL: none
     int64_t cut[CUTS];        // answers by the limit that ended them
     int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
-    bool cancelled;                   // the totals cover the scores until then
+    bool cancelled;                   // the totals cover only the scores before the cancel
     struct names kinds;               // owner of the names
     // With the total of a set: all scores, the numbers of the total, and an interval for the
     // first number (NaN: too few scores).
@@ -166,7 +167,7 @@ typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
 // NULL.
 int evaluate_match_answers(const struct evaluate_request *r, struct answer_file *g,
                            evaluate_reading *reading, void *self, struct err *err);
-// Reads and decodes a picture that a sample of d shows; decoder as of picture_decode.
+// Reads and decodes a picture that a sample of d shows; `decoder` as in picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
 // Returns the text to submit: the answer, or the choice that was ranked first; NULL when skipped.

@@ -1,8 +1,8 @@
 // core/eval/evaluate_ahead.c -- reads the samples of an evaluation and decodes their pictures in a
 // thread, while the model answers.
 //
-// The thread reads the samples as evaluate_next does and queues them in that order. The queue is
-// bounded by a number of samples, and by bytes of their pictures beyond the first sample's.
+// The thread reads and queues the samples in the order of evaluate_next. The queue is bounded by a
+// number of samples, and by the bytes of their pictures (one sample may exceed that bound).
 // A picture that cannot be decoded, or is not prepared for another reason, is decoded when it is
 // shown, which reports the error.
 #include <pthread.h>

@@ -78,7 +78,7 @@ static struct ahead_sample *peek(struct evaluating *v, int k)
 
 struct questions {
     int count;
-    int64_t rows, index[BATCH_MOST]; // rows of the longest; samples
+    int64_t rows, index[BATCH_MOST]; // rows of the longest question and answer; sample indices
     struct sequence prompt[BATCH_MOST];
     struct batch_answer answer[BATCH_MOST];
 };

@@ -1,6 +1,6 @@
-// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures before its own,
-// such as for a description. Its answer stays in the conversation, so that later questions can use
-// it. Consecutive samples with the same pictures share it.
+// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures that precedes the
+// sample's own, such as a request for a description. The answer stays in the conversation, so that
+// later questions can use it. Consecutive samples with the same pictures share the answer.
 #include <stdlib.h>
 #include <string.h>
 

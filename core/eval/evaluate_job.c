@@ -1,8 +1,8 @@
 // core/eval/evaluate_job.c -- the job `evaluate`: its arguments, scores and results.
 //
-// Reports every question once it is scored (EVENT_SCORE). STATE/scores.jsonl has a line for each,
-// from which a resumed job restores its totals; it continues with the sample at which it stopped,
-// whose lines may be incomplete and are written again.
+// Reports every question once it is scored (EVENT_SCORE). STATE/scores.jsonl has a line for each
+// question, from which a resumed job restores its totals. The job continues with the sample at
+// which it stopped, and writes that sample's lines again, because some may be missing.
 #include "core/eval/evaluate_job.h"
 #include "core/adapter/provenance.h"
 
@@ -183,7 +183,7 @@ static int check_output(const char *option, const char *path, struct err *err)
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
     if (!o->submit && !o->predictions) return 0;
-    file_out_force(o->force); // a job's process has no other output; a command's end resets it
+    file_out_force(o->force); // process-wide: a job has no other output; a command's end resets it
     if (check_output("--submit", o->submit, err) < 0) return -1;
     return check_output("--export-predictions", o->predictions_file, err);
 }
@@ -193,7 +193,7 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     if (o->set.shots && dataset_check(o->set.shots, err) < 0) return err_in(err, "--shots");
     if (grid_set_check(&o->set, err) < 0) return -1;
-    return evaluate_options_check_submission(o, err); // must not be a file that was read
+    return evaluate_options_check_submission(o, err); // no output may be a file that was read
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
@@ -445,7 +445,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     g->pace = pace_from((double)w->first);
     const int status = evaluate_run(&request, &w->result, err);
     if (j && !w->result.cancelled) report_stages(j);
-    if (!first) return 0; // rank 0 has the result, with earlier samples
+    if (!first) return 0; // rank 0 has the whole result, with samples of earlier processes
     if (status < 0) return -1;
     if (*w->lost.text) return err_set(err, "%s", w->lost.text);
     return w->result.cancelled ? JOB_STOPPED : 0;
@@ -498,7 +498,7 @@ void evaluate_work_release(struct evaluate_work *w)
 
 // --- the job -------------------------------------------------------------------------------------
 
-enum { LOGGED = 20 }; // samples that could not be scored
+enum { LOGGED = 20 }; // the log names this many samples that could not be scored
 
 static void report_question(struct evaluate_work *w, const struct evaluated *e)
 {

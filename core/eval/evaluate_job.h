@@ -53,8 +53,8 @@ extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
-// Checks that DATA can be read and --submit's file be written. Reads only the beginning of DATA:
-// for the shell, before a job is started.
+// Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of
+// DATA: for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
 // Checks that the files of --submit and --export-predictions can be written; call it before hours
 // of answers.
@@ -73,7 +73,7 @@ struct evaluate_work {
     struct grid *grid;
     struct dataset data;
     struct submission *submission;  // answers for --submit; NULL: not requested
-    struct submission *predictions; // answers for --export-predictions, as generated; NULL
+    struct submission *predictions; // as generated, for --export-predictions; NULL: not requested
     struct data_notices notices;
     int64_t first;    // samples of earlier processes
     int64_t pictured; // the last sample whose pictures were written

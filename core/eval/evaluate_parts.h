@@ -78,8 +78,8 @@ struct question {
     char *reference;
 };
 
-// evaluate_questions.c. Return the index of sample i of a request, the number of its samples, and
-// whether a sample's kind is chosen.
+// evaluate_questions.c. Return the index in the data of the request's i-th sample, the number of
+// samples in the request, and whether the request includes samples of the kind of s.
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
@@ -88,7 +88,8 @@ char *evaluate_name(const struct sample *s); // its id, or "#" and its number. f
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);
 // Sets *q to the question of message i with its references: the sample's for its last question,
-// otherwise the answer that follows. Returns false if it is not a question, or has no references.
+// otherwise the answer that follows. Returns false if message i is not a question, or has no
+// references.
 bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q);
 void question_release(struct question *q);
 bool question_is_last(const struct dialogue *d, size_t message);
@@ -110,7 +111,8 @@ void shown_clear(struct shown *k);
 
 // Sets sample.max_tokens of v for an answer to s.
 void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
-// Sets the conversation up to the question `message`, and returns that message for changes.
+// Fills the conversation with the messages of d up to the question `message`, and returns the
+// conversation's copy of that message, which the caller may change.
 struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,
                                       size_t message);
 
@@ -155,14 +157,14 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err);
 
-// evaluate_totals.c. Returns the sum for a metric and kind, created on first use.
+// evaluate_totals.c. Returns the tally of a metric and kind, created on first use.
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
 int evaluate_metric_number(const struct metric *m); // in metrics[]
-// Computes the totals of struct evaluation from the sums by kind.
+// Computes the totals of struct evaluation from the tallies by metric and kind.
 void evaluate_totals(struct evaluation *e);
 
-// evaluate_share.c. Returns true if this member of the team evaluates chosen sample `number` (from
-// 0).
+// evaluate_share.c. Returns true if this member of the team evaluates the sample with this number
+// (from 0) among the chosen ones.
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // Ends a sample; `bad`: a question could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
@@ -176,7 +178,7 @@ void evaluate_pack(struct buf *b, const struct evaluated *e);
 // Shares the scores among all ranks, once each has done its share of a round, or at the end
 // (`rest`).
 void evaluate_share(struct evaluating *v, bool rest);
-// Does the work of evaluate_run for a model in stages.
+// Does the work of evaluate_run for a model whose layers are distributed over ranks (stages).
 int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 
 #endif

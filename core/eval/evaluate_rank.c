@@ -1,8 +1,8 @@
 // core/eval/evaluate_rank.c -- log-likelihood of given answers: the choices of a question, or the
 // reference answers.
 //
-// The prompt's rows are computed once and stay in the cache. For each choice, its last row and the
-// choice's rows are computed, of several choices in one pass (core/talk/batch.h):
+// The prompt's rows are computed once and stay in the cache. For each choice, the prompt's last row
+// and the choice's rows are computed; one pass computes several choices (core/talk/batch.h):
 //
 //   rows     0 .. p-2          p-1   p  ..  end-2
 //            in the cache      computed for each choice -> h[L] -> final norm -> head
@@ -97,7 +97,7 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
             c->model->family->positions(c->model, c->pictures, &a->sequence);
         a->first = answers[count - 1].first;
         a->end = answers[count - 1].end;
-        // Without the template's text after an answer, unless it has merged with the choice.
+        // Excludes the template's text after an answer, unless it has merged with the choice.
         const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
         if (n && end > a->first && end < a->end &&
             !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
@@ -144,7 +144,7 @@ static int read_choice(const struct ranking *k, const char *choice, struct seque
     struct answered a;
     const struct sequence *prompt = &k->prompt, *with = &a.sequence;
     int status = add_choice(k, choice, &a, err);
-    *p = 0; // the first row at which they differ, at most the answer's
+    *p = 0; // first row at which `prompt` and `with` differ, at most the answer's first row
     while (status == 0 && *p < a.first && *p < prompt->n && prompt->ids[*p] == with->ids[*p] &&
            prompt->picture[*p] == with->picture[*p])
         ++*p;

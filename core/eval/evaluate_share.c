@@ -37,7 +37,7 @@ const char *evaluated_text(struct evaluated *e, int i, const char ***text)
 
 // Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
 struct packed {
-    bool ends, bad; // the end of a sample, without a score; a question was not scored
+    bool ends, bad; // marks the end of a sample (no score); a question of it was not scored
     struct evaluated e;
     int metric; // -1: none
 };
@@ -68,7 +68,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *outcome)
     if (v->r->report && !v->r->report(v->r->self, outcome)) v->stopped = true;
 }
 
-// Counts the packed scores in v, and clears them.
+// Adds the packed scores to the evaluation of v, and empties the buffer.
 static void unpack(struct evaluating *v, struct buf *kept)
 {
     for (size_t at = 0; at < kept->length;) {
@@ -129,7 +129,7 @@ void evaluate_share(struct evaluating *v, bool rest)
 
 // --- flights -------------------------------------------------------------------------------------
 
-// Flights per stage: with one, a prompt in one stage delays the tokens of all others.
+// Flights per stage: with one, a prompt in one stage delays the tokens of all other flights.
 enum { FLIGHTS = 2 };
 
 struct flight {
@@ -145,7 +145,7 @@ static struct ranks *ranks_of(const struct evaluating *v)
     return stages_of(&v->r->model->decoder)->ranks;
 }
 
-// A round of a flight.
+// Runs one round of a flight.
 static void *fly(void *self)
 {
     struct flight *f = self;
@@ -168,8 +168,8 @@ static int start(struct flight *f, struct err *err)
     return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
 }
 
-// One round of all flights: 1, or 0 for the last. -1 if a flight could not start: the other ranks
-// then wait for it until the job ends with this error.
+// Runs one round of all flights. Returns 1; 0 after the last round; -1 if a flight could not start:
+// the other ranks then wait for it until the job ends with this error.
 static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
 {
     struct ranks *ranks = ranks_of(all);
@@ -200,7 +200,7 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
         struct flight *f = &flights[i];
         f->request = *r;
         f->request.report = NULL;
-        if (i) f->request.notices = NULL; // each reads all samples
+        if (i) f->request.notices = NULL; // each flight reads all samples: only one counts notices
         f->v = evaluate_open(&f->request, &f->scratch);
         f->v->c.number = f->v->number = i;
         f->v->team = count;

@@ -86,7 +86,7 @@ static int open_model(struct grid *g, const char *name, struct err *err)
     return name && !g->loaded ? -1 : 0;
 }
 
-// The checkpoint of a cell whose model is open; *a NULL: none.
+// Opens the checkpoint of a cell whose model is open; *a NULL: the cell has none.
 static int open_adapter(struct grid *g, const struct grid_cell *c, struct adapter **a,
                         struct err *err)
 {

@@ -8,11 +8,11 @@
 //
 //   plan       cells               work in a cell                         kept as
 //   evaluate   one or more         asks and scores each sample            lines of the job's state
-//   compare    two, side by side   asks each sample under one, then two   lines of the job's state
+//   compare    two, side by side   asks each sample in A, then in B       lines of the job's state
 //   ask        one                 an evaluation without a metric         lines of --out
 //   calibrate  one                 adds each prompt to sums               a file of the job's state
 //   collect    one                 a command                              rows of a CSV file
-//   sweep      one for each value  a training run                         a folder for each
+//   sweep      one for each value  a training run                         a folder for each value
 //
 // (core/train/sweep.c has the plan of sweeps, because training uses evaluations for validation.)
 //
@@ -71,14 +71,14 @@ struct grid {
     struct grid_cell *cells; // [count], owned
     size_t count;
     const char *reserved; // a name that no cell may have; NULL: none
-    size_t groups, group; // of a job's ranks, and this rank's; groups 0: one
+    size_t groups, group; // number of groups of the job's ranks (0: one); this rank's group
     void *self;           // the plan's
 
     // The open cell's model, and its checkpoint's tensors for methods.
     const struct model *model;
     struct method_tensors tensors;
     struct model *loaded;     // for a cell that names one; NULL
-    const char *loaded_from;  // its name in the cell
+    const char *loaded_from;  // `model` of that cell
     struct adapters adapters; // of the loaded model, or of the job's
 
     // Used by the runner.
@@ -88,7 +88,7 @@ struct grid {
     double begun, reported; // times: start of the cell; last progress report in the shell
     struct pace pace;       // of the cell
     int64_t number;         // reports so far, those of earlier processes too: index of the next one
-    struct event_progress last; // the last one of group 0, emitted once all groups have finished
+    struct event_progress last; // of group 0, emitted once all groups have finished
 };
 
 struct grid_plan {
@@ -96,8 +96,8 @@ struct grid_plan {
     int (*kept)(struct grid *g, size_t cell, struct err *err);
     // Computes and keeps the part of the cell that is not kept yet. JOB_STOPPED: it was stopped.
     int (*run)(struct grid *g, size_t cell, struct err *err);
-    // Called after a failure: returns true if the next cell would fail too. NULL: always. If not,
-    // cell.why receives the error, and the run continues with the next cell.
+    // Called after a failure: returns true if the next cell would fail too. NULL: always true. If
+    // it returns false, cell.why receives the error, and the run continues with the next cell.
     bool (*broken)(const struct grid *g);
     bool together; // run() computes all cells at once, and switches between them (grid_use)
 };
@@ -119,16 +119,16 @@ void grid_release(struct grid *g);
 int grid_use(struct grid *g, size_t cell, struct err *err);
 int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err);
 int grid_set_check(const struct grid_set *s, struct err *err); // reads its beginning only
-// Opens the kept lines of the open cell, or of all cells of a plan that runs them together: `file`
-// in the job's folder, with the cell's name, if any, before it. The caller leaves path and
-// provenance of `of` empty. Does nothing in the shell and in ranks other than the first. -1: the
-// cell has changed since.
+// Opens the kept lines of the open cell, or of all cells of a plan that runs them together. They
+// are in the job's folder, in `file` with the cell's name, if any, as a prefix. The caller leaves
+// path and provenance of `of` empty. Does nothing in the shell and in ranks other than the first.
+// -1 also if the cell has changed since the lines were written.
 int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
-// Adds a line to it, and frees the line.
+// Adds a line to that file, and frees the line.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
-// Reports progress over all cells, from the open cell's: `done` of `all`. In the shell reports it
-// under the name `doing`, a few times a second.
+// Reports progress over all cells, computed from the open cell's `done` of `all`. In the shell
+// reports it as `doing`, a few times a second.
 void grid_progress(struct grid *g, const char *doing, double done, double all);
 void grid_report(struct grid *g, struct event_progress p);
 bool grid_stopped(const struct grid *g);

@@ -100,8 +100,8 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
     return h;
 }
 
-// Records at SITE_FINAL which rows of the sequence h[L] holds. A method may have dropped others,
-// but never while a tape records.
+// Records at SITE_FINAL which rows of the sequence remain in h[L]. A method may have dropped the
+// others, but never while a tape records.
 struct alive {
     int32_t *number; // [n] for each row of the sequence its row of h[L]; NULL: the same
 };
@@ -120,7 +120,8 @@ static int alive_run(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
-// Mean loss of each sample over its trained tokens, from the rows of h[L] [n, D] that predict them.
+// Computes the mean loss of each sample over its trained tokens, from the rows of h[L] [n, D] that
+// predict them.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
                      const struct batch *b, const struct alive *alive, double share, double *losses)
 {
@@ -192,7 +193,7 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
         stages_broadcast(g, stages, losses, count * sizeof *losses);
         if (!graph_ok(g)) status = -1;
     }
-    for (size_t k = 0; k < count; k++) { // with the terms of methods (IRA)
+    for (size_t k = 0; k < count; k++) { // adds the loss terms of methods (IRA)
         losses[k] += b.samples[k].penalty;
         if (items[k].kl) *items[k].kl = b.samples[k].kl;
     }

@@ -38,7 +38,7 @@ struct loss_item {
 
 // The samples' rows go through encoder and decoder together; each row sees only its own sample.
 // `share` applies to each sample; losses[count]. Listeners at sites get the joined sequence
-// (sequence->start) and pictures counted through all samples.
+// (sequence->start), in which pictures are numbered consecutively over all samples.
 int loss_batch(struct graph *g, const struct model *m, const struct loss_item *items, size_t count,
                double share, double *losses);
 

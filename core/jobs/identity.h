@@ -25,11 +25,11 @@ struct identity {
     const char *data;              // of the data file
     const char *validation;        // of the separate data file of train.validation
     const char *answers;           // of the file of --answers
-    const char *adapter;           // of the adapter's files that training continues from
+    const char *adapter;           // of the files of the adapter that training continues from
     const char *pictures;          // of the bytes of the pictures named in the data
     const char *samples;           // over the indices and lengths of the used samples
     struct checkpoint *checkpoint; // the loaded model's; NULL in a recorded identity
-    const char *data_path;         // for messages about a job's data; NULL: a training's
+    const char *data_path;         // for messages about a job's data; NULL: a training run
 };
 
 int identity_same(const struct identity *was, const struct identity *is, struct err *err);

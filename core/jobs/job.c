@@ -198,7 +198,7 @@ void job_watch(struct job *j)
 }
 
 // A shell that is answering holds the lock, shared with other shells; the kernel releases it when
-// the shell dies. Another job holds it only for an instant while it checks: so check twice.
+// the shell dies. Another job holds it only for an instant, in this test: so this tests twice.
 static bool answers(const struct job *j)
 {
     for (int i = 0; i < 2; i++) {

@@ -28,7 +28,7 @@
 // line to the job's log; no other log file is needed.
 //
 // Room core/jobs/: kinds of jobs and their reports, state files, the identity of work that is
-// resumed, and the memory of its process. Uses data, adapter, ranks and what they use.
+// resumed, and the memory of a process. Uses data, adapter, ranks and what they use.
 #ifndef CORE_JOBS_JOB_H
 #define CORE_JOBS_JOB_H
 
@@ -67,9 +67,10 @@ struct job {
     const struct backend *backend;
     struct sinks *sinks;
     // The processes that share the work; NULL: this one alone. All run the job; only rank 0 reports
-    // and writes. A rank that fails or must stop ends all; job_agree gives all the same answer.
+    // and writes. A rank that fails or must stop ends all ranks; job_agree gives all ranks the same
+    // answer.
     struct ranks *ranks;
-    bool resumed;      // it ran before: continue from the last checkpoint, if any
+    bool resumed;      // the job ran before: continue from the last checkpoint, if any
     const char *state; // the job's folder beside the database, for internal files
     // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
     // layer. job_stopped gives the reason.

@@ -69,7 +69,7 @@ static int check_first(const char *text, size_t size, const struct job_data *of,
     return status;
 }
 
-// Takes the lines of a sample, and clears them. 1: one is invalid.
+// Passes the lines of a sample to take(), and clears them. Returns 1 if one is invalid.
 static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *take, void *self,
                        struct err *err)
 {

@@ -25,16 +25,16 @@ struct job_data {
     const struct provenance *provenance;
     const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
     const char *answers; // the file of --answers; NULL: none
-    // Its pictures must match the hashes in the lines ("pictures": for sample "at", or "done" - 1).
-    // NULL: not compared.
+    // The data set whose pictures must match the hashes in the lines ("pictures": for sample "at",
+    // or "done" - 1). NULL: not compared.
     const struct dataset *pictures;
     struct data_notices *notices; // receive the pictures; NULL: none
     bool whole; // each line is a complete sample; otherwise the last sample's lines are cut off
 };
 
-// Opens the file for appending after the valid part: a kill may have cut off the rest. NULL also if
-// the data (its SHA-256), a sample's pictures or the provenance has changed, including the content
-// of the adapter and of files that settings name; the state file then stays unchanged.
+// Opens the file for appending after the valid part, since a kill may have cut off a line. NULL
+// also if the data (its SHA-256), a sample's pictures or the provenance has changed, including the
+// content of the adapter and of files that settings name; the state file then stays unchanged.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 // Reads a file in which every line is a complete sample; compares nothing.
@@ -48,7 +48,7 @@ cJSON *job_data_number(double x);
 bool job_data_end(FILE *f);
 
 // Checks that all ranks read the same data. -1 in every rank whose file differs from rank 0's.
-// `hash` as above.
+// `hash` as in struct job_data.
 int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);
 
 #endif

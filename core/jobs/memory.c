@@ -64,7 +64,7 @@ uint64_t memory_free(const struct backend *b)
     }
     if (!file_number("/proc/meminfo", "MemAvailable:", &kb)) return 0;
     uint64_t available = kb * 1024;
-    // "max" where there is no limit.
+    // memory.max is "max", not a number, if there is no limit.
     if (file_number("/sys/fs/cgroup/memory.max", "", &most) &&
         file_number("/sys/fs/cgroup/memory.current", "", &used)) {
         const uint64_t left = most > used ? most - used : 0;

@@ -31,13 +31,14 @@ struct memory_parts {
 };
 
 const char *memory_part_name(int part);            // "activations"
-uint64_t memory_own(const struct memory_parts *p); // all but the first two
+uint64_t memory_own(const struct memory_parts *p); // all but MEMORY_MAPPED and MEMORY_HOST
 
 // Returns the bytes of this process that are not file pages; 0: unknown to the system.
 uint64_t memory_now(void);
 // Returns the peak memory of this process so far, mapped files included.
 uint64_t memory_most(void);
-// Raises *peak to the current value; for a device with separate memory to the process's peak on it.
+// Raises *peak to the process's current memory; for a device with separate memory, to the process's
+// peak memory on the device.
 void memory_note(const struct backend *b, uint64_t *peak);
 // Returns the bytes available on this device (NULL: the host) without evicting anything, within the
 // limits of a container; 0: unknown.

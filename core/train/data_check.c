@@ -122,7 +122,7 @@ static int64_t group_of(struct data_check *c, int64_t index)
     return index;
 }
 
-// Places the sample's pictures; -1 if one of them cannot be read (already reported).
+// Computes the token counts of the sample's pictures; -1 if one cannot be used (already reported).
 static int check_pictures(struct checking *k, const struct sample *s, struct picture *pictures)
 {
     const size_t shown = s->dialogue.path_count;

@@ -1,5 +1,5 @@
-// core/train/data_check.h -- checks a data set before training: usable samples, their lengths, and
-// the problems of the others.
+// core/train/data_check.h -- checks a data set before training: finds the usable samples and their
+// lengths, and what is wrong with the others.
 //
 //   struct data_check c;
 //   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
@@ -43,8 +43,8 @@ struct data_sample {
     bool usable;  // selected and without problems
     int32_t kind; // in kinds.list
     int32_t answers, pictures;
-    // Index of the first of all samples linked to this one by shared pictures (equal bytes); its
-    // own without pictures.
+    // Index of the first of all samples linked to this one by shared pictures (equal bytes); a
+    // sample without pictures is its own group.
     int64_t group;
     int32_t text, visual, trained; // tokens, when `counted`
     bool counted;
@@ -56,8 +56,8 @@ struct data_check {
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    struct data_notices notices; // of chosen samples; special tokens of usable ones
-    size_t picture_files;        // different ones
+    struct data_notices notices; // on chosen samples; on special tokens, only in usable samples
+    size_t picture_files;        // number of distinct files
     struct names contents;       // SHA-256 of each picture that could be read
     char pictures[HASH_HEX];     // SHA-256 over the bytes of all readable pictures, in order
 };
@@ -67,8 +67,8 @@ struct data_check_options {
     size_t kind_count;
     bool decode;   // decodes pictures, instead of reading headers only
     int64_t limit; // tokens of the context
-    // With decode: called with each picture's pixels, which it may take (and set to zero). May be
-    // NULL.
+    // With decode: called with each picture's pixels. The callback may take them (and set *image to
+    // zero). May be NULL.
     void (*picture)(void *self, const char *path, size_t shown, struct image *image);
     // Called after each sample; false stops the check. May be NULL.
     bool (*report)(void *self, int64_t done, int64_t count);

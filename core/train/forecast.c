@@ -30,7 +30,7 @@ struct dry {
 // The input of the dry run's passes: samples of a real run, or rows.
 struct load {
     const struct sft *real; // NULL: made up
-    const int64_t *which;   // samples of real, numbers in its data
+    const int64_t *which;   // samples of `real`: indices in its training data
     int64_t count;
     int64_t rows;
     const struct backend *where; // device of the run; NULL: the host
@@ -41,7 +41,7 @@ static bool has_own_memory(const struct backend *b)
     return b && b->own_memory;
 }
 
-// Memory for the run: free memory plus what this process has already allocated of the forecast.
+// Memory for the run: free memory plus the part of the forecast that this process has allocated.
 // Ranks on a machine share its memory; each has its own GPU.
 static uint64_t free_memory(const struct load *load)
 {

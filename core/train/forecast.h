@@ -6,8 +6,8 @@
 //   ... memory_own(&f.parts), f.parts.of[MEMORY_ACTIVATIONS] ...
 //
 // The forecast is the run itself on a device that computes nothing (core/graph/dry.h): it allocates
-// the parameters, runs the largest forward and backward passes, and counts by the function that
-// counts a real run (sft_memory), so the two cannot diverge.
+// the parameters, runs the largest forward and backward passes, and counts their memory with the
+// function that counts a real run's (sft_memory), so the two cannot diverge.
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 
@@ -34,8 +34,8 @@ struct forecast {
     size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
     bool offload;           // inputs of layers are offloaded to the host
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
-    // Assumed picture size in pixels, for a model that reads pictures near their own size; 0: the
-    // size makes no difference, or the forecast counts the data's pictures.
+    // Assumed picture size in pixels, for a model that reads pictures near their native resolution;
+    // 0: the size makes no difference, or the forecast counts the data's pictures.
     int64_t picture_width, picture_height;
     enum method_role role[METHODS_MAX]; // of the methods in the run, by method_at
 };

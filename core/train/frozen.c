@@ -1,7 +1,7 @@
 // core/train/frozen.c -- rounds frozen f16 matrices to bf16, and restores them.
 //
-// Fused forms with a backward form (kernels/fused.h) need bf16, because gradients need its range.
-// Only the decoder uses them; embedding, head and encoder are unchanged.
+// Fused ops that have a backward pass (kernels/fused.h) need bf16, because gradients need the range
+// of bf16. Only the decoder uses such ops; embedding, head and encoder are unchanged.
 #include "core/train/frozen.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/files/checkpoint.h"

@@ -4,7 +4,7 @@
 //   if (frozen_round(model, base, &err) < 0) ...   // after params_open
 //   frozen_restore(model);                         // restores the model bit for bit
 //
-// The mapped file is not changed; a model written meanwhile reads these weights from the file
+// The mapped file is not changed; a model saved meanwhile gets these weights from the file
 // (core/adapter/model_write.c).
 #ifndef CORE_TRAIN_FROZEN_H
 #define CORE_TRAIN_FROZEN_H

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { SMALL_HIDDEN = 512, SUMS_MOST = 512 << 20 }; // numbers of a row; bytes of all sums together
+enum { SMALL_HIDDEN = 512, SUMS_MOST = 512 << 20 }; // elements of a row; bytes of all lanes' sums
 
 bool lanes_wanted(const struct params *p)
 {

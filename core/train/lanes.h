@@ -5,10 +5,11 @@
 //   lanes_release(&lanes);                                           // before params_release
 //
 // Threads that share the ops of one pass synchronise after every op; with matrices of a few hundred
-// rows and columns that takes longer than the work, and other programs on the same cores make it
-// far worse. So the samples of a pass are distributed over a fixed number of lanes, each with its
-// own arena, tape and gradient sums. The number of lanes does not depend on the number of threads,
-// and the sums are added in order: the results are bit-identical with any number of threads.
+// rows and columns synchronising takes longer than the work, and other programs on the same cores
+// make it far worse. So the samples of a pass are distributed over a fixed number of lanes, each
+// with its own arena, tape and gradient sums. The number of lanes does not depend on the number of
+// threads, and the sums are added in order: the results are bit-identical with any number of
+// threads.
 #ifndef CORE_TRAIN_LANES_H
 #define CORE_TRAIN_LANES_H
 
@@ -30,8 +31,8 @@ struct lanes {
 // Returns true if the model is small enough to benefit, and LANES copies of its gradients stay
 // small.
 bool lanes_wanted(const struct params *p);
-// Passes are recorded like `tape`; its `keep` is split over the lanes. Adds the lanes' gradient
-// sums to the parameters' gradients. On failure *l is empty.
+// The lanes' tapes recompute and offload like `tape`; its `keep` is split over them. Adds the
+// lanes' gradient sums to the parameters' gradients. On failure *l is empty.
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);
 void lanes_release(struct lanes *l);

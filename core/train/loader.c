@@ -11,8 +11,8 @@
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The cache key of a picture file. Some families encode a picture differently in a sample with
-// several.
+// The cache key of a picture file. Some families encode a picture differently if its sample has
+// several pictures.
 static char *key_of(const struct loader *f, const char *path, size_t shown)
 {
     const bool several = shown > 1 && f->model->family->several_differ;

@@ -28,7 +28,7 @@ struct loader {
     struct names keys;     // of path and form (picture_shape.several)
     struct picture *known; // [known_count] as in keys: pixels or visual tokens
     size_t known_count;
-    uint64_t used, most; // bytes of them, now and at peak
+    uint64_t used, most; // bytes of cached pictures, now and at peak
 };
 
 enum { LOADER_CAPACITY = 512 << 20 };
@@ -40,10 +40,11 @@ struct loader_item {
     size_t picture_count;
 };
 
-// `g`: computes visual tokens, without its tape. A zeroed item may be released even after an error.
+// `g` computes visual tokens without recording on its tape. A zeroed item may be released even
+// after an error.
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
-// Caches a decoded picture, one of `shown` in its sample, and takes *image, unless the cache is
+// Caches a decoded picture of a sample with `shown` pictures, and takes *image, unless the cache is
 // full.
 void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image);
 // Adds visual tokens to a picture, in the backend's memory.

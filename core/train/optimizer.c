@@ -29,7 +29,7 @@ static double rate_or(const struct settings *s, const char *key, double otherwis
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps)
 {
-    // train.lr auto: the rate of the method, or that of LoRA or full for train.params.
+    // train.lr auto: the rate of train.method; with train.params, the rate of method lora or full.
     const char *method = settings_is(s, "train.params", "none") ? settings_text(s, "train.method")
                          : p->lora                              ? "lora"
                                                                 : "full";
@@ -132,7 +132,7 @@ static int update(const struct params *p, const struct param *one, const struct 
 // Receives the masters that other ranks have updated.
 static int share_masters(const struct params *p, struct err *err)
 {
-    enum { PIECE = 1 << 20 }; // numbers
+    enum { PIECE = 1 << 20 }; // elements
     if (!p->shared_out) return 0;
     const bool gpus = ranks_between_gpus(p->ranks);
     if (gpus) { // masters in GPU memory, from GPU to GPU

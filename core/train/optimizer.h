@@ -20,7 +20,7 @@ struct optimizer {
     double clip; // clips the global gradient norm; 0: off
     enum schedule schedule;
     int64_t warmup, steps; // of the whole run
-    int64_t step;          // taken so far
+    int64_t step;          // steps taken so far
 };
 
 // Result of a step.
@@ -30,8 +30,8 @@ struct optimizer_taken {
 };
 
 // Returns the fraction of the peak learning rate at a step (from 0) of `steps`: linear from 0 in
-// the first `warmup` steps, then half a cosine down to 0 (or 1). As transformers'
-// get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup.
+// the first `warmup` steps, then half a cosine down to 0, or constantly 1. The same as
+// transformers' get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup.
 double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64_t warmup);
 
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,

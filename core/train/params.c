@@ -72,7 +72,8 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// Converts a weight to f32, with rows in the order of adapter files; GGUF weights on the host.
+// Converts a weight to f32, with rows in the order of adapter files. Converts GGUF weights on the
+// host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
     if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
@@ -180,7 +181,7 @@ static int rank_count(const struct params *p)
     return p->forecast_ranks ? p->forecast_ranks : ranks_count(p->ranks);
 }
 
-// Assigns the parameters to ranks. Returns the rank with the most numbers.
+// Assigns the parameters to ranks. Returns the rank with the most elements.
 static int assign_owners(struct params *p)
 {
     int64_t *cost = xcalloc(p->count + 1, sizeof *cost);
@@ -425,7 +426,7 @@ int params_clear(struct params *p, struct err *err)
 
 uint64_t params_digest(const struct params *p)
 {
-    enum { PIECE = 1 << 20 }; // numbers
+    enum { PIECE = 1 << 20 }; // elements
     float *host = xreallocarray(NULL, PIECE, sizeof *host);
     uint64_t digest = p->count;
     for (size_t i = 0; i < p->count; i++) {

@@ -31,7 +31,7 @@ enum param_group {
     GROUP_BACKBONE,
     GROUP_PROJECTOR,
     GROUP_VISION,
-    GROUP_METHODS, // and one for each method (method_at)
+    GROUP_METHODS, // the first of the methods' groups, one for each method (method_at)
     PARAM_GROUPS = GROUP_METHODS + METHODS_MAX
 };
 
@@ -56,7 +56,7 @@ struct param {
     struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
     struct tensor stored;        // the original tensor
     struct lora *former;         // PARAM_LORA_A: from the adapter to continue; NULL: none
-    int64_t count;               // numbers
+    int64_t count;               // elements
     bool decay;                  // weight decay applies: matrices, not gains and biases
     struct grad *grad;           // kept; zero after params_clear
     int owner;                   // rank that updates it and has its moments, if they are shared out
@@ -80,7 +80,7 @@ struct params {
     struct param *list;
     size_t count;
     struct params_count counted[MODEL_PARTS + 1]; // by part and, last, in total
-    bool lora, whole;                             // struct selection
+    bool lora, whole;                             // as in struct selection
     struct param_extra *extra;
     size_t extra_count;
     // Set before params_open: the processes that train together (NULL: this one alone), or, for a
@@ -93,18 +93,19 @@ struct params {
 
 // Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
-// Makes the parameters. LoRA's A is drawn with train.seed (as PEFT: uniform in +-1/sqrt(in)), B is
-// zero; if an applied adapter has a LoRA of that rank, both start from its values. On failure the
-// model is restored and `p` is released.
+// Makes the parameters. LoRA's A is drawn with train.seed (as in PEFT: uniform in +-1/sqrt(in)), B
+// is zero; if an applied adapter has a LoRA of that rank, both start from the adapter's values. On
+// failure the model is restored and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
 // Checks that these settings select something in this model. Fast, without device memory. Counts a
-// method's parameters in every layer, even if it learns in chosen layers.
+// method's parameters in every layer, even if the method learns in chosen layers only.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
 // Returns true if this rank updates the parameter.
 bool params_own(const struct params *p, const struct param *one);
-// Returns the rank that needs the sum of its gradient; -1: all (vectors' gradients are reported).
+// Returns the rank that needs the parameter's summed gradient; -1: all ranks need it (always for
+// vectors, because their gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);
 // Returns the number of pieces of a parameter: 1, or the rows of a table on the host, where a pass
 // needs few rows and memory is slow.

@@ -1,8 +1,8 @@
 // core/train/result.c -- writes trained weights as a model folder or an adapter folder.
 //
-// Both are written to a temporary folder that becomes OUT/result.part when complete; then its files
-// move to OUT. A run that is interrupted in between writes them again: its record
-// (core/train/run_folder.h) says "done" only afterwards.
+// The files are written to a temporary folder that becomes OUT/result.part when complete, and then
+// move to OUT. A run that is interrupted in between writes them again: the run's record
+// (core/train/run_folder.h) says "done" only after the move.
 #include "core/train/result.h"
 
 #include <dirent.h>

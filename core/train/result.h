@@ -9,8 +9,8 @@ struct params;
 
 // Writes the result. If the whole language model was trained (params.whole), it is a model folder
 // in Hugging Face format (core/adapter/model_write.h), with parameters of methods beside it.
-// Otherwise an adapter folder (core/adapter/adapter.h), with the entries of the adapter that
-// training continued from (NULL: none). The files are added to `out`. *what: "model" or "adapter".
+// Otherwise it is an adapter folder (core/adapter/adapter.h), with the entries of the adapter that
+// training continued from (NULL: none). Adds the files to `out`. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err);
 // Writes the same into a checkpoint folder that is not renamed yet.

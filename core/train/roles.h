@@ -4,7 +4,8 @@
 //   if (roles_of(role, model, settings, &err) < 0) ...     // by method_at
 //   roles_say(role, model, sinks);                         // notices
 //
-// The rule is method_in_training's (core/methods/method.h). A run switches its methods accordingly.
+// method_in_training (core/methods/method.h) decides which methods act; a run switches its methods
+// accordingly.
 #ifndef CORE_TRAIN_ROLES_H
 #define CORE_TRAIN_ROLES_H
 
@@ -19,8 +20,8 @@ struct tensor;
 
 enum method_role {
     ROLE_OFF,
-    ROLE_ABSENT, // it is on, but does not act in training
-    ROLE_FIXED,  // it acts, with parameters that are not trained
+    ROLE_ABSENT, // the method is on, but does not act in training
+    ROLE_FIXED,  // the method acts, but no parameter of it is trained
     ROLE_TRAINED,
 };
 

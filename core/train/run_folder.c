@@ -16,7 +16,7 @@
 #include "core/base/unfinished.h"
 
 enum { RECORD_MAX = 16 << 20 };
-static const double leave_s = 2; // for the child of a killed run to end
+static const double leave_s = 2; // seconds to wait until the child of a killed run ends
 
 cJSON *run_folder_read(const char *folder, struct err *err)
 {

@@ -40,11 +40,11 @@ static char *tensor_name(const struct param *p, enum what what, int whats)
     return whats == 1 ? xstrdup(p->name) : xasprintf("%c.%s", "wmv"[what], p -> name);
 }
 
-// If the ranks share the moments, all call it, only rank 0 with a writer.
+// If the moments are sharded over the ranks, all ranks call this; only rank 0 passes a writer.
 static int put_values(struct safetensors_writer *w, const struct params *p, int whats,
                       struct err *err)
 {
-    enum { PIECE = 1 << 20 }; // numbers
+    enum { PIECE = 1 << 20 }; // elements
     float *host = xreallocarray(NULL, PIECE, sizeof *host);
     int status = 0;
     for (int what = 0; what < whats; what++)

@@ -1,19 +1,19 @@
 // core/train/save.h -- checkpoints of a training run: the complete state for its next step.
 //
 //   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
-//   OUT/checkpoint-STEP/...                   the weights as a result (core/train/result.h), in
-//                                             checkpoints that are kept: a model or an adapter
+//   OUT/checkpoint-STEP/...                   with train.keep > 0: the weights as a model or an
+//                                             adapter, like a result (core/train/result.h)
 //   OUT/best-STEP.safetensors                 masters of the best validation so far
 //
-// State and best contain their own hash, which readers check.
+// state.safetensors and best-STEP.safetensors contain their own hash, which readers check.
 //
 //   struct save_point at = { .step = 40, .best_step = -1 };
 //   if (save_write(out, &params, base, &at, &identity, keep, &err) < 0) ...
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
 // save_write writes a checkpoint under a temporary name, syncs and renames it, and only then
-// deletes older ones. save_best does the same for the best masters; a resumed run deletes best
-// masters of steps that a crash has lost. Sample order and noise are counter-based
+// deletes older ones. save_best does the same for the best masters; a resumed run deletes the best
+// masters of steps that it must repeat. Sample order and noise are counter-based
 // (core/base/random.h), so the step number is the complete random state and position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
@@ -33,8 +33,8 @@ struct save_point {
 };
 
 // Writes a checkpoint; all ranks call it, rank 0 writes. Does nothing if the checkpoint of this
-// step exists. Keeps the newest `keep` with loadable weights; 0: the newest only, for resuming.
-// `base`: the adapter that training continues from; NULL: none.
+// step exists. Keeps the newest `keep` checkpoints, with loadable weights; 0: only the newest, and
+// without them, for resuming. `base`: the adapter that training continues from; NULL: none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_point *at, const struct identity *id, int64_t keep,
                struct err *err);

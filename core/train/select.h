@@ -47,7 +47,7 @@ struct selected {
     double alpha;
 };
 
-// Number of trained parameters and of all; LoRA's own count in both.
+// Number of trained parameters and of all; both include the elements of LoRA matrices.
 struct params_count {
     int64_t trained, total;
 };

@@ -378,9 +378,9 @@ static int one_step(struct sft *t, struct err *err)
 // --- the end -------------------------------------------------------------------------------------
 
 // Reports the share of the steps' time that each rank has waited for others; then the bytes that a
-// step sums and shares, next to the formula, and the time it takes. Each number counts once: a rank
-// sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time begins when
-// all ranks have arrived; that of sums on a GPU is unknown.
+// step sums and shares, next to the formula, and the time it takes. Each element counts once: a
+// rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time begins
+// when all ranks have arrived; the time of sums on a GPU is unknown.
 static void report_sums(const struct sft *t)
 {
     struct ranks *r = t->job->ranks;
@@ -403,7 +403,8 @@ static void report_sums(const struct sft *t)
     double formula = 0;
     for (int64_t step = t->report.begun_step; step < t->state.point.step; step++) {
         const int64_t left = t->train.count - step % t->plan.per_epoch * most;
-        formula += (double)sft_step_bytes(t, left < most ? left : most); // an epoch's last: fewer
+        // The last step of an epoch may have fewer samples.
+        formula += (double)sft_step_bytes(t, left < most ? left : most);
     }
     job_result(t->job, "sums of a step", "%.6g MB, formula %.6g MB; %.3g ms, %.2g%% of the time",
                (double)t->report.bytes / steps * 1e-6, formula / steps * 1e-6, ms / steps,
@@ -432,7 +433,7 @@ static int finish(struct sft *t, struct err *err)
     if (status == 0) {
         tidy(t, settings_integer(j->settings, "train.keep"));
         job_result(j, what, "%s", t->out.path);
-        if (t->state.point.step != t->report.begun_step) { // it has used memory
+        if (t->state.point.step != t->report.begun_step) { // this process has computed steps
             struct memory_parts took;
             sft_memory(t, &took);
             job_result(j, "memory", "%.1f MB, forecast %.1f MB", (double)t->report.peak / 1e6,
@@ -509,7 +510,8 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
-        // The run may have been killed between its record and this. Its own train.keep applies.
+        // The run may have been killed after writing its record, before it deleted these files. Its
+        // own train.keep applies.
         tidy(&t, t.out.keep);
     }
     sft_release(&t);

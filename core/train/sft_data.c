@@ -146,8 +146,8 @@ static int open_set(struct sft *t, struct sft_set *set, const char *path, const 
     return status;
 }
 
-// Moves about `count` samples from training to validation, with all others that show their
-// pictures: validation on pictures seen in training would be misleading.
+// Moves about `asked` samples from training to validation, together with all others that show the
+// same pictures: validation on pictures seen in training would be misleading.
 static int split(struct sft *t, int64_t asked, struct err *err)
 {
     struct sft_set *from = &t->train, *to = &t->validation;

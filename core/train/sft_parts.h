@@ -41,7 +41,7 @@ struct sft_set {
     char *unread;            // keys that nothing reads, with counts; NULL: none
     size_t picture_files;    // number of distinct files
     struct names contents;   // SHA-256 of each
-    int64_t answer;          // most trained tokens of a sample
+    int64_t answer;          // largest number of trained tokens in a sample
     char pictures[HASH_HEX]; // SHA-256 of all of them
 };
 
@@ -64,8 +64,8 @@ struct sft_sums {
 struct sft_plan {
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     const struct metric *metric;                 // of the validation; NULL: the loss
-    struct forecast forecast;                    // free memory before anything was allocated
-    // A resumed run must have the same.
+    struct forecast forecast;                    // made when nothing was allocated yet
+    // A resumed run must have the same settings and hashes.
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
         char data[HASH_HEX], samples[HASH_HEX], validation[HASH_HEX], adapter[HASH_HEX];
@@ -73,9 +73,9 @@ struct sft_plan {
     } hashes;                    // SHA-256; "": none
 };
 
-// Its progress.
+// The progress of a run.
 struct sft_state {
-    struct save_point point; // its steps, losses and best validation
+    struct save_point point; // steps, losses and best validation
     int64_t epoch;           // of `order`; -1: no order yet
     int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
     int32_t *rows;           // [train.count] rows of each
@@ -128,7 +128,7 @@ void sft_plan_steps(struct sft *t);
 // kept, and where.
 int sft_prepare(struct sft *t, struct err *err);
 void sft_release(struct sft *t); // a zeroed one may also be released
-// Its current and peak memory by part: the same count for forecasts and runs.
+// Counts the current and peak memory of a run by part, in the same way for forecasts and real runs.
 void sft_memory(const struct sft *t, struct memory_parts *parts);
 
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
@@ -149,9 +149,9 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err);
 // sft_pass.c. Accumulates the gradients of step t->state.point.step; *rows: rows of all its
 // samples. 0 or -1 (t->graph may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
-// Losses of `count` samples of a set by their indices in the data, and `share` times their
-// gradients if the pass is recorded; `number` is the index of the first draw. Adds their rows to
-// *rows, if that is not NULL.
+// Computes the losses of `count` samples of a set, given by their indices in the data, and adds
+// `share` times their gradients if the pass is recorded; `number` is the index of the first draw.
+// Adds the samples' rows to *rows, unless it is NULL.
 struct sft_losses { // only doubles: the ranks sum them
     double loss;
     struct graph_kl kl;
@@ -184,7 +184,7 @@ bool sft_assigns_batches(const struct sft *t, int64_t count);
 // Returns the number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
 // Returns the bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4
-// for each trained number (twice where masters are shared out; train.exact_sum: once for each
+// for each trained element (twice where masters are shared out; train.exact_sum: once for each
 // micro-batch), 4 for each row of a table whose reached rows are known, 16 for the losses of a
 // sample, and 8 for each parameter's part of the norm where masters are shared out.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
@@ -194,10 +194,10 @@ int sft_sum_gradients(struct sft *t, struct err *err);
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // train.exact_sum: adds the gradients of micro-batches one by one in their order, in float32: the
 // same bits in all ranks, and with any number of ranks.
-void sft_exact_begin(struct sft *t); // the sums of a step are 0
+void sft_exact_begin(struct sft *t); // sets the sums of a step to 0
 // Adds the gradients of `count` ranks, one micro-batch each.
 void sft_exact_add(struct sft *t, int64_t count);
-void sft_exact_end(struct sft *t); // the sums become the gradients
+void sft_exact_end(struct sft *t); // replaces the gradients by the sums
 // Frees the buffers of the sums.
 void sft_sums_release(struct sft *t);
 

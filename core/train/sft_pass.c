@@ -41,7 +41,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
     struct sft_pass *p = xcalloc(1, sizeof *p);
     int status = 0;
     for (int64_t i = 0; i < count && status == 0;) {
-        // The samples of a pass. In a validation all draw the same noise, as in /eval.
+        // The samples of a pass. In validation all samples draw the same noise, as in /eval.
         p->count = 0;
         p->rows = 0;
         for (; i < count && sft_pass_takes(t, (int64_t)p->count, p->rows); i++, p->count++) {

@@ -10,13 +10,13 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-enum { PIECE = 1 << 20 };    // numbers of a sum
-enum { IN_PLACE = 1 << 14 }; // numbers from which a gradient is summed in place
+enum { PIECE = 1 << 20 };    // maximum number of elements in a sum
+enum { IN_PLACE = 1 << 14 }; // gradients with at least this many elements are summed in place
 
 // --- the work of a rank --------------------------------------------------------------------------
 
-// Assigns a sample to the rank whose share of all rows contains its midpoint. `rank`: its samples;
-// -1: all.
+// Assigns each sample to the rank whose share of all rows contains the sample's midpoint. Lists the
+// work of `rank`; -1: of all ranks.
 static int64_t assign_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                               struct sft_work *work)
 {
@@ -79,7 +79,7 @@ static void sum_reached(const struct sft *t, const struct param *one)
     free(marks);
 }
 
-// A buffer of many small gradients, because starting a sum takes most of its time.
+// Joins many small gradients into one sum, because a small sum takes most of its time to start.
 struct bucket {
     float *data; // [PIECE]
     int to;      // the rank that gets the sum; -1: all

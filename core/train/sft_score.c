@@ -70,7 +70,8 @@ int sft_score(struct sft *t, double *score, struct err *err)
         settings_set(settings, "sample.max_tokens", text, NULL);
         free(text);
     }
-    // Its passes need separate memory; no step is in progress.
+    // Frees the activations for the evaluation's passes, which use their own arena; no step is in
+    // progress.
     arena_release(&t->arena);
     const bool any = settings_is(j->settings, "train.score", "auto");
     const struct evaluate_request request = { .model = j->model,

@@ -3,7 +3,7 @@
 //   OUT/VALUE/          each run's folder, as /train makes it
 //   OUT/training.json   the record of the sweep: setting, values, data, and in the end the best
 //
-// Each run is a job `train` and starts from the model as loaded. Their reports carry the value:
+// Each run is a job `train` and starts from the model as loaded. The runs' reports name the value:
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
@@ -250,7 +250,7 @@ static void relay_event(void *self, const struct event *e)
     free(text);
 }
 
-// Runs the job as that training run.
+// Runs the job as the training run of one value.
 static int run_value(struct job *j, struct sweep *s, size_t index, const char *folder,
                      struct err *err)
 {

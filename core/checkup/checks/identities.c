@@ -48,7 +48,7 @@ static void judge(struct checkup *c, const struct settings *s, const char *name,
                       what, tolerance(c, s));
 }
 
-// Computes the base's answer under other settings or in pieces, and compares.
+// Computes the logits of the base's answer under other settings or in pieces, and compares them.
 static int compare(struct checkup *c, const struct base *b, const struct settings *s, int64_t piece,
                    const char *name, bool bits, const char *what, struct err *err)
 {
@@ -276,8 +276,8 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
 
 static const char text_question[] = "Name three colours.";
 
-// Returns the backend of this processor's best other instruction set, NULL if it has none; plain C,
-// which is slow, only for small models.
+// Returns the backend of this processor's best other instruction set; NULL: none. Plain C, which is
+// slow, counts only for small models.
 static const struct backend *other_set(const struct checkup *c, const char **name)
 {
     const struct backend *best = NULL;
@@ -355,7 +355,7 @@ static int begin(struct checkup *c, struct base *b, struct err *err)
     return checkup_logits(c, c->settings, &b->given, 0, &b->plain, err);
 }
 
-// In a quick check-up of a slow model, a quarter of the visual tokens must do.
+// If a prompt takes longer than this, a quick check-up keeps a quarter of the visual tokens.
 static const double slow_s = 0.3;
 
 static int run(struct checkup *c, struct err *err)

@@ -38,8 +38,8 @@ static void ask(const struct inside *n, int i)
     checkup_answered(n->c, &n->answer[i]);
 }
 
-// Computes the means of a probe over the pictures; *first: the results of the first one, unless
-// NULL.
+// Computes the means of a probe over the pictures. `first` receives the results of the first
+// picture; may be NULL.
 static int measure_mean(struct inside *n, const char *name, const struct settings *s, int layer,
                         struct results *mean, struct results *first, struct err *err)
 {

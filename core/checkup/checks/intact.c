@@ -3,7 +3,7 @@
 // A file whose numbers are all finite may still be damaged: two layers swapped, queries and keys
 // swapped, another rotary base, other pixel normalisation. Without the original, only the model's
 // predictions reveal it: of plain text, and of the descriptions of scenes drawn here. The check
-// changes the loaded model as if to repair one such damage after another. Each change makes the
+// changes the loaded model as if to repair each such damage in turn. Each change makes the
 // predictions of a sound model worse; a change that improves every prediction repairs real damage,
 // which the finding names.
 #include "core/checkup/checkup_parts.h"
@@ -23,7 +23,8 @@ static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
 static const double knows = 0.5;
 // Changes with at least this share of the best change's gain are named with it.
 static const double near_best = 0.95;
-// An adapter that lowers the log-probability of text by more, in nats per token, does not fit.
+// An adapter that lowers the log-probability of text by more than this, in nats per token, does not
+// fit the model.
 static const double adapter_nats = 0.5;
 enum { SEARCH_S = 90, SEARCH_QUICK_S = 15, FOUND_MOST = 3 };
 
@@ -113,7 +114,7 @@ static bool possible(const struct model *m, const struct variant *v)
         (y) = t;             \
     } while (0)
 
-// The other value of a change that does not swap two weights.
+// The values to exchange with the model's, for a change that does not swap two weights.
 struct kept {
     double theta;
     float mean[3], std[3];
@@ -203,7 +204,8 @@ static double gained_text(const struct checkup *c, const struct score *was, cons
     return knows_text(c, is) ? gained(was->text, is->text) : -1;
 }
 
-// The same over the scenes; -1 also if one is worse by more than a tenth of the mean improvement.
+// The same over the scenes; -1 also if one scene gets worse by more than a tenth of the mean
+// improvement.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;
@@ -220,7 +222,7 @@ struct search {
     struct checkup *c;
     struct score base;
     int scenes; // 0: a text-only model
-    bool seen;  // does the model recognise the scenes, as it is?
+    bool seen;  // the unchanged model recognises the scenes
     double seconds, allowed;
     int tried[KINDS], possible[KINDS];
     struct found {

@@ -27,7 +27,7 @@ static const double falls = 0.93;
 // Losses with a smaller relative difference are equal.
 static const double equal = 0.01;
 enum { TRAINING_S = 60 };
-// If a prompt takes more seconds, image.downsample keeps a quarter of each picture's tokens.
+// If a prompt takes longer than this, image.downsample keeps a quarter of each picture's tokens.
 static const double slow_s = 0.3;
 
 static const char *const invented[SAMPLES] = {
@@ -44,7 +44,7 @@ struct learns {
     int samples, steps;
     int other[OTHERS], others; // pictures not trained on
     struct checkup_answer answer[OTHERS];
-    // Of the job.
+    // Reported by the job.
     double first, last, validation;
     const char *share; // image.downsample
 };

@@ -1,5 +1,5 @@
-// core/checkup/checks/methods.c -- what the methods do to this model: its own answers under each,
-// and what they save.
+// core/checkup/checks/methods.c -- what the methods do to this model: how likely its own answers
+// stay under each method, and what each method saves.
 //
 // The model answers questions about the pictures without methods. Then it is fed these answers
 // under each method (teacher forcing), to measure the change of their log-probability, and whether

@@ -17,7 +17,7 @@ enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Counts the numbers whose exponent bits are all ones: NaN and infinities.
+// Counts the elements whose exponent bits are all ones: NaN and infinities.
 static int64_t count_broken(const struct safetensor *t)
 {
     const uint8_t *at = t->data;
@@ -328,7 +328,7 @@ static cJSON *trained_on(const char *folder)
     return identity;
 }
 
-// "config.json, model-1.safetensors": is a file of weights among the names?
+// True if a list of names like "config.json, model-1.safetensors" contains a file of weights.
 static bool has_weights(const char *names)
 {
     return strstr(names, ".safetensors") || strstr(names, ".gguf") || strstr(names, "config.json,");

@@ -16,7 +16,7 @@
 
 enum { TOKENS = 8, LENGTHS = 3, RUNS = 2 };
 static const int lengths[LENGTHS] = { 64, 256, 1024 };
-// Skips lengths whose prompt would take more seconds.
+// Skips lengths whose prompt would take longer than this.
 static const double most_s = 12, most_quick_s = 4;
 // Each time is the best of at least RUNS runs, repeated for at least this many seconds.
 static const double steady_s = 0.2;
@@ -55,7 +55,7 @@ static void read_matrix(void *self, const struct tensor *w)
     r->sum += sum;
 }
 
-// Seconds of reading all matrices once.
+// Returns the seconds that it takes to read all matrices once.
 static double read_all(const struct model *m, double *bytes)
 {
     double best = INFINITY;
