@@ -20,7 +20,7 @@
 #include "core/model/parts.h"
 #include "kernels/backend.h"
 
-// Replaces only the numbers; shape and gradient stay the model's.
+// Replaces only the data and its format; shape and gradient stay the model's.
 static void put(struct tensor *to, const struct tensor *from)
 {
     to->data = from->data;

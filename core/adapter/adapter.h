@@ -47,7 +47,7 @@ struct adapter {
     struct model *model;
     struct adapter_entry *list; // core/adapter/adapter_entry.h
     size_t count, capacity;
-    int64_t unused;       // number of tensors skipped because vlmsh does not compute their part
+    int64_t unused;       // tensors skipped: vlmsh does not compute their part of the model
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // targets without tensors in the file
     struct names notices; // sentences about unused or missing parts of the folder
@@ -74,8 +74,8 @@ void adapter_free(struct adapter *a); // removes it first if applied
 // At most one adapter is applied to a model at a time.
 void adapter_apply(struct adapter *a);
 void adapter_remove(struct adapter *a);
-// Applies it. `only`: from then on, each pass applies it if its conversation has a picture, and
-// removes it otherwise.
+// Applies the adapter. `only`: from then on, each pass applies the adapter if the conversation of
+// the pass has a picture, and removes it otherwise.
 void adapter_with_pictures(struct adapter *a, bool only);
 // Multiplies the LoRA scale; whole weights are not scaled.
 void adapter_scale(struct adapter *a, double factor);
@@ -83,10 +83,10 @@ void adapter_scale(struct adapter *a, double factor);
 // Finds a method's tensor (f32) by name; NULL if `a` is NULL or lacks it.
 const struct tensor *adapter_find(const struct adapter *a, const char *extra);
 bool adapter_has(const struct adapter *a, enum adapter_kind kind);
-// Returns true if it changes the encoder or the projector, and so the visual tokens.
+// Returns true if the adapter changes the encoder or the projector, and so the visual tokens.
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
-// Returns the SHA-256 of names, shapes and numbers of all tensors, and of the scales. Reads all
+// Returns the SHA-256 of names, shapes and elements of all tensors, and of the scales. Reads all
 // data once.
 const char *adapter_hash(struct adapter *a);
 
@@ -94,9 +94,9 @@ const char *adapter_hash(struct adapter *a);
 
 // Returns "LoRA 28, weight 4"; the caller frees it.
 char *adapter_kinds(const struct adapter *a);
-// Returns true if it has tensors that this method learned.
+// Returns true if the adapter has tensors that this method learned.
 bool adapter_learned(const struct adapter *a, const struct method *m);
-// Emits a table of its LoRA by kind of layer, and one of its other tensors.
+// Emits a table of the adapter's LoRA by kind of layer, and a table of its other tensors.
 void adapter_show(const struct adapter *a, const struct sinks *sinks);
 
 // --- writing -------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ struct adapter_delta {
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
 // Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
-// scale, numbers in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
+// scale, tensors in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes the extra deltas to extra.safetensors in an existing folder; writes no file if there are
 // none.

@@ -177,8 +177,8 @@ static void check_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
-// Compares base model and revision by name if the folder has no training record, which has the
-// model's fingerprint. A difference is only a hint, because a folder may have any name.
+// Compares base model and revision by name if the folder has no training record (a record has the
+// model's fingerprint). A difference is only a hint, because a folder may have any name.
 static void check_base(struct adapter *a, const struct adapter_config *c)
 {
     const struct checkpoint *model = a->model->checkpoint;

@@ -140,7 +140,7 @@ static int refuse_foreign(const cJSON *json, struct err *err)
         if (json_is_on(json_get(json, foreign[i].key)))
             return err_set(err, "\"%s\": %s is not supported; use plain LoRA", foreign[i].key,
                            foreign[i].what);
-    // These change the base weights when PEFT opens the adapter.
+    // With one of these initialisations, PEFT changes the base weights when it opens the adapter.
     static const char *const inits[] = { "pissa", "olora", "corda", "loftq", "lora_ga" };
     const cJSON *init = json_get(json, "init_lora_weights");
     for (size_t i = 0; cJSON_IsString(init) && i < sizeof inits / sizeof *inits; i++)
@@ -267,8 +267,8 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 }
 
 // Returns the layer of a module, such as 3 for "model.layers.3.mlp.up_proj": the last number inside
-// the name that follows a layer list ("layers_pattern" names one or several; absent: any). -1 if
-// none.
+// its name that follows the name of a layer list. "layers_pattern" gives one or several names of
+// lists; absent: any name counts. -1 if there is no such number.
 static int64_t layer_of(const cJSON *pattern, const char *module)
 {
     const char *one = cJSON_GetStringValue(pattern);

@@ -30,7 +30,7 @@ struct adapter_config {
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
-    struct names used[2];          // keys of rank_pattern, of alpha_pattern that matched a module
+    struct names used[2]; // [0]: keys of rank_pattern that matched a module; [1]: of alpha_pattern
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 

@@ -26,7 +26,7 @@ static inline const char *name_last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// Reads n numbers of a tensor from `first` on as f32; the range consists of whole blocks.
+// Reads n elements of a tensor from `first` on as f32; the range consists of whole blocks.
 void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
                     float *to);
 

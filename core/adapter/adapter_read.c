@@ -6,7 +6,7 @@
 //   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a copy, with bias "all"
 //   tensors that methods learn                                  in extra.safetensors
 //
-// MODULE may be spelled as any version of transformers does (core/model/weights.h); PEFT sometimes
+// MODULE may be the name in any version of transformers (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not
 // silently apply fewer tensors than PEFT.
 #include <stdio.h>
@@ -138,7 +138,7 @@ static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind
 static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_kind kind,
                                         const struct weight *w)
 {
-    for (size_t i = a->count; i-- > 0;) // most often the newest
+    for (size_t i = a->count; i-- > 0;) // the entry is most often the newest
         if (a->list[i].kind == kind && a->list[i].weight == w) return &a->list[i];
     return NULL;
 }
@@ -234,7 +234,7 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
 }
 
 // True if the tensor belongs to the encoder layer after the one whose features are used. GGUF files
-// of encoders lack it.
+// of encoders lack that layer.
 static bool is_cut_off(const struct reading *r, const char *full)
 {
     static const char level[] = "encoder.layers.";
@@ -271,8 +271,8 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// Checks that target_modules selects the module. It may use the key's name, that of current
-// transformers or that of the model's file.
+// Checks that target_modules selects the module, under the name in the key, in current transformers
+// or in the model's file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);

@@ -35,8 +35,8 @@ struct output {
     char *key;
     const struct tensor *tensor;
     int rank;
-    const int64_t *shape; // as the file has it
-    enum dtype type;      // of the numbers in the file
+    const int64_t *shape; // shape in the file
+    enum dtype type;      // type in the file
 };
 
 struct writing {
@@ -45,7 +45,7 @@ struct writing {
     size_t count;
     const struct lora *lora; // the first LoRA delta, or NULL
     bool peft;               // PEFT's files are needed
-    enum dtype type;         // of the numbers in the file
+    enum dtype type;         // type of the tensors in the file
     struct output *outputs;
     size_t output_count, output_capacity;
 };
@@ -126,7 +126,8 @@ static const char *head_name(const struct writing *w)
 
 // --- adapter_config.json -------------------------------------------------------------------------
 
-// Returns the length of the levels, with their dots, with which all module names of the part begin.
+// Returns the length of the longest common prefix, in whole levels with their dots, of all module
+// names of the part.
 static size_t common_prefix(const struct writing *w, enum model_part_kind part)
 {
     const char *first = NULL;

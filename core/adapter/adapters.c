@@ -33,7 +33,7 @@ struct adapter *adapters_find(const struct adapters *s, const char *name)
     return NULL;
 }
 
-// Two folders "a/ln" and "b/ln" become "ln" and "ln-2".
+// The adapters of the folders "a/ln" and "b/ln" are named "ln" and "ln-2".
 static void name_uniquely(const struct adapters *s, struct adapter *a)
 {
     char *plain = xstrdup(a->name);
@@ -54,7 +54,7 @@ struct adapter *adapters_open(struct adapters *s, const char *name, bool reload,
     if (loaded && !reload) return loaded;
     struct adapter *a = adapter_read(loaded ? loaded->folder : name, m, err);
     if (!a) return NULL;
-    if (loaded) { // stays until adapters_use
+    if (loaded) { // the old adapter stays loaded until adapters_use
         free(a->name);
         a->name = xstrdup(loaded->name);
     } else {
@@ -108,8 +108,8 @@ static enum setting_stale stale_of(const struct adapter *a)
     return a && adapter_touches_vision(a) ? STALE_VISUAL : STALE_KV;
 }
 
-// Reads the adapter; changes nothing on failure. Returns 1 if it is not the one in use, or was read
-// again.
+// Reads the adapter; changes nothing on failure. Returns 1 if the adapter is not the one in use, or
+// was read again.
 static int check_adapter(struct setting_env *env, struct err *err)
 {
     const char *name = settings_text(env->settings, "adapter");
@@ -120,7 +120,7 @@ static int check_adapter(struct setting_env *env, struct err *err)
     if (!none) {
         env->adapter = adapters_open(env->adapters, name, env->reload, env->model, err);
         if (!env->adapter) return -1;
-        settings_set(env->settings, "adapter", env->adapter->folder, NULL); // it may be a name
+        settings_set(env->settings, "adapter", env->adapter->folder, NULL); // replaces a name
     }
     return env->adapter != env->adapters->active;
 }
@@ -154,7 +154,7 @@ static enum setting_stale apply_when(const struct setting *row, const struct set
     struct adapter *a = env->adapters->active;
     if (!a) return STALE_NOTHING;
     adapter_with_pictures(a, settings_is(env->settings, row->key, "pictures"));
-    // With a picture, both values apply the adapter.
+    // With a picture, both values of adapter.when apply the adapter.
     const bool shown =
         env->conversation->cached.pictures && (!env->stashed || env->stashed->cached.pictures);
     return shown ? STALE_NOTHING : row->stale;
@@ -203,7 +203,8 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
     if (!a) return err_set(err, "no adapter is applied: /adapter load FOLDER");
     model_pass(a->model, true); // applies the whole adapter
     struct adapter_delta *deltas = xcalloc(a->count, sizeof *deltas);
-    for (size_t i = 0; i < a->count; i++) // the model has the other changes
+    // Passes only the extra tensors: the weights of the model already include all other changes.
+    for (size_t i = 0; i < a->count; i++)
         if (a->list[i].kind == ADAPTER_EXTRA) adapter_add_delta(deltas, &count, &a->list[i]);
     int status = model_write(a->model, deltas, count, folder, report, err);
     free(deltas);

@@ -25,12 +25,12 @@ struct adapters {
 // Finds a loaded adapter by name or folder; NULL: none.
 struct adapter *adapters_find(const struct adapters *s, const char *name);
 // Returns a loaded adapter, or reads it. `reload`: always reads, because the folder may have
-// changed. adapters_find then returns the new adapter instead of the loaded one, and adapters_use
-// drops the loaded one; until then adapters_drop of the new one undoes this. Changes nothing on
-// failure.
+// changed. adapters_find then returns the new adapter instead of the old one, and adapters_use
+// drops the old one; before adapters_use, dropping the new adapter restores the old one. Changes
+// nothing on failure.
 struct adapter *adapters_open(struct adapters *s, const char *name, bool reload, struct model *m,
                               struct err *err);
-// Applies it as adapter.scale and adapter.when say; NULL: none.
+// Applies the adapter according to adapter.scale and adapter.when; NULL: applies none.
 void adapters_use(struct adapters *s, struct adapter *a, const struct settings *settings);
 void adapters_drop(struct adapters *s, struct adapter *a);
 void adapters_release(struct adapters *s);
@@ -39,7 +39,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
                    struct err *err);
 
 // For a job: reads the adapter that the settings select and applies it to a model that has none.
-// adapter_free it before the model. *a NULL: none selected.
+// The caller frees *a (adapter_free) before the model. *a NULL: none selected.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // Returns an adapter's extra tensors for methods; none if `a` is NULL.

@@ -12,7 +12,7 @@
 #include "core/files/content.h"
 
 enum {
-    BLOCK_NUMBERS = 4 << 20, // numbers converted at a time
+    BLOCK_NUMBERS = 4 << 20, // elements converted at a time
     LAST = 8,                // tensors that gguf_tensors_last searches
 };
 
@@ -97,7 +97,8 @@ static int64_t row_width(const struct weight *w)
     return width > 0 ? width : 1;
 }
 
-// [rows, channels, frames, square] -> [rows, channels, square] of one frame, in place.
+// Keeps one frame of [rows, channels, frames, square], in place: [rows, channels, square]. Returns
+// the number of elements that remain.
 static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t numbers)
 {
     if (!t->frames) return numbers;
@@ -109,7 +110,7 @@ static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t nu
     return parts * square;
 }
 
-// Writes n numbers and overwrites `floats`.
+// Writes the n elements of `floats` and overwrites them.
 static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *floats, int64_t n,
                        struct err *err)
 {

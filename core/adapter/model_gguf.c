@@ -30,7 +30,7 @@ struct export
 
 // --- metadata ------------------------------------------------------------------------------------
 
-// True if GGUF files have the scaling (such as Llama 3's) as divisors of the frequencies.
+// True if GGUF files store the scaling (such as Llama 3's) as divisors of the frequencies.
 static bool has_divisors(const struct rope_config *r)
 {
     const char *name = rope_scaling_name(r);

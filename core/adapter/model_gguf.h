@@ -45,9 +45,9 @@ char *model_mmproj_path(const char *model);
 int model_mmproj_type(const char *type, struct err *err);
 // Returns 0 if the encoder can be written; -1 with the reason.
 int model_mmproj_check(const struct model *m, struct err *err);
-// Writes matrices in that type (NULL: the type `model` of the language model's file, or 16 bits if
-// that is quantised), or in f16 if its blocks do not fit their rows; tables of positions, norms and
-// biases stay f32.
+// Writes matrices in `type` (NULL: in `model`, the type of the language model's file, or in 16 bits
+// if `model` is quantised); falls back to f16 for a matrix whose rows are not whole blocks. Tables
+// of positions, norms and biases stay f32.
 int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err);

@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 #include "core/talk/answer.h"
 
-enum { BLOCK_NUMBERS = 4 << 20 }; // numbers of a tensor converted at a time
+enum { BLOCK_NUMBERS = 4 << 20 }; // elements of a tensor converted at a time
 
 static int by_offset(const void *a, const void *b)
 {
@@ -173,7 +173,8 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
         free(path);
     }
     folder_list_free(names);
-    if (status == 0 && c->template_file && strchr(c->template_file, '/')) // of a folder, not copied
+    // A template in a subfolder was not copied.
+    if (status == 0 && c->template_file && strchr(c->template_file, '/'))
         status = folder_write(folder, "chat_template.jinja", c->chat_template,
                               strlen(c->chat_template), err);
     return status;

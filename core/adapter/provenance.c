@@ -121,7 +121,7 @@ static const char *or_default(const char *value, const char *key)
     return value ? value : row ? row->def : "none";
 }
 
-// True for the key "model", also with a prefix ("A model").
+// True for the key "model", with or without a prefix ("A model").
 static bool is_model(const char *key)
 {
     return text_ends(key, "model") && !strchr(key, '.');

@@ -28,9 +28,9 @@ enum { BLOCK = 1 << 20, LONG = 64 << 20, SAMPLE_MAX = 64 << 20, PROBE = 16 };
 struct scan {
     struct dataset *d;
     size_t capacity;
-    uint64_t at;   // of the next byte
-    int64_t line;  // of that byte
-    int64_t depth; // of brackets around it
+    uint64_t at;   // offset of the next byte
+    int64_t line;  // line of that byte
+    int64_t depth; // number of open brackets before it
     bool text, escaped, closed;
     bool begun, wanted; // inside a sample; after a comma, which a sample must follow
     struct dataset_entry entry;
@@ -124,7 +124,7 @@ static int read_error(const struct dataset *d, struct err *err)
     return err_set(err, "cannot read '%s': %s", d->path, strerror(errno));
 }
 
-// Scans the file, or only its first block if `begin`; sets *whole if that is all of it.
+// Scans the file, or only its first block if `begin`; sets *whole if this covers the whole file.
 static int scan_file(struct scan *s, char *block, bool begin, bool *whole, struct err *err)
 {
     ssize_t n = file_read_at(s->d->file, block, BLOCK, 0);
@@ -185,7 +185,7 @@ static int check_kind(const struct dataset *d, struct err *err)
         cJSON_Delete(json);
     }
     if (!d->lines || object) return 0;
-    // A file in another encoding may still be JSON lines.
+    // Says why the first line is invalid if it was meant as JSON or is not UTF-8 text.
     char *first = read_entry(d, 0, &why);
     if (first && *first == '{') {
         cJSON_Delete(dataset_json(d, 0, &why));

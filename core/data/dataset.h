@@ -59,7 +59,7 @@ struct sample {
     char *metric;      // the sample's metric, or NULL
     const char *suite; // suite whose scoring rule applies (core/sets/table.c), static; NULL: the
                        // metric's
-    int lost;          // number of choices that its suite's prompt leaves out ("None")
+    int lost;          // number of choices that the suite's prompt leaves out ("None")
     char *group;       // name that questions scored together share (MME: a picture); NULL: none
     int max_tokens;    // of an answer; 0: the setting
     char **choices;    // "choices" or "endings": texts to choose from

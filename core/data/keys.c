@@ -21,7 +21,7 @@ enum { KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 }; // KEY_SHOWN: bytes
 // 0 or false: the turn is context, not a target.
 static const char marks[] =
     "weight loss train training trainable trained loss_mask loss_weight loss_scale train_on_turn";
-// 1 or true: the same (torchtune).
+// 1 or true: the turn is context (torchtune).
 static const char masks[] = "masked";
 
 // Returns 0 or 1; -1 for other values, such as a weight of 0.5.
@@ -131,7 +131,7 @@ static const char *speaker(const cJSON *turn)
     return cJSON_IsString(role) ? role->valuestring : "";
 }
 
-// Only answers are trained. ShareGPT has many names for speakers.
+// True for a turn that is no answer and so is never trained. ShareGPT has many names for speakers.
 static bool is_question(const cJSON *turn)
 {
     return items_has("user human system prompter tool observation function_response", speaker(turn),
@@ -161,8 +161,8 @@ static size_t numbered_mark(const char *text)
     return strncmp(p, end, strlen(end)) != 0 ? 0 : (size_t)(p - text) + strlen(end);
 }
 
-// Adds marks in the text that vlmsh reads as text. `named`: an object whose keys are marks that it
-// reads (MiniCPM-V's "image"), or NULL.
+// Adds marks in the text that vlmsh reads as plain text. `named`: an object whose keys are marks
+// that vlmsh reads as pictures (MiniCPM-V's "image"), or NULL.
 static void add_marks(struct names *unread, const char *text, const cJSON *named)
 {
     static const char of[] = " as text, not as a picture";

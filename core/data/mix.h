@@ -1,5 +1,5 @@
-// core/data/mix.h -- mixes several data sets, each with a share of the samples, into one file, such
-// as text-only samples with samples with pictures.
+// core/data/mix.h -- mixes several data sets, each with a share of the samples, into one file: for
+// example text-only samples and samples with pictures.
 //
 //   struct mix_source sources[] = { { "lessons.json", 0.8 }, { "text.jsonl", 0.2 } };
 //   if (mix_write(sources, 2, &options, "mixed.jsonl", written, &err) < 0) ...

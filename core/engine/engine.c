@@ -243,7 +243,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     tokenizer_free(e->tokenizer);
     e->tokenizer = NULL;
     *e->provisional_identity = 0;
-    if (!checkpoint_identified(m->checkpoint)) { // unique, until the files are hashed
+    if (!checkpoint_identified(m->checkpoint)) { // a unique name until the files are hashed
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
         snprintf(e->provisional_identity, sizeof e->provisional_identity, UNHASHED "%llx-%x",

@@ -49,12 +49,13 @@ struct engine *engine_new(const struct backend *backend, struct sinks *sinks);
 void engine_free(struct engine *e);
 
 // Model.
-int engine_load(struct engine *e, const char *name, struct err *err);        // emits progress
-int engine_load_as_set(struct engine *e, const char *name, struct err *err); // by weights.dtype
-char *engine_ignoring(const char *name); // name that loads it without unknown weights
+int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
+// Loads with the weight format that weights.dtype selects.
+int engine_load_as_set(struct engine *e, const char *name, struct err *err);
+char *engine_ignoring(const char *name); // the name that loads this model without unknown weights
 // Replaces the current model by one that was loaded elsewhere; reports nothing.
 void engine_adopt(struct engine *e, struct model *model);
-void engine_unload(struct engine *e); // a notice, if messages lose their token ids
+void engine_unload(struct engine *e); // gives a notice if messages lose their token ids
 // A new model is hashed in the background. Waits for its fingerprint, with progress; call it before
 // reading the fingerprint (checkpoint_identify). Does nothing without a model.
 int engine_identify(struct engine *e, struct err *err);
@@ -181,14 +182,14 @@ void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
 const atomic_bool *engine_cancel_flag(const struct engine *e); // the flag, for passes of such work
 
-// Tokens of the current conversation, with pending pictures; before anything is computed.
+// Token counts of the current conversation, with pending pictures; counting computes no pass.
 struct engine_context {
     int64_t text, visual, waiting_visual; // tokens
     int64_t cached;                       // already computed
     int64_t limit;                        // ctx.max, resolved
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
-int64_t engine_limit(const struct engine *e); // its `limit`
+int64_t engine_limit(const struct engine *e); // the `limit` of struct engine_context
 
 // Applies a probe to the current conversation or a data set, with the current settings.
 // Conversation and cache are unchanged.

@@ -34,7 +34,7 @@ struct engine {
     const char *work; // name of the running work in progress events
     struct pace pace; // its estimated remaining time
     atomic_bool cancel;
-    struct pace reading; // the same for file readers without an engine
+    struct pace reading; // the remaining time of file readers, which have no engine
 };
 
 // A running answer.

@@ -123,7 +123,7 @@ int engine_set_all(struct engine *e, const struct change *list, size_t count, st
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err)
 {
     struct proposal p = proposal_of(e);
-    p.single = !e->answering; // during an answer, the next token already uses it
+    p.single = !e->answering; // during an answer, the next token already uses the value
     return change(e, &p, &(struct change){ key, value }, 1, err);
 }
 
@@ -207,7 +207,7 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
     p.all = true;
     if (proposal_check(&p, list, count, err) == 0) {
         proposed = p.env.settings;
-        p.env.settings = NULL; // the caller's
+        p.env.settings = NULL; // now owned by the caller
         proposal_release(&p);
     }
     return proposed;

@@ -124,7 +124,7 @@ static enum answer_change change_answer(void *self, int64_t tokens, struct err *
     struct answer_now *now = self;
     now->tokens = tokens;
     if (now->e->live) live_show(now->e->live, tokens);
-    // A dump covers one pass over the prompt: changes are deferred until it is written.
+    // A dump covers one pass over the prompt: changes are deferred until the dump is written.
     if (now->e->dump) return CHANGE_NONE;
     apply_posted(now->e, tokens);
     if (now->e->between) now->e->between(now->e->between_self);
@@ -258,7 +258,7 @@ int engine_regenerate(struct engine *e, struct err *err)
         return 0;
     }
     conversation_put(c, former);
-    if (draws) set_seed(e, seed, NULL); // cannot fail: it was the value before
+    if (draws) set_seed(e, seed, NULL); // cannot fail: restores the old value
     return status;
 }
 
@@ -352,7 +352,7 @@ int engine_undo(struct engine *e, struct err *err)
 {
     struct conversation *c = &e->conversation;
     size_t count = 0;
-    // Back to before the user's last message; the system message stays.
+    // Removes the user's last message and everything after it; the system message stays.
     while (count < c->message_count) {
         enum role role = c->messages[c->message_count - 1 - count].role;
         if (role == ROLE_SYSTEM) break;

@@ -267,12 +267,12 @@ void preset_fit(struct preset_values *v, const struct model *m, const struct set
                 bool recipe)
 {
     const struct method *method;
-    bool training = false; // the values change one of its settings from the default
+    bool training = false; // the values change a setting of training from its default
     for (size_t i = 0; i < v->count; i++) {
         const struct setting *row = settings_find(v->list[i].key);
         training |= row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0;
     }
-    for (int pass = 0; pass < 2; pass++) // methods that need it first
+    for (int pass = 0; pass < 2; pass++) // first the methods that need their file, then the others
         for (int i = 0; m && (method = method_shown(i)); i++) {
             const struct method_fit *fit = &method->fit;
             const size_t at = find(v, method->toggle.key);

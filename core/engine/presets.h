@@ -45,7 +45,7 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
                      struct err *err);
 int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
-void preset_off(struct preset_values *v); // adds every method, off
+void preset_off(struct preset_values *v); // adds the switch of every method, set to off
 // Adds the adapter or calibration that the model's folder keeps for the methods that the values
 // switch on (method.fit), unless the values or `s` name another. If `s` names that file, but the
 // values are for training or are a whole `recipe` that does not need it, resets the setting.

@@ -9,8 +9,8 @@
 #include "core/methods/method.h"
 
 // Refuses the proposed values of these rows: one setting, or all settings of a method. If the
-// proposal may continue without them, rows that the user named keep their former values and the
-// others are reset: 0; else -1.
+// changes name one of the rows, all rows get their former values, else their defaults. Returns 0 if
+// the proposal may continue with these values; -1 if not, or if nothing changed.
 static int refuse(struct proposal *p, const struct setting *rows, int count, const struct err *why,
                   struct err *err)
 {
@@ -70,7 +70,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
         p->reapply[i] = status > 0;
         p->adapter_changes |= status > 0;
     }
-    // After a change of the adapter, checks all methods: they may lack their parameters.
+    // After a change of the adapter, checks all methods: one may lack its parameters now.
     for (int i = 0; (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
         int rows = 0;
@@ -79,7 +79,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
         if (!named && !p->adapter_changes) continue;
         while (check_method(p, m, named && !p->single, &why) < 0) {
             if (refuse(p, m->settings, rows, &why, err) < 0) return -1;
-            p->adapter_changes = true; // methods may need each other
+            p->adapter_changes = true; // checks the remaining methods too: one may need this method
         }
     }
     return 0;

@@ -52,7 +52,8 @@ void calibration_close(struct calibration *c); // also accepts a zeroed one
 // setting has no file.
 int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
                            const struct model *m, struct err *err);
-// Checks that it was made with these weights; accepts a file that does not say.
+// Checks that the calibration was made with this model's weights; accepts a file without that
+// metadata.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
 // Returns the tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is
 // missing or has another shape. (calibration_open refuses NaN and infinity.)
@@ -69,7 +70,7 @@ struct calibration_source {
 
 enum { CALIBRATION_TENSORS = 8, OF_LAYERS = -1, OF_WIDTH = -2, OF_STATES = -3 };
 
-// A tensor of a kind, or, without a shape, a count of tokens in the file's metadata.
+// A tensor in files of a kind; an entry without a shape is a count of tokens in the metadata.
 struct calibration_tensor {
     const char *name;
     int shape[4]; // OF_LAYERS: L, OF_WIDTH: D, OF_STATES: L + 1; ended by 0
@@ -99,7 +100,7 @@ struct calibration_kind {
     const struct site *sites[3]; // where passes over prompts call take; ended by NULL
     readback_fn take;            // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
-    // Adds the sums of other samples; NULL: number by number.
+    // Adds the sums of other samples; NULL: adds them element by element.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
     bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always
     // A table of the results, one row per layer and, with `states`, one for the last layer's

@@ -1,13 +1,13 @@
 // core/methods/ira.c -- information-regularized attention: in chosen layers the values of visual
 // tokens pass a learned bottleneck before attention uses them (methods page, section 4).
 //
-//   [delta, log sigma_q^2] = head(v)                         v [S,Hkv,d], one head a layer
+//   [delta, log sigma_q^2] = head(v)                         v [S,Hkv,d], one head per layer
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
 // The means of q and p differ by (v + delta) - [v] (Eqs. 8, 9): the value is delta, but only the
 // prior's v is detached, so the KL also pulls on v itself. Eq. 10 prints delta alone; ira.prior
-// local-printed uses its gradient.
+// local-printed uses the gradient of Eq. 10.
 //
 // g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
 // gradient flows through it. Several samples in one sequence are processed one by one. A new head
@@ -85,7 +85,7 @@ static const struct ira_param {
     double fresh, last; // initial values
 } params[PARAMS] = {
     [HEAD] = { "ira.K.head.weight", 0, 0 },
-    [BIAS] = { "ira.K.head.bias", 0, -4 },      // the last: log sigma_q^2
+    [BIAS] = { "ira.K.head.bias", 0, -4 },      // last element: log sigma_q^2
     [PRIOR] = { "ira.K.prior.weight", -4, -4 }, // log sigma_p^2
     [MEAN] = { "ira.K.prior_mean.weight", 0, 0 },
 };
@@ -103,7 +103,7 @@ struct ira {
     bool training, sampling, gated;
     bool global;                    // the prior has one learned mean
     bool printed;                   // the KL's gradient does not reach v directly
-    double beta_most, warmup, beta; // maximum, share of the steps, current
+    double beta_most, warmup, beta; // maximum; share of steps until then; current
     uint64_t seed;
 };
 
@@ -165,7 +165,7 @@ static int ira_check(const struct method_env *env, struct err *err)
     return status < 0 ? -1 : 0;
 }
 
-// Noise depends on the seed.
+// The noise of ira.sample depends on sample.seed.
 static bool ira_reads(const char *key, const struct settings *s)
 {
     return settings_flag(s, "ira.sample") && !strcmp(key, "sample.seed");
@@ -293,8 +293,8 @@ static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t coun
     return graph_ok(g) ? 0 : -1;
 }
 
-// Calls a function for each sample of the pass that has new visual tokens, with its rows [from,
-// to), the number of its visual tokens and of earlier samples' tokens, and its index.
+// Called for each sample of the pass that has new visual tokens: `from`, `to`: its rows [from, to);
+// `count`: its new visual tokens; `before`: those of earlier samples; `number`: its index.
 typedef int (*sample_fn)(struct ira_values *p, int64_t from, int64_t to, int64_t count,
                          int64_t before, int number, void *self);
 
@@ -354,7 +354,7 @@ static struct tensor *draw_noise(struct ira_values *p)
 // The divergence of each token and head, and its weight in the loss.
 struct penalty {
     const float *kl; // [S,Hkv]
-    float *weight;   // [S,Hkv] of each number in the step's loss
+    float *weight;   // [S,Hkv] weight of each divergence in the step's loss
 };
 
 static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t count,
@@ -369,7 +369,7 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
         weighted += (double)p->gate[i] * (double)y->kl[i];
         y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
-    // Recomputed blocks are counted only once.
+    // Counts a block only in the forward pass, not when the backward pass recomputes it.
     if (g->tape && g->tape->recomputing) return 0;
     g->samples[number].penalty += beta * mean * weighted;
     g->samples[number].kl.plain += mean * plain;

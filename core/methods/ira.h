@@ -14,13 +14,13 @@ extern const struct site SITE_KL[1];
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row);
 
 // Computes the values of visual tokens under IRA (methods page, section 4).
-// v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2), noise as v with gate[S,Hkv], or both NULL: z
-// = v + delta + gate * sigma_q * noise. gate and noise are constants.
+// z = v + delta + gate * sigma_q * noise, with v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2),
+// gate[S,Hkv] and noise[S,Hkv,d]. gate and noise are constants, or both NULL: no noise.
 struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
                              struct tensor *gate, struct tensor *noise);
-// Computes the KL divergence [S,Hkv] of these values from the prior[Hkv,d] (log sigma_p^2).
-// ira.prior decides the last two arguments: local v, NULL; local-printed NULL, NULL; global v,
-// mean[Hkv,d].
+// Computes the KL divergence [S,Hkv] of these values from the prior[Hkv,d] (log sigma_p^2). The
+// last two arguments (v, mean) depend on ira.prior: (v, NULL) for local, (NULL, NULL) for
+// local-printed, (v, mean[Hkv,d]) for global.
 struct tensor *op_ira_kl(struct graph *g, struct tensor *head, struct tensor *prior,
                          struct tensor *v, struct tensor *mean);
 

@@ -19,8 +19,8 @@ static bool after(const struct method *a, const struct method *b)
     return b->press && (!a->press || strcmp(a->press, b->press) > 0);
 }
 
-// Its switch and its layers must be among its settings. Values are compared as text: `off` is the
-// default as settings spell it ("1", not "1.0").
+// A method's switch and its setting of layers must be among its settings. Values are compared as
+// text: `off` is the default as settings spell it ("1", not "1.0").
 static void check_settings(const struct method *m)
 {
     const struct setting *toggle = NULL, *layers = NULL;
@@ -309,9 +309,9 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
     return sum;
 }
 
-// Counts the rows of a site among the first `end` of the sequence: text and visual tokens. Before
-// the layers all are visual tokens of the prompt; at an FFN only rows that it does not compute
-// count.
+// Counts the rows of a site among the first `end` of the sequence: text and visual tokens. At a
+// site before the layers, all rows are visual tokens of the prompt; at SITE_FFN, only rows whose
+// FFN is not computed count.
 static void count_rows(const struct site *site, const struct site_args *args, int64_t end,
                        int64_t rows[2])
 {

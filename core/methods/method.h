@@ -5,7 +5,7 @@
 // the sites of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass names
 // none of them. Code that runs passes attaches the methods that the settings switch on:
 //
-//   struct methods methods = { 0 };                    // one a conversation, a training run ...
+//   struct methods methods = { 0 };                    // one per conversation, training run ...
 //   struct method_env env = { model, backend, settings, .tensors = adapter_tensors(...) };
 //   methods_attach(&methods, &hooks, &env, &err);      // before probes are added
 //   ... passes with g.hooks = &hooks, g.settings = settings ...
@@ -66,9 +66,9 @@ struct method {
     const char *name;               // "prune"
     const char *title;              // "pruning"
     const struct setting *settings; // its settings, ended by a row without a key
-    // The setting that switches it, its off value (also the default, spelled as settings do: "1",
-    // not "1.0"), and an on value: all that /baseline, the off side of /compare, keys and badges
-    // need.
+    // The setting that switches it, its off value (which is also the default, in the spelling of
+    // settings: "1", not "1.0"), and an on value: all that /baseline, the off side of /compare,
+    // keys and badges need.
     struct method_switch {
         const char *key, *off, *on;
     } toggle;
@@ -119,25 +119,26 @@ struct method {
     const char *layers;
     // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
     bool (*wants)(void *state, const struct site *site, int layer);
-    // Its action at each site, one row a site: 0, or -1 after graph_fail.
+    // Its action at each site, one row per site; run returns 0, or -1 after graph_fail.
     struct method_action {
         const struct site *site;
         int (*run)(void *state, struct graph *g, struct site_args *args);
     } at[METHOD_SITES];
-    // FLOPs of its action on one row of a site (a visual token, or text) while it is on; at
-    // SITE_FFN, a row whose FFN is not computed. 0 where it does nothing; NULL: none that count.
+    // FLOPs of its action on one row of a site (`visual`: a visual token, else text) while the
+    // method is on; at SITE_FFN, the row is one whose FFN is not computed. 0 where the method does
+    // nothing; NULL: counted as 0 everywhere.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
     // The tensors it learns, by index; false past the last one or if this model does not use it.
     // NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
     struct {
-        enum model_part_kind part; // they are trained with this part of the model
+        enum model_part_kind part; // the learned tensors are trained with this part of the model
         const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says;
                         // only then does the method act in training
-        const char *rate, *decay; // settings of their learning rate and weight decay; NULL: those
-                                  // of the part
-        double times;             // `rate` auto is train.lr times this
+        const char *rate, *decay; // settings of the tensors' learning rate and weight decay; NULL:
+                                  // those of the part
+        double times;             // if `rate` is auto: the learning rate is train.lr times this
     } training;
     // Lists its parameters, as in `learned`, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);

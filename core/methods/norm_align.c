@@ -98,7 +98,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
         n->bias = n->gain;
     }
-    model_pass(m, true); // it acts on pictures
+    model_pass(m, true); // norm alignment acts on pictures only
     // Without an embedding table, this process has only later layers (core/stages/stages.h) and
     // aligns nothing.
     const struct tensor *table = &m->decoder.embed;

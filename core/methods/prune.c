@@ -29,7 +29,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes with these kinds have scores of rows.
+    // Scores of cls and divergence are stored only by passes with that kind of score.
     if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
@@ -70,7 +70,7 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
     const int first = p->stages ? p->layer[0] : PRUNE_INPUT;
     p->stages = prune_read_layers(env, p->layer, err);
-    if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // of another layer
+    if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // stored for another layer
     p->blind = p->kind == PRUNE_DIVERGENCE && !prune_diverges(env, p->layer, p->stages);
     return p->stages < 0 ? -1 : prune_check_stages(p->stages, shares, err);
 }
@@ -84,7 +84,7 @@ static void prune_trim(void *state, int64_t rows)
     p->residual = (struct tensor){ 0 };
 }
 
-// h[K+1] of all rows.
+// The state that grows with the conversation is h[K+1] of all rows.
 static uint64_t prune_bytes(const void *state)
 {
     const struct prune *p = state;
@@ -242,7 +242,7 @@ static int shared_pass(struct graph *g, const struct sequence *s)
     return -1;
 }
 
-// Prunes before the first layer: as after one, but the tokens are not counted yet.
+// Prunes before the first layer, in the same way as after a layer, but first counts the tokens.
 static int prune_input(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -276,7 +276,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     args->seen =
         (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
     if (stage < 0) return 0;
-    // Needed even if nothing is dropped, because the rows may have changed.
+    // Discards outdated matrices even if nothing is dropped, because the rows may have changed.
     prune_grams_begin(p, stage, args->past);
     if (prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
@@ -292,8 +292,8 @@ void seen_lists_clear(struct seen_lists *l)
     *l = (struct seen_lists){ 0 };
 }
 
-// Writes bytes for the rank of the next layers (job.split layers), which reads them in the same
-// order; false: they are missing.
+// prune_put writes bytes for the rank of the next layers (job.split layers); that rank reads them
+// in the same order with prune_get, which returns false if they are missing.
 static void prune_put(struct stage_note *note, const void *data, size_t size)
 {
     if (size) buf_add(&note->bytes, data, size);

@@ -11,7 +11,7 @@
 
 // --- settings ------------------------------------------------------------------------------------
 
-enum { PRUNE_INPUT = -1 }; // as a stage's layer: before the first
+enum { PRUNE_INPUT = -1 }; // as a stage's layer: the stage precedes the first layer
 
 extern const struct setting prune_settings[];
 
@@ -43,7 +43,7 @@ struct seen_lists {
 
 void seen_lists_clear(struct seen_lists *l);
 
-// Writes lists for the rank of the next layers (job.split layers).
+// Writes lists for the rank that computes the next layers (job.split layers).
 void seen_lists_put(struct stage_note *note, const struct seen_lists *l);
 // Reads into empty lists of at most `most` rows; seen_lists_clear them even after a failure.
 bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
@@ -72,7 +72,7 @@ struct prune {
     int64_t capacity;
     int32_t *number;     // [N] index of a row among the visual tokens; -1: text
     bool *dropped;       // [N]
-    float *row_score[2]; // [N] scores of cls and divergence: at the first stage, at later ones
+    float *row_score[2]; // [N] [0]: cls, or divergence at stage 0; [1]: divergence at later stages
     int32_t *alive;      // [N] rows that remain
     int64_t visual;      // S
     bool replacing;      // this pass replaces the rows
@@ -80,8 +80,8 @@ struct prune {
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
     struct token_grams *grams;    // [stages] dynamic, by contribution; NULL: none yet
-    int gram_count;               // of them
-    struct seen_lists seen, next; // dynamic: of this layer, of the layers after it
+    int gram_count;               // number of `grams`
+    struct seen_lists seen, next; // dynamic: keys seen in this layer, in the layers after it
 };
 
 // Returns the stage after that layer; -1: none.

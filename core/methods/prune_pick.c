@@ -173,7 +173,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
 int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     const int64_t row = sequence_query(site_sequence(args));
-    int64_t query = args->k->shape[0] - 1; // as a key
+    int64_t query = args->k->shape[0] - 1; // index of the query row among the keys
     while (query >= args->past && site_key(args, query) != row) query--;
     if (query < args->past) BUG("pruning without its query row");
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
@@ -191,7 +191,7 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
     if (p->blind) return 0;
     // The remaining visual tokens: their rows in `from` and in the sequence, and their numbers.
     const bool all = stage == 0 && args->kv;
-    struct tensor *from = all ? &p->residual : args->x; // h behind the layer
+    struct tensor *from = all ? &p->residual : args->x; // h after the layer
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     const int64_t query = sequence_query(site_sequence(args)), most = prune_stage_count(p, stage);
     int32_t *index = xreallocarray(NULL, 3 * (size_t)n + 1, sizeof *index);

@@ -1,7 +1,8 @@
 // core/methods/prune_score.c -- scores visual tokens for one query row, and selects the best.
 //
 // The query row's probabilities are recomputed from q and k, so that the layer's attention need not
-// materialise any. norope first undoes the rotation of q and of the keys, which are cached rotated.
+// write out its probabilities. norope first undoes the rotation of q and of the keys, which are
+// cached rotated.
 #include "core/methods/prune_score.h"
 
 #include <math.h>

@@ -86,7 +86,8 @@ enum prune_kind prune_kind_of(const struct settings *s)
     return kind;
 }
 
-// Scores that need a query have none before the first layer; the others are the same for each.
+// Checks the combination of score, mode and layer: scores that need a query have none before the
+// first layer; all other scores are the same for every query, so they have no dynamic mode.
 static int check_kind(const struct settings *s, struct err *err)
 {
     const enum prune_kind kind = prune_kind_of(s);
@@ -192,7 +193,7 @@ bool prune_without_effect(const struct method_env *env, struct err *why)
     return last || blind || all;
 }
 
-// Pruning by contribution is CAPA's.
+// The badge names CAPA only if the score is CAPA's, contribution.
 void prune_badge(struct buf *b, const struct settings *s, int layer)
 {
     const char *keep = settings_text(s, "prune.keep");

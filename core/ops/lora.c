@@ -3,8 +3,8 @@
 //   low = scale x a^T [N,r];  y += low b^T [N,M]
 //
 // Separate matmul, scale and add ops would keep two tensors as large as y for the backward pass and
-// stream each through memory. This op keeps only `low` and adds to y in place. Its gradient is also
-// that of the product below it, so both steps share it.
+// stream each through memory. This op keeps only `low` and adds to y in place. The gradient of the
+// sum is also the gradient of the product in y, so the backward steps of both share it.
 #include <stdlib.h>
 
 #include "core/base/mem.h"

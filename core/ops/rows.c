@@ -1,4 +1,4 @@
-// core/ops/rows.c -- gathers, blends and scatters rows, and copies them into memory that outlives
+// core/ops/rows.c -- gathers, blends and scatters rows, and copies rows into memory that outlives
 // the step.
 #include <stdlib.h>
 #include <string.h>

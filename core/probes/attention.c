@@ -12,7 +12,7 @@ static bool is_all(const struct attention_sum *s)
     return s->env->options->layer == PROBE_LAYER_ALL;
 }
 
-// Adds one map, and its numbers to the row.
+// Adds one map, and writes its statistics to the row.
 static void put_map(struct attention_sum *s, struct results *r, double *row, int layer,
                     int64_t part)
 {

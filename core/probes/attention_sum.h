@@ -16,9 +16,9 @@
 struct attention_sum {
     const struct probe_env *env;
     int64_t heads, visual, parts; // parts: 1, except for PROBE_TOKEN_EACH
-    int32_t *picture;             // [S] of each visual token
-    double **sum;                 // [L][H, S] over the queries, or [L][parts, S]; NULL: not seen
-    float *map;                   // [S]
+    int32_t *picture;             // [S] index of each visual token's picture
+    double **sum; // [L][H, S] over the queries, or [L][parts, S]; NULL: layer not read
+    float *map;   // [S]
 };
 
 void *attention_sum_start(const struct probe_env *env, struct err *err); // never NULL

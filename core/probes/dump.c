@@ -171,7 +171,7 @@ static bool dump_wants(void *self, const struct site *site, int layer)
     return false;
 }
 
-// Appends the rows of x to the rows that this name has since the prompt.
+// Appends the rows of x to the rows stored under this name since the prompt.
 static bool keep_rows(struct dump *d, const char *name, const struct tensor *x)
 {
     struct caught *c = find(d, name);

@@ -197,8 +197,8 @@ static int configure(struct model *m, const struct checkpoint *c, struct err *er
     return m->family->configure(m, c, err);
 }
 
-// Reads pictures as the encoder's family does; as LLaVA if the config is not that of a supported
-// model.
+// Configures encoder and preprocessing for the model family of the config; if the config is not
+// that of a supported model, for LLaVA with the config's encoder.
 static int encoder_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const char architectures[] = "[\"LlavaForConditionalGeneration\"]";

@@ -274,7 +274,7 @@ static bool is_query(const int32_t *list, int64_t count, int64_t row)
     return low < count && list[low] == row;
 }
 
-// Returns the keys that a method chose for row i, and their number; NULL: all keys up to itself.
+// Returns the keys that a method chose for row i, and their number; NULL: all keys up to row i.
 static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t *count)
 {
     const struct seen_keys *seen = &args->seen;
@@ -331,7 +331,7 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
     int status = 0;
     for (int64_t i = 0; i < n && status == 0 && !graph_stop(g); i++) {
         if (!is_query(query, count, site_row(args, i))) continue;
-        // Spreads row i's probabilities over all P keys; 0 for keys that it does not see.
+        // Spreads row i's probabilities over all P keys; 0 for keys that the row does not see.
         struct arena_mark scratch = graph_scratch_begin(g);
         int64_t seen;
         const int32_t *keys = keys_seen(args, i, &seen);

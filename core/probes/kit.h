@@ -14,7 +14,8 @@
 #include "core/template/sequence.h"
 #include "kernels/tensor.h"
 
-// A tensor's numbers on the host, valid until the next read. Reading waits for them.
+// A tensor's elements on the host, valid until the next read. A read waits until the device has
+// computed them.
 struct rows {
     float *data;
     int64_t capacity;
@@ -66,7 +67,7 @@ int probe_read_queries(struct graph *g, const struct site_args *args, const int3
 // see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// Computes the same, but waits for each row and passes it to `run`, which may use the device.
+// Reads the same rows, but waits for each row and passes it to `run`, which may use the device.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 

@@ -18,7 +18,7 @@ struct live {
     const struct sinks *sinks;
     int layer, head;
     struct results maps; // of the newest pass
-    size_t shown;        // of the maps
+    size_t shown;        // number of maps emitted
     int64_t newest;      // the answer's token in the pass's first row; later rows are drafts
     double pause, next;  // minimum seconds between two maps; clock_seconds() of the next one
     bool due;            // the next pass emits a map

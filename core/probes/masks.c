@@ -62,7 +62,7 @@ static int read_lines(struct masks *m, const char *path, struct err *err)
 {
     if (dataset_open(&m->lines, path, NULL, err) < 0) return -1;
     for (int64_t i = 0; i < m->lines.count; i++) {
-        struct err ignored; // reported when its picture is needed
+        struct err ignored; // the picture of a broken line counts as not listed
         cJSON *json = dataset_json(&m->lines, i, &ignored);
         const char *file = cJSON_GetStringValue(json_get(json, "file_name"));
         const char *name = file ? file : cJSON_GetStringValue(json_get(json, "image"));
@@ -212,7 +212,8 @@ static bool named(const struct masks *m, const cJSON *object, const char *text)
     return false;
 }
 
-// The objects of a picture: its lines list them, or its rows and annotations are objects.
+// The objects of a picture: objects.jsonl lists them in the picture's line; in the other formats,
+// each row or annotation of the picture is one object.
 struct found {
     cJSON **json; // [count] owned
     size_t count, capacity;

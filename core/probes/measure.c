@@ -151,7 +151,7 @@ static int pass_failed(struct passing *p, struct err *err)
 }
 
 // Computes the visual tokens that the rows need and the conversation lacks, in memory of the pass.
-// `all`: also those that it has.
+// `all`: also the tokens that the conversation has.
 static int encode_pictures(struct passing *p, bool all)
 {
     struct graph *g = &p->graph;
@@ -286,8 +286,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     }
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
-    // The screen could not step to a map that .results does not describe, and it would have no
-    // unit.
+    // .results must describe every map: the screen can step only to described maps, and takes their
+    // units from there.
     for (size_t i = 0; status == 0 && i < r->map_count; i++) {
         const struct result_kind *k = probe->results;
         while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;

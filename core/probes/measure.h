@@ -26,7 +26,7 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
-    bool reencode; // encodes all pictures: the conversation's tokens come from other weights
+    bool reencode; // encodes all pictures anew: the kept visual tokens come from other weights
 };
 
 // Adds the results to *r, which is undefined after a failure.

@@ -36,7 +36,7 @@ struct data_pass {
     struct series series;
     struct data_notices notices;
     int64_t broken; // number of samples skipped
-    struct err why; // why the first of them was
+    struct err why; // why the first one was skipped
 };
 
 static int answer(struct data_pass *w, struct err *err)

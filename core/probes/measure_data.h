@@ -15,7 +15,7 @@ struct measure_request {
     struct probe_options options;
     const char *data;    // NULL: the current conversation
     const char *images;  // base of relative paths in the data; NULL: the data file's folder
-    const char *objects; // boxes and masks of its pictures (core/probes/masks.h); NULL
+    const char *objects; // boxes and masks of its pictures (core/probes/masks.h); or NULL
     bool boxes;          // uses their boxes even if they have outlines
     int64_t limit;       // maximum number of samples
     bool given;          // uses the reference answers instead of generating answers

@@ -77,7 +77,8 @@ struct depth { // of h[l]
     struct tally step, turn; // C, phi of all tokens
     double cross;            // mean cosine over all pairs of a visual and a text token
     double logits;           // mean q.k/sqrt(d) of text queries and earlier visual keys
-    double dot, dot_all;     // mean product of normed inputs: of such pairs, of all pairs
+    // Mean products of normed inputs: text and earlier visual tokens; text and all visual tokens.
+    double dot, dot_all;
 };
 
 struct norms {
@@ -179,7 +180,8 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     if (step > 0 && norm > 0) tally_add(&from->turn, angle(along / (sqrt(step) * norm)));
 }
 
-// Adds dot products of the layer's normed inputs: text with earlier visual tokens, and with all.
+// Adds dot products of the layer's normed inputs: of text with earlier visual tokens, and of text
+// with all visual tokens.
 static void add_inputs(struct norms *s, int l, const struct site_args *a, const float *h)
 {
     const double eps = s->env->model->decoder.config.eps;

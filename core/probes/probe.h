@@ -1,9 +1,9 @@
 // core/probes/probe.h -- a probe: a measurement that reads a pass and changes nothing.
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
-// commands/probe.c makes a command of each. It reads one pass over a prompt and its answer
-// (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages them
-// over a data set.
+// commands/probe.c makes a command of each probe. A probe reads one pass over a prompt and its
+// answer (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages
+// them over a data set.
 //
 // A probe only reads: it requests the values of tensors (core/graph/readback.h), which arrive on
 // the host while the pass continues. core/probes/kit.h has what most probes need; it computes
@@ -68,7 +68,7 @@ struct probe_env {
     int from, to;    // layers, the last included
     int32_t *query;  // [queries] query rows of the sequence, ascending
     int64_t queries; // 0: the probe uses none
-    int token;       // number shown in the first query's maps; -1: mean of all
+    int token;       // number of the token shown in the first query's maps; -1: mean of all
     // The visual tokens.
     int32_t *number; // [N] index of each row of the sequence among them; -1: text
     int64_t visual;  // S
@@ -96,9 +96,9 @@ struct probe {
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
-    // Arguments may be checkpoints, which are adapter or model folders, measured in turn
-    // (core/probes/measure_data.h). Compares these columns of this table, and correlates two
-    // columns; needs `scalar`. table NULL: no series.
+    // The command accepts checkpoints (adapter or model folders), measures them in turn
+    // (core/probes/measure_data.h), and compares them by these columns of this table; it correlates
+    // the columns if there are two. Needs `scalar`. table NULL: accepts no checkpoints.
     struct {
         const char *table, *columns[2];
     } series;

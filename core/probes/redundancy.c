@@ -1,7 +1,7 @@
 // core/probes/redundancy.c -- how little each layer's FFN changes its tokens (methods page, section
 // 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
 //
-// Approximated FFNs are measured as approximated.
+// For an approximated FFN, y is the output of the approximation.
 #include <stdlib.h>
 #include <string.h>
 

@@ -47,7 +47,7 @@ struct result_kind {
     bool map;
     enum map_axis rows, cols;
     unsigned each;    // EACH_LAYER ...
-    double low, high; // range of the colours; both 0: the map's own
+    double low, high; // range of the colours; both 0: the range of the map's values
     // Returns true if a layer has a map under these settings. NULL: every layer has one.
     bool (*has)(const struct settings *s, int layers, int layer);
     bool on_request;  // the screen does not run the command, which needs more options or much time

@@ -6,7 +6,8 @@
 #include "core/base/tally.h"
 #include "core/probes/results.h"
 
-// Adds an empty table with the first column of `from`, then the others, `times` times.
+// Adds an empty table with the first column of `from`, then its other columns repeated `times`
+// times.
 static struct result_table *copy_head(struct results *to, const struct result_table *from,
                                       const char *name, int times)
 {
@@ -78,7 +79,8 @@ static void add_table(struct results_mean *m, const struct result_table *from)
     }
 }
 
-// Adds to a map with twice as many rows: sums, then counts.
+// Adds a map's values to their sums and counts, which a map with twice as many rows holds: first
+// the sums, then the counts.
 static void add_map(struct results_mean *m, const struct result_map *from)
 {
     const int cells = from->rows * from->cols;

@@ -159,8 +159,8 @@ static int add_phi(void *self, const struct site *site, const struct site_args *
     return 0;
 }
 
-// Computes C of the prompt's last row for every key. Waiting is cheap: this is one row of one
-// layer.
+// Computes C of the prompt's last row for every key. Waiting for the device is cheap: the probe
+// reads one row of one layer.
 static int add_contribution(void *self, struct graph *g, const struct site_args *a, int64_t row,
                             const float *probs)
 {

@@ -221,7 +221,8 @@ static void wait_for(struct ranks *r, handle *request)
     }
     while (mpi.test(request, &done, NULL) == 0 && !done) {
         ranks_turn_pass(r);
-        // A rank sleeps only after waiting a millisecond; a flight yields the processor at once.
+        // A rank with one thread yields the processor for a millisecond before it sleeps; one of
+        // several flights sleeps at once.
         if (r->flights == 1 && clock_seconds() - began < 1e-3)
             sched_yield();
         else
@@ -259,8 +260,8 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-// Elements per call, for which MPI allocates memory. Within a machine they should fit into a cache;
-// between machines larger messages are faster.
+// Returns the number of elements per call; MPI allocates memory for as many. Within a machine they
+// should fit into a cache; between machines larger messages are faster.
 static size_t piece(const struct ranks *r)
 {
     const struct ranks *all = r->whole;

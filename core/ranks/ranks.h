@@ -71,7 +71,8 @@ void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to);
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count); // all get it
 // Broadcasts the bytes of rank `from` to all ranks.
 void ranks_share(struct ranks *r, void *data, size_t size, int from);
-// True if these bytes equal rank 0's, as they do in rank 0 and a single process. All ranks call it.
+// True if these bytes equal rank 0's; always true in rank 0 and in a single process. All ranks call
+// it.
 bool ranks_same(struct ranks *r, const void *data, size_t size);
 // Waits for all ranks.
 void ranks_meet(struct ranks *r);

@@ -98,7 +98,7 @@ static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// Asks on which side of another object one is; they differ in column or row.
+// Asks on which side of another object an object is; the two differ in column or row.
 static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query a, b;

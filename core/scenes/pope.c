@@ -26,7 +26,8 @@ struct pope {
     int64_t count;
 };
 
-// Draws the first `count` of list[n] without repetition. `place` makes draws independent.
+// Draws `count` elements of list[n] without repetition and moves them to its start. Calls with
+// different values of `place` give independent draws.
 static void draw(const struct pope *p, uint64_t place, int *list, int64_t n, int64_t count)
 {
     for (int64_t i = 0; i < count && i < n; i++) {

@@ -4,8 +4,9 @@
 //
 //   random       uniformly
 //   popular      the objects in the most pictures
-//   adversarial  the objects that most often co-occur with this picture's: for each, the sum over
-//                the picture's objects of the number of pictures that have both
+//   adversarial  the objects that most often co-occur with this picture's objects. The score of an
+//                absent object is the sum, over the picture's objects, of the number of pictures
+//                that have both
 //
 // On ties, the first object in the annotations wins. The seed determines pictures and present
 // objects, the same in the three files pope_{random,popular,adversarial}.json, in the format of

@@ -54,7 +54,7 @@ enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
 struct job {
     const struct scenes_request *request;
     struct scenes_report *report;
-    const char *folder;        // the unfinished one
+    const char *folder;        // the temporary folder until all files are complete
     FILE *files[SCENES_FILES]; // NULL: not requested
     struct raster raster;
     struct buf text; // of one scene, for one file
@@ -189,7 +189,7 @@ static void put_turn(struct buf *b, const struct turn *t, bool first)
     buf_printf(b, "{\"from\": \"gpt\", \"value\": \"%s\"}", t->answer.data);
 }
 
-// Writes each turn as a sample.
+// Writes each turn as a sample of its own.
 static int write_singly(struct job *j, int list, const struct turns *turns, int64_t index,
                         struct err *err)
 {
@@ -262,7 +262,7 @@ static int write_lesson(struct job *j, const struct scene *s, int64_t index, str
     return write_together(j, LIST_LESSONS, "lesson", lesson, many, index, err);
 }
 
-// Writes the list of the background and all places, then questions that it answers.
+// Writes the list of the background and all places, then questions that the list answers.
 static int write_listed(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {

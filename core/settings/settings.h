@@ -37,9 +37,9 @@ enum setting_type {
     SETTING_REALS,   // numbers min..max: 0.5,0.25
 };
 
-// What a change invalidates; each value includes the ones above it. From STALE_NEXT on it changes
-// answers (core/adapter/provenance.h); from STALE_SEEN on cached results are stale, and the next
-// answer recomputes the conversation from there.
+// What a change invalidates; each value includes the ones above it. From STALE_NEXT on, a change
+// affects answers (core/adapter/provenance.h); from STALE_SEEN on, it makes cached results stale,
+// and the next answer recomputes the conversation from the first stale result.
 enum setting_stale {
     STALE_NOTHING,  // no results
     STALE_MODELS,   // models loaded later
@@ -91,7 +91,8 @@ struct setting {
     // Checks a value of the right type in this state. -1 with a message; 1: valid, and applied even
     // if its spelling is unchanged. NULL: always valid.
     int (*check)(struct setting_env *env, struct err *err);
-    // Applies the new value; returns what becomes stale. NULL: no action, and `stale` does.
+    // Applies the new value; returns what becomes stale. NULL: takes no action, and what becomes
+    // stale is `stale`.
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
     // Resolves the value (`auto`) for comparing and recording; the caller frees the result. `model`
     // may be NULL. NULL: not recorded as a setting.
@@ -125,7 +126,7 @@ char *setting_effective(const struct setting *row, const struct model *model,
 // Returns the value as sessions store it: an existing path becomes absolute, because a session may
 // be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
-// Groups: that of train.lr is "train".
+// Groups: the group of train.lr is "train".
 bool settings_group(const char *name); // does the group exist?
 bool setting_in(const struct setting *row, const char *group);
 // Reports an unknown setting, with suggestions. Returns -1.

@@ -15,15 +15,15 @@
 
 // --- splitting the layers ------------------------------------------------------------------------
 
-// most[k * (layers + 1) + l]: bytes of the largest of stages 0 .. k when they share the layers
-// before l.
+// most[k * (layers + 1) + l]: bytes of the largest of stages 0 .. k in the best split of the layers
+// before l over these stages.
 void stages_split_layers(const double *bytes, int layers, double first, double last, int count,
                          int *from)
 {
     const int width = layers + 1;
     double *sum = xcalloc((size_t)width, sizeof *sum);
     double *most = xcalloc((size_t)count * (size_t)width, sizeof *most);
-    int *begin = xcalloc((size_t)count * (size_t)width, sizeof *begin); // of stage k
+    int *begin = xcalloc((size_t)count * (size_t)width, sizeof *begin); // first layer of k
     for (int l = 0; l < layers; l++) sum[l + 1] = sum[l] + bytes[l];
     for (int k = 0; k < count; k++) {
         for (int end = k + 1; end <= layers; end++) {
@@ -48,7 +48,7 @@ void stages_split_layers(const double *bytes, int layers, double first, double l
 // --- headers -------------------------------------------------------------------------------------
 
 enum about { ABOUT_PLAN, ABOUT_PASS, ABOUT_RESULT, ABOUT_AGREEMENT, ABOUT_LEAST };
-enum { TO_NEXT, FROM_LAST, TAGS }; // of a conversation
+enum { TO_NEXT, FROM_LAST, TAGS }; // message tags of a conversation
 
 struct header {
     int32_t about, failed, cancelled;
@@ -252,7 +252,7 @@ static void send_stage(const struct decoder_part *part, struct graph *g, const s
     if (!direct) free(host);
 }
 
-// Broadcasts the last stage's header and, unless it failed, the data.
+// Broadcasts the last stage's header and, unless that stage failed or was cancelled, the data.
 static void send_to_all(const struct stages *s, int conversation, struct header *w, void *data,
                         size_t size)
 {

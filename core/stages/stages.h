@@ -15,7 +15,7 @@
 // Several conversations run in turn (graph.conversation): a stage computes one while other stages
 // compute the others (core/eval/evaluate_share.c).
 //
-// Room core/stages/: layers of a model in several processes. Uses base to model, and ranks.
+// Room core/stages/: layers of a model in several processes. Uses ranks, model and what it uses.
 #ifndef CORE_STAGES_STAGES_H
 #define CORE_STAGES_STAGES_H
 
@@ -39,15 +39,17 @@ struct model_partition stages_partition(struct ranks *ranks);
 void stages_split_layers(const double *bytes, int layers, double first, double last, int count,
                          int *from);
 
-// Sites where layers continue in another process: a method writes a note for it (SEND), and
-// reads the note there before the first layer (RECEIVE). site_args.own is a stage_note, x is NULL.
+// Sites where layers continue in another process: a method writes a note for that process (SEND)
+// and reads the note there before that process's first layer (RECEIVE). site_args.own is a
+// stage_note, x is NULL.
 extern const struct site SITE_SEND[1], SITE_RECEIVE[1];
 struct stage_note {
     struct buf bytes;
     size_t at; // read so far
 };
 
-// Broadcasts `size` bytes of the last stage to all, unless it failed. s NULL: does nothing.
+// Broadcasts `size` bytes of the last stage to all stages, unless the last stage has failed or was
+// cancelled. s NULL: does nothing.
 void stages_broadcast(struct graph *g, const struct stages *s, void *data, size_t size);
 
 // Checks that all stages have reached `what` without a failure. If one failed, all report the first

@@ -6,7 +6,7 @@
 //
 // A pass may compute a generated token together with drafts of the following ones
 // (core/talk/lookahead.h). Each token is still chosen from its own row, and settings take effect
-// before each. When the answer ends, the cache holds the rows that single passes would have
+// before each token. When the answer ends, the cache holds the rows that single passes would have
 // computed, and no drafts.
 #include "core/talk/answer.h"
 
@@ -34,12 +34,12 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct tensor *v = NULL;
     if (decoder_first(d)) {
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
-    } else { // only the first pipeline stage holds them; elsewhere one number marks them as encoded
+    } else { // only the first pipeline stage holds visual tokens; others mark them with one element
         p->visual = visual_keep(g, graph_new1(g, DTYPE_F32, 1));
         p->focus = xcalloc(1, sizeof *p->focus);
     }
 
-    // Copies them out of the step arena, for later turns.
+    // Copies visual tokens and focus out of the step arena, for later turns.
     if (v && v->shape[0] != p->tokens)
         graph_fail(g, "picture %d gave %lld visual tokens, not %lld", i, (long long)v->shape[0],
                    (long long)p->tokens);
@@ -107,7 +107,8 @@ struct answering {
     const char *stop; // why the answer ended
 };
 
-// Returns the tokens left for the answer, minus the tokens that the layout appends to it.
+// Returns how many tokens the context leaves for the answer, without the tokens that the layout
+// appends to it.
 static int64_t tokens_left(const struct answering *a)
 {
     return conversation_limit(a->c->model, a->settings) - a->sequence.n - a->closing;
@@ -274,9 +275,9 @@ static int step(struct answering *a)
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     drop_drafts(a);
 
-    // Limits drafts so that a pass still uses the kernels for few rows, whose rows have the bits of
-    // single rows. Drafts nothing while the keys are that few too: more rows would change the
-    // kernels for products over keys.
+    // Limits drafts so that a pass still uses the kernels for few rows, which give each row the
+    // bits of a single-row pass. Drafts nothing while there are just as few keys: more rows would
+    // change the kernels for products over keys.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;
@@ -304,7 +305,7 @@ static int generate(struct answering *a)
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = apply_changes(a)) < 0) break;
-        if (tokens_left(a) <= 0) break; // under changed settings
+        if (tokens_left(a) <= 0) break; // possible after changed settings
         // Damaged weights give NaN, from which every token would be 0.
         const char *damage = logits_damage(logits_now(a), vocab);
         if (damage) {
@@ -327,7 +328,8 @@ static int generate(struct answering *a)
             (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
             tokens_left(a) <= 0;
         detokenizer_push(&words, id, &text);
-        // The last token also shows the rest, including incomplete characters.
+        // The last token's event also has the text held back so far, including incomplete
+        // characters.
         if (last) detokenizer_finish(&words, &text);
         emit_token(a, id, &text);
         if (last) break;

@@ -18,8 +18,8 @@ struct answer_options {
     bool forward_only; // prefill, no generation
     bool all_logits;   // logits of every row (for a probe)
     bool whole;        // ignore the cache: compute the whole prompt and its pictures (for a probe)
-    // Bits do not depend on the cache, if the cached prompts were computed with `steady` too:
-    // recomputes cached rows so that the pass has many rows.
+    // Recomputes cached rows so that the pass has many rows. The answer is then bit-identical with
+    // and without a cache, if the cached prompts were computed with `steady` too.
     bool steady;
     bool in_conversation, again;                            // copied to EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // receives the prompt before it is
@@ -41,7 +41,7 @@ struct answer_options {
 int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
                const atomic_bool *cancel, const struct answer_options *options,
                const struct sinks *sinks, bool *answered, struct err *err);
-// The function of a sink that sets a bool: was the answer cancelled?
+// A sink's function: sets the bool *cancelled to whether the answer was cancelled.
 void answer_note_cancelled(void *cancelled, const struct event *e);
 
 #endif

@@ -1,8 +1,9 @@
 // core/talk/batch.c -- several conversations in one pass: rows after a common prefix.
 //
 //   cache     prefix | window | rows of 0 | rows of 1 | ...      (struct segments)
-//   a pass    h: new rows of 0, of 1, ...  ->  products of all; attention of each: its rows are
-//             copied into the window, so that prefix and own rows are one table
+//   a pass    h: new rows of 0, of 1, ...  ->  matrix products over all rows; attention for one
+//             conversation at a time: copies the conversation's rows into the window, so that the
+//             prefix and these rows form one table
 //
 // Rows and their copies cost little compared with the weights that a pass reads.
 #include "core/talk/batch.h"
@@ -37,8 +38,8 @@ static bool same_row(const struct sequence *a, const struct sequence *b, int64_t
     return true;
 }
 
-// Counts the leading rows that all sequences share, without the last row of any, whose logits are
-// needed.
+// Counts the leading rows that all sequences share; excludes the last row of each sequence, whose
+// logits are needed.
 static int64_t common_rows(const struct sequence *s, int count, int64_t most)
 {
     int64_t n = s[0].n - 1 < most ? s[0].n - 1 : most;
@@ -103,8 +104,8 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
     b->segments.prefix = common_rows(s, count, most);
     b->segments.rows = longest - b->segments.prefix + further;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
-    // Reuses the whole prefix, or leaves many rows to compute, which then have the bits of a whole
-    // prompt.
+    // Reuses the whole prefix if it is cached; otherwise leaves at least `many` rows to compute, so
+    // that they have the bits of a whole prompt's rows.
     const int64_t prefix = b->segments.prefix, many = backend_many_rows(c->backend);
     if (conversation_reuse(c, &s[0], prefix) < prefix)
         conversation_reuse(c, &s[0], prefix > many ? prefix - many : 0);
@@ -199,8 +200,8 @@ static int compute(struct answering *a)
     return status;
 }
 
-// Chooses the next token of answer i. -1: the logits are damaged, which answering one by one
-// reports.
+// Chooses the next token of answer i. -1: the logits are damaged; the caller then answers one by
+// one, which reports the damage.
 static int take(struct answering *a, int i, float *logits, int64_t limit)
 {
     const struct model *m = a->batch.c->model;

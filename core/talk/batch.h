@@ -27,9 +27,9 @@ struct batch {
 // Returns how many conversations a pass may have; 1 if methods or probes listen, if the layers are
 // on a GPU or in several processes, or if the attention has no segments (latent attention).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
-// Computes all pictures and the common prefix of s[count]: at most `most` rows, without the last
-// row of any. Reserves memory for `further` rows of each. -1: b->graph has the error, or was
-// cancelled; do not call batch_close.
+// Computes all pictures and the common prefix of s[count]: at most `most` rows, and never the last
+// row of a sequence. Reserves memory for `further` rows of each sequence. -1: b->graph has the
+// error, or was cancelled; do not call batch_close.
 int batch_open(struct batch *b, struct conversation *c, const struct settings *settings,
                const atomic_bool *cancel, const struct sequence *s, int count, int64_t most,
                int64_t further);

@@ -30,8 +30,8 @@ void conversation_trim(struct conversation *c, int64_t tokens)
     sequence_trim(&c->cached, tokens);
 }
 
-// Like conversation_trim, but drops all rows if some layers lack rows: a pass was stopped while
-// pruning filled them.
+// Like conversation_trim, but drops all rows if some layers lack rows, because a pass with pruning
+// was stopped before it had filled these layers.
 static void trim_whole(struct conversation *c, int64_t tokens)
 {
     conversation_trim(c, tokens);
@@ -71,7 +71,7 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
            s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
         n++;
     if (c->model->listener.pass &&
-        s->pictures != c->cached.pictures) { // computed with other weights
+        s->pictures != c->cached.pictures) { // cached rows are from other weights
         conversation_trim(c, 0);
         return 0;
     }

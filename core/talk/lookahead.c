@@ -8,8 +8,9 @@
 // An answer has the same bits with and without drafts: a pass of few rows gives each row the bits
 // of a single-row pass (backend->few_rows), and each token is chosen from its own row.
 //
-// Without repetitions, drafts only cost time. `auto` therefore drafts by the acceptance rate of its
-// proposals. It also counts proposals that were not drafted, which costs nothing.
+// Without repetitions, drafts only cost time. `auto` therefore chooses the number of drafts by the
+// acceptance rate of the proposals. The rate includes proposals that were not drafted, because
+// checking them against the chosen tokens costs nothing.
 #include "core/talk/lookahead.h"
 
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static int32_t *entry(const struct lookahead *l, const int32_t *ids, int count)
     return &l->after[(hash ^ hash >> 32) & (uint64_t)(l->size - 1)];
 }
 
-// Adds the n-grams before each new row to the table.
+// Adds the n-grams that end just before each new row to the table.
 static void enter(struct lookahead *l, const struct sequence *s)
 {
     if (l->size < 4 * s->n) {
@@ -127,7 +128,7 @@ static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32
     int64_t n = 0;
     for (; n < count; n++, from++) {
         if (from < s->n && s->picture[from] >= 0) break;
-        to[n] = from < s->n ? s->ids[from] : to[from - s->n]; // the draft continues into itself
+        to[n] = from < s->n ? s->ids[from] : to[from - s->n]; // past the end, repeats the draft
     }
     return n;
 }

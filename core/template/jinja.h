@@ -1,7 +1,8 @@
 // core/template/jinja.h -- chat templates: the part of Jinja2 that published ones use
 // (docs/templates.md), in the environment of transformers: trim_blocks, lstrip_blocks, `break`,
-// `generation`, its tojson and functions. Any other construct of Jinja2 is an error that names it
-// and its line, from jinja_parse, or from jinja_render when it reaches it (output.unknown).
+// `generation`, its tojson and functions. Any other construct of Jinja2 is an error whose message
+// names the construct and its line: jinja_parse reports it, or jinja_render when the rendering
+// reaches the construct (output.unknown).
 //
 //   struct jinja *t = jinja_parse(text, length, "chat_template.jinja", &err);
 //   struct jinja_arena arena = { 0 };

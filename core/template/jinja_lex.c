@@ -1,6 +1,6 @@
-// core/template/jinja_lex.c -- template to tokens. Drops white space as Jinja2 does with
-// trim_blocks and lstrip_blocks on: the line break after a block, and spaces before a block at the
-// start of its line; '-' in a tag drops all white space on its side.
+// core/template/jinja_lex.c -- template to tokens. Drops the white space that Jinja2 drops with
+// trim_blocks and lstrip_blocks: the line break after a block, and the spaces before a block that
+// starts its line; '-' in a tag drops all white space on its side of the tag.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct lexer {
     const char *text;
     size_t length, at;
     int line;
-    bool line_begins;           // the text before ended with a line break
+    bool line_begins;           // the preceding text ended with a line break
     bool print;                 // inside {{ }}, not {% %}
     int brackets;               // open brackets; a tag cannot end inside them
     struct jinja_token dropped; // receives the tokens after the budget is spent
@@ -62,8 +62,8 @@ static size_t behind_space(const struct lexer *l, size_t at)
 
 // --- between tags ------------------------------------------------------------------------------
 
-// Adds the text before a tag, without the white space that the tag drops: all if `strips` ('-');
-// spaces before a `block` that starts its line.
+// Adds the text before a tag, without the white space at its end that the tag drops: all of it if
+// `strips` ('-'), else the spaces before a `block` that starts its line.
 static void add_data(struct lexer *l, size_t start, size_t end, bool strips, bool block)
 {
     size_t n;

@@ -15,13 +15,13 @@
 #include "core/template/jinja.h"
 
 enum {
-    JINJA_DEPTH = 400,             // nested expressions and statements in a template
-    JINJA_STACK = 2000,            // the same in a rendering, with called macros and nested values
-    JINJA_CALLS = 60,              // nested calls of macros
-    JINJA_STEPS = 20 * 1000000,    // operations, and blocks of 64 bytes copied: about a second
-    JINJA_OUTPUT = 64 << 20,       // bytes
+    JINJA_DEPTH = 400,          // nested expressions and statements in a template
+    JINJA_STACK = 2000,         // nesting in a rendering, including macro calls and nested values
+    JINJA_CALLS = 60,           // nested calls of macros
+    JINJA_STEPS = 20 * 1000000, // operations, and blocks of 64 bytes copied: about a second
+    JINJA_OUTPUT = 64 << 20,    // bytes
     JINJA_TEMPLATE_SIZE = 4 << 20, // bytes
-    JINJA_NAME = 1000,             // bytes of a name, so that comparing two can count as a step
+    JINJA_NAME = 1000, // bytes of a name: limited because comparing two names counts as one step
 };
 static const size_t JINJA_MEMORY = (size_t)256 << 20;
 
@@ -98,8 +98,8 @@ bool jinja_spend(struct jinja_arena *arena, size_t steps);
 // a large allocation.
 bool jinja_afford(struct jinja_arena *arena, size_t size);
 void *jinja_take(struct jinja_arena *arena, size_t size);
-// Returns `old`, or a copy of twice its capacity if it is full. NULL once the budget is spent: the
-// caller drops the element.
+// Makes space for one more element: returns `old` or, if that is full, a copy with twice the
+// capacity. NULL once the budget is spent: the caller drops the element.
 void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length);
 
@@ -219,7 +219,7 @@ void jinja_put_words(struct builder *b, const char *text);
 void jinja_put_spaces(struct builder *b, int64_t count);
 void jinja_put_piece(struct builder *b, const struct jinja_string *s, size_t start, size_t end);
 void jinja_put_all(struct builder *b, const struct jinja_string *s);
-// Appends bytes derived from the character at s->bytes[at], with its origin.
+// Appends bytes derived from the character at s->bytes[at], with that character's origin.
 void jinja_put_derived(struct builder *b, const char *bytes, size_t length,
                        const struct jinja_string *s, size_t at);
 void jinja_put_character(struct builder *b, int32_t c, const struct jinja_string *s, size_t at);
@@ -400,9 +400,9 @@ struct jinja_args {
 
 enum { PARAMETERS_MAX = 6 };
 
-// A filter, test, function or method. `parameters`: names separated by spaces. `run` gets their
-// values in `at`, missing ones as JINJA_ABSENT. "*" accepts any number of arguments and any
-// keyword, and passes them unchanged.
+// A filter, test, function or method. `parameters`: names separated by spaces. `run` gets the
+// arguments in that order in `at`, missing ones as JINJA_ABSENT. "*" accepts any number of
+// arguments and any keyword, and passes them unchanged.
 struct jinja_callable {
     const char *name;
     struct jinja_value (*run)(struct jinja_run *r, struct jinja_value self,

@@ -179,8 +179,8 @@ static void run_for(struct jinja_run *r, const struct jinja_node *n)
         completed |= !r->breaking;
     }
     r->breaking = false;
-    // As in Jinja2, the else body runs unless an iteration reached its end, so also if the first
-    // one breaks.
+    // As in Jinja2, the else body runs unless an iteration reached its end, so it also runs if the
+    // first iteration breaks.
     if (!completed && !r->failed) {
         scope_push(r, scope);
         run_body(r, &n->other);

@@ -1,5 +1,5 @@
-// core/template/jinja_show.c -- values to text, as Python's str(), repr() and json.dumps do; and
-// JSON to values.
+// core/template/jinja_show.c -- values to text in the formats of Python's str(), repr() and
+// json.dumps; and JSON to values.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

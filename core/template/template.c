@@ -116,7 +116,7 @@ static int filling_length(const struct filling *f, const struct picture *picture
                    (long long)p->shape.most_tokens);
 }
 
-// Checks that the model has all tokens of the text.
+// Checks that all ids are in the model's vocabulary.
 static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t vocab,
                      struct err *err)
 {
@@ -181,7 +181,8 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
     return 0;
 }
 
-// Tokenises this many tokens beyond the context, so that the error can tell the prompt's length.
+// Tokenisation stops this many tokens beyond the context, so that the error can still state the
+// length of most prompts.
 enum { BEYOND = 1 << 16 };
 
 static struct marked_text marked(const struct rendering *r)
@@ -203,7 +204,8 @@ static struct marked_text marked(const struct rendering *r)
 // usually yields the same ids, with the cuts among them. If a token crosses a cut, the text before
 // the cut is tokenised alone: the ids that it shares with the whole text precede the cut.
 
-// Counts the ids before offset `at` of the text; `ids` excludes the begin tokens.
+// Counts the ids before offset `at` of the text; `ids` excludes the begin tokens. `holes_too`: also
+// counts holes at this offset.
 static int ids_before(const struct rendering *r, const struct tokenizer *t, const struct ids *ids,
                       size_t at, bool holes_too, size_t *n, struct err *err)
 {
@@ -240,7 +242,8 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     struct ids ids = { 0 };
     size_t n = 0, hole = 0, seen = 0, found = 0;
     for (size_t cut = 0; cut <= cuts; cut++) {
-        // At the same offset: the end of an answer, then pictures, then the start of the next.
+        // Order at the same offset: the end of an answer, then pictures, then the start of the next
+        // answer.
         const struct text_range *a = cut < cuts ? &r->answers[cut / 2].text : NULL;
         const size_t at = !a ? r->text.length : cut % 2 ? a->end : a->start;
         const size_t before = a && cut % 2 ? at : at + 1;
@@ -295,7 +298,7 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
         }
         if (status < 0) goto out;
     }
-    // Maps indices of ids to rows: a hole has several.
+    // Maps indices of ids to rows: a hole is one id but several rows.
     rows = xreallocarray(NULL, ids->count + 1, sizeof *rows);
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;

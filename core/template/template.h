@@ -1,10 +1,10 @@
 // core/template/template.h -- chat templates: messages to token ids.
 //
-// The folder's own template renders the messages (core/template/jinja.h). A layout, one of a table
-// of built-in formats (Vicuna, Llama-3, ChatML...), does so if `chat.template` names it, or if the
-// folder's template cannot be rendered. Both yield pieces: text, pictures, and ids kept from
-// generated answers. Adjacent texts are tokenised together, as the reference tokenises the whole
-// prompt.
+// The folder's own template renders the messages (core/template/jinja.h). A layout (a row of a
+// table of built-in formats: Vicuna, Llama-3, ChatML...) renders them instead if `chat.template`
+// names the layout, or if the folder's template cannot be rendered. Both yield pieces: text,
+// pictures, and ids kept from generated answers. Adjacent texts are tokenised together, because the
+// reference tokenises the whole prompt at once.
 //
 // Room core/template/: messages with pictures, the engine that renders chat templates, and the
 // token sequence. Uses base, settings, picture and tokenizer.
@@ -53,10 +53,10 @@ struct prompt_options {
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
     int32_t placeholder;                        // placeholder id of visual tokens
     int64_t vocab;          // size of the model's vocabulary; 0: ids are not checked
-    int64_t context;        // tokens that fit; far more are an error. 0: unknown
+    int64_t context;        // context length in tokens; much longer prompts are errors. 0: unknown
     bool plain_data;        // special tokens spelled in messages of data stay text
     bool written;           // adds no BOS beyond what the template writes
-    bool generation_prompt; // end with the start of the assistant's answer
+    bool generation_prompt; // ends with the start of the assistant's answer
 };
 
 // Tokenises the whole conversation, with pictures[i].tokens placeholders for picture i: fills ids,
@@ -72,8 +72,8 @@ char *prompt_date(const struct prompt_options *o);
 char *prompt_date_at(const char *date, int64_t time); // chat.date at that time
 
 // The rows [first, end) of an answer in the messages: everything after the generation prompt,
-// including the end of the turn. A token that spans a boundary is part of the answer at its start
-// (from there, the rows differ from a prompt's), but not at its end.
+// including the end of the turn. A token that spans the start of an answer is part of the answer
+// (from there, the rows differ from a prompt's); a token that spans the end of an answer is not.
 struct prompt_answer {
     int64_t first, end;
     bool open; // no end-of-turn text follows it

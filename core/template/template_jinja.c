@@ -4,10 +4,10 @@
 //   -> text whose spans name the source message
 //   -> picture placeholders and generated answers become holes, spans become typed ranges
 //
-// Easy to get wrong: the ids of an answer replace its text only if the template kept all of it
-// (some drop the thinking of earlier turns; then the rest is tokenised again). And a generated
-// answer starts where the generation prompt ended, which may be before a space that the template
-// writes.
+// Easy to get wrong: the ids of an answer replace its text only if the template kept the whole text
+// (some templates drop the thinking of earlier turns; the text that they keep is then tokenised
+// again). And a generated answer starts where the generation prompt ended, which may be before a
+// space that the template writes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct chat_template {
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // accepts content as a text; as a list of parts
     bool changes;               // the template changes texts (upper case, other spaces)
-    uint64_t *trials;           // while opening: steps of all trials so far; they share a budget
+    uint64_t *trials;           // while opening: steps of all trials so far, which share a budget
 };
 
 // Marks an answer without text in the template; its ids replace the mark.
@@ -225,7 +225,8 @@ static void cut_answers(struct cuts *c, const struct jinja_output *out, const ch
     }
 }
 
-// Offset of the first placeholder at or after `at` that the user did not type, or SIZE_MAX.
+// Returns the offset of the first placeholder at or after `at` that the user did not type;
+// SIZE_MAX if none.
 static size_t next_placeholder(const struct jinja_output *out, const char *placeholder, size_t at)
 {
     const size_t length = strlen(placeholder);

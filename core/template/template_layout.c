@@ -90,9 +90,9 @@ static void put_content(struct rendering *r, const struct message *m)
     }
 }
 
-// Records the range of the answer whose message starts at `from`. It starts after the generation
-// prompt ("ASSISTANT:", so the space belongs to the answer), and ends with the turn or, if no text
-// ends the turn, with the message's last text.
+// Records the range of the answer whose message starts at `from`. The range starts after the
+// generation prompt ("ASSISTANT:", so the next space belongs to the answer), and ends with the turn
+// or, if no text ends the turn, with the message's last text.
 static void note_answer(struct rendering *r, size_t from)
 {
     const struct layout *l = r->options->layout;

@@ -146,7 +146,7 @@ static size_t merge_short(const struct tokenizer *t, int32_t *id, size_t n)
 
 // --- long words --------------------------------------------------------------------------------
 
-// The keys of the heap are rank << 32 | index of the left symbol, so the smallest one is that of
+// The keys of the heap are rank << 32 | index of the left symbol, so the smallest key belongs to
 // the leftmost pair with the lowest rank.
 static void heap_push(struct encoder *e, size_t *count, uint64_t key)
 {

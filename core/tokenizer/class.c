@@ -245,7 +245,8 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
         list_put(&unused, "add_bos_token");
     if (!around && differs(c->config, "add_eos_token", t->after.count > 0))
         list_put(&unused, "add_eos_token");
-    if (kind && differs(c->config, "add_prefix_space", has_prefix(t, false))) // 5 may
+    // Version 5 may apply add_prefix_space.
+    if (kind && differs(c->config, "add_prefix_space", has_prefix(t, false)))
         list_put(&unused, "add_prefix_space");
     if (differs(c->config, "split_special_tokens", false))
         list_put(&unused, "split_special_tokens");

@@ -80,8 +80,8 @@ static size_t count_at(bool end, const char *text, size_t length, const char *co
     return cut;
 }
 
-// Strips a text that arrives in pieces: its start at once; holds back what may be stripped at its
-// end.
+// Strips a text that arrives in pieces: strips its start at once, and holds back the bytes at its
+// end that may have to be stripped.
 static void strip_pieces(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct decode *s = &r->d->tokenizer->decodes[stage];
@@ -117,8 +117,8 @@ static void push_replaced(struct decoding *r, int stage, const struct pattern *p
     buf_release(&b);
 }
 
-// Passes on the held bytes that later ones cannot change: unlike a fallback run, character by
-// character, and one U+FFFD per invalid byte.
+// Passes on the held bytes that later bytes cannot change. Unlike a fallback run, treats each
+// character by itself: only invalid bytes become U+FFFD, one per byte.
 static void pieces_flush(struct decoding *r, int stage, bool all)
 {
     struct buf *held = &r->d->stages[stage].held;
@@ -257,7 +257,7 @@ static void stage_finish(struct decoding *r, int stage)
         stage_push(r, stage + 1, rest.data, rest.length);
         buf_release(&rest);
     }
-    buf_release(&held); // a strip stage held the end of the text, which it removes
+    buf_release(&held); // what a strip stage still holds is the end to strip
 }
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)

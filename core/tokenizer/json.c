@@ -11,8 +11,8 @@
 #include "core/base/json.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// The pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+. Like Oniguruma's \w in a set, Rust's matches
-// digits, but no other numbers; unlike it, also joiners (U+200C, U+200D).
+// The pre-tokenizer Whitespace: Rust's \w+|[^\w\s]+. Rust's \w matches digits but no other numbers,
+// like Oniguruma's \w in a set; unlike that \w, it also matches joiners (U+200C, U+200D).
 static const char WHITESPACE_PATTERN[] = "[\\w\\x{200c}\\x{200d}]+|[^\\w\\x{200c}\\x{200d}\\s]+";
 
 // --- helpers -----------------------------------------------------------------------------------

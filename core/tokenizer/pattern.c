@@ -460,7 +460,7 @@ static bool search_late(struct search *s, size_t work)
     enum { LOOK = 1 << 16 };
     if ((s->work += work) < LOOK || s->late) return s->late;
     s->work = 0;
-    // Short searches never get here: reading the clock costs more than they do.
+    // Short searches never get here: reading the clock costs more than such a search.
     const double now = search_clock();
     if (s->began == 0) s->began = now;
     const double taken = now - s->began;

@@ -310,7 +310,7 @@ static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32
             const uint64_t pair = parts.list[k].pair;
             const struct halves h = { (int32_t)(pair >> 32), (int32_t)(pair & UINT32_MAX) };
             const uint32_t later = later_part(t, rank, h);
-            if (later > best) continue; // on ties, the one with the longest left part
+            if (later > best) continue; // on ties, the split with the longest left part
             best = later;
             t->unused[i] = h;
         }

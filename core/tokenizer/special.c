@@ -4,8 +4,8 @@
 // else of added_tokens.json, in the order of their ids; then special tokens with a name
 // ("eos_token") or in a list ("additional_special_tokens", "extra_special_tokens"). A token whose
 // text is known keeps its id and gets the flags of the file; a new one gets the next free id,
-// even if the file gives another. Only with a class that transformers lacks (code beside the model)
-// do tokens keep the files' ids.
+// even if the file gives it another id. Only with a class that transformers lacks (code beside the
+// model) do tokens keep the files' ids.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct token_notes {
 
 struct merging {
     cJSON *list;               // "added_tokens"
-    struct names known;        // texts of its members
+    struct names known;        // texts of the list's members
     cJSON **items;             // [known.count] the members
     size_t capacity;           // of `items`
     bool whole;                // the list of a tokenizer.json file, which should be complete
@@ -31,11 +31,11 @@ struct merging {
                                // unnormalised text
     const struct tokenizer *t; // has the vocabulary; NULL: `vocab` has it
     const cJSON *vocab;        // the model's "vocab"
-    struct names words;        // its texts, filled at the first lookup
+    struct names words;        // texts of `vocab`, filled at the first lookup
     double *word_ids;          // [words.count]
     double word_count;         // size of the vocabulary
     double last;               // largest id in the list; -1: none
-    struct buf ids;            // doubles, sorted: the ids in the list at first
+    struct buf ids;            // sorted doubles: the ids that the list had at first
     struct names special;      // texts that the files mark special
     struct token_notes added, changed, moved;
 };

@@ -1,4 +1,5 @@
-// core/tokenizer/tokenizer.h -- text to token ids and back, as a model's tokenizer file says.
+// core/tokenizer/tokenizer.h -- text to token ids and back, by the rules of a model's tokenizer
+// file.
 //
 // tokenizer.json: byte-level BPE (Llama 3, Qwen2, GLM-4, Kimi), SentencePiece-style BPE (Llama 2,
 // Gemma) and unigram models; tiktoken.model (Kimi); SentencePiece's tokenizer.model (InternLM2,
@@ -73,7 +74,8 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 // True if lists of this model and pre-tokenizer start texts with BOS by default.
 bool tokenizer_list_begins(const char *model, const char *pre);
 
-// Exports a list of `count` tokens that encodes to the same ids; NULL with the reason if none does.
+// Exports a list of `count` tokens that encodes texts to the same ids; NULL with the reason if no
+// list does.
 struct token_export;
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);

@@ -167,7 +167,7 @@ enum token_flags {
 };
 
 struct added {
-    char *text; // text to match; of a `normalized` token, normalised
+    char *text; // text to match, already normalised if the token is `normalized`
     size_t length;
     int32_t id;
     bool special, normalized, lstrip, rstrip, single_word;
@@ -296,7 +296,7 @@ void bytes_find(struct tokenizer *t, bool fallback);
 // Allocates a table for `count` merges.
 void merges_make(struct tokenizer *t, size_t count);
 // For formats that list tokens instead of merges: makes every split of a token into two tokens a
-// merge, with the rank of the whole. Rank UINT32_MAX: the token takes no part in merging.
+// merge, with the rank of the whole token. Rank UINT32_MAX: the token takes no part in merging.
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
 // Appends the merges that result in token `id`.
 void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct merges *out);
@@ -391,9 +391,9 @@ int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *
                     struct err *err);
 // Adds the special tokens of the class that the config does not name.
 void companions_defaults(cJSON *config);
-// Apply the settings in which the files beside a tokenizer's file differ from it, or add a notice
-// that they are ignored. companions_prefix changes a tokenizer.json before it is read, and returns
-// true if it did.
+// Apply the settings that differ between the files beside a tokenizer's file and that file, or add
+// a notice that the settings are ignored. companions_prefix changes a tokenizer.json before the
+// reader parses it, and returns true if it changed anything.
 bool companions_prefix(cJSON *json, const struct companions *c);
 int companions_apply(struct tokenizer *t, const struct companions *c, struct err *err);
 
@@ -409,7 +409,8 @@ struct tokenizer *tokenizer_parse_ranks(const char *text, size_t size, const str
 struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const struct companions *c,
                                          const char *name, struct err *err);
 
-// Copies the name of pre-tokenizer i of lists; returns false after the last.
+// Copies the name of the i-th pre-tokenizer that a list of tokens may name; returns false after the
+// last one.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 // Builds SentencePiece's BPE from a list.
@@ -447,7 +448,7 @@ struct symbol {
     int32_t id;
     int32_t before, after; // neighbours, -1 at the ends
     uint32_t rank;         // of the merge with `after`, NO_MERGE if there is none
-    int32_t merged;        // its result
+    int32_t merged;        // id of the token that this merge gives
 };
 
 // The best path to a position in a unigram word.

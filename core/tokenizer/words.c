@@ -118,7 +118,7 @@ static void lowercase(const char *text, size_t length, struct buf *out)
         int32_t c;
         i += utf8_next(text + i, length - i, &c);
         utf8_put(out, c == 0x130 ? 'i' : utf8proc_tolower(c));
-        if (c == 0x130) utf8_put(out, 0x307); // the one character that becomes two
+        if (c == 0x130) utf8_put(out, 0x307); // the only one whose lower case is two characters
     }
 }
 
@@ -181,8 +181,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 
 static int split_step(struct encoder *e, int step, const char *text, size_t length, bool first);
 
-// Joins matches and the text between them by the behaviour. Holds one stretch back until the next
-// one arrives.
+// Joins matches and the text between them according to the splitter's behaviour. Holds one stretch
+// back until the next one arrives.
 struct stretches {
     struct encoder *e;
     int step; // the splitter that receives the result
@@ -270,7 +270,8 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
 static size_t least_tokens(const struct tokenizer *t, size_t length)
 {
     size_t longest = 1;
-    const bool dropped = t->fuse_unknown && t->byte_id[0] < 0; // any number of characters in one
+    // One unknown token may stand for any number of characters.
+    const bool dropped = t->fuse_unknown && t->byte_id[0] < 0;
     if (length < 1 << 16 || dropped) return 0;
     for (int32_t i = 0; i < t->size; i++)
         if (t->tokens[i].at != NO_TEXT && t->tokens[i].length > longest)
