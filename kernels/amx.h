@@ -103,7 +103,8 @@ static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t 
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
 
-// A matrix to pack, by row and element along K: rows of x, or rows of weights, each a column of c.
+// A matrix to pack, indexed by row and element along K: x, or weights, whose rows become columns of
+// c.
 struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
@@ -139,7 +140,7 @@ VEC_INLINE vf amx_row(const char *row, int64_t k, int64_t n, const enum dtype dt
                       n > VEC ? vf_load_part_n_as(row, k + VEC, n - VEC, dtype) : vf_set(0));
 }
 
-// Loads pairs of element k and the next one (0 unless `two`) of n <= 16 rows, from `row` on.
+// Pairs elements k and k + 1 (0 unless `two`) of each of n <= 16 rows, from `row` on.
 VEC_INLINE vf amx_pairs(const struct amx_source *s, int64_t row, int64_t n, int64_t k, bool two,
                         const enum dtype dtype)
 {

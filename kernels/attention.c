@@ -91,7 +91,7 @@ VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
-    const vf above = vf_set(0x1.02p0f); // rounding to bf16 grows a number by less than this
+    const vf above = vf_set(0x1.02p0f); // rounding to bf16 grows a number by less than this factor
     vf nonfinite = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {

@@ -11,7 +11,8 @@ enum {
     ATTENTION_FEW = 8 // most tokens for attention_few; at least FEW_ROWS (kernels/matmul_few.h)
 };
 
-// A call and one of its tasks: heads of one group, tokens from..to.
+// A call of attention. Each of its tasks (struct task) computes the heads of one group for a range
+// of tokens.
 struct call {
     float *y;
     const float *q;
@@ -22,7 +23,7 @@ struct call {
     float *probs;                          // [heads, tokens, keys] or NULL
     int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
     int64_t width;                         // d of queries and keys
-    int64_t value_width, padded;           // d of values, and rounded up to whole tiles
+    int64_t value_width, padded;           // d of values; the same rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
     bool pairs;                            // products of many rows use pairs of bf16
     int64_t inner;                         // elements of a head, or pairs
@@ -64,7 +65,8 @@ struct task {
     float *out;               // [rows, padded]
 };
 
-// Target rows per task: they share the transposition of the keys; fewer if threads would be idle.
+// Target rows per task, which share one transposition of the keys; halved, down to TASK_ROWS_LEAST,
+// if threads would be idle.
 enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
 // Tasks of a key/value head.
@@ -78,7 +80,7 @@ VEC_INLINE int64_t count_tasks(const struct call *c)
     return count_parts(c) * c->kv_heads;
 }
 
-// Sets the size of tasks, in tiles of `tile` rows, so that each thread gets some.
+// Sets the size of tasks so that each thread gets several; task_rows is a multiple of `tile`.
 static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
 {
     for (int64_t rows = TASK_ROWS;; rows /= 2) {
@@ -89,7 +91,7 @@ static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
     c->task_rows = (c->task_tokens * c->group + tile - 1) / tile * tile;
 }
 
-// Task `part` of a head, without its results.
+// Task `part` of a head; its result pointers are NULL.
 VEC_INLINE struct task task_at(const struct call *c, int64_t head, int64_t part)
 {
     struct task t = { .head = head, .from = part * c->task_tokens };
@@ -139,7 +141,7 @@ VEC_INLINE const float *query_at(const struct call *c, const struct task *t, int
     return c->q + row_at(c, t, r) * c->width;
 }
 
-// Elements from a key, or value, of a head to its next one.
+// Elements between consecutive keys (or values) of a head.
 VEC_INLINE int64_t key_step(const struct call *c)
 {
     return c->kv_heads * c->width;
@@ -176,8 +178,8 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, halves * VEC] = a b, of elements or pairs, rows <= TILE_ROWS; with `fade`, adds c times
-// the row's factor.
+// c[rows, halves * VEC] = a b, in elements or pairs, for rows <= TILE_ROWS; with `fade`, adds the
+// old row r of c times fade[r].
 VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
                             int64_t row_step, int64_t step, const float *b, int64_t inner,
                             const int rows, const int halves, const bool pairs)
@@ -245,7 +247,8 @@ VEC_INLINE void write_probs(const struct call *c, const struct task *t, int64_t 
     const void *k = numbers_at(c->k, t->head * c->width, dtype);
     int64_t first = row_first(c, t, r), last = row_last(c, t, r), step = key_step(c);
     memset(to, 0, (size_t)c->keys * sizeof *to);
-    // With pairs the task's maximum and sum come from rounded scores.
+    // With pairs, the task's maximum and sum come from rounded operands, so both are recomputed
+    // here.
     float high = c->pairs ? -INFINITY : t->high[r], sum = c->pairs ? 0 : t->sum[r];
     for (int64_t j = first; j < last; j++) {
         to[j] = dot_as(q, numbers_at(k, j * step, dtype), c->width, dtype) * c->scale;

@@ -4,7 +4,7 @@
 // elements. These are so fast that the exponentials of the scores dominate, so the exponentials use
 // as few instructions as bf16 accuracy allows:
 //
-//   s = q k (scale log2 e)    16 rows by 16 keys a tile; q is rounded after scaling
+//   s = q k (scale log2 e)    16 rows by 16 keys per tile; q is rounded after scaling
 //   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
 //   out += p v                p, rounded to bf16, overwrites s
 //
@@ -36,9 +36,9 @@ static const float log2_e = 1.44269504f;
 // bytes.
 struct packed {
     int64_t steps, columns; // tiles per key, and per value
-    int64_t head, heads;    // `heads` at a time, as many as fit into PACKED
-    int64_t blocks;         // of a head
-    int64_t block;          // floats of one
+    int64_t head, heads;    // heads packed at a time: as many as fit into PACKED
+    int64_t blocks;         // per head
+    int64_t block;          // floats per block
     float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
     bool *finite;           // [heads][blocks]: are the block's values finite?
     enum dtype values;      // of the values before packing
@@ -489,7 +489,7 @@ int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by)
                         .values = by ? by->values : c->dtype,
                         .by = by };
     struct tiles m;
-    c->pairs = true; // scores are rounded: write_probs
+    c->pairs = true; // scores are rounded, so write_probs recomputes maximum and sum
     divide(c, ROWS);
     p.block = key_floats(&p) + value_floats(&p);
     p.heads = p.blocks ? PACKED / (p.blocks * p.block) : c->kv_heads;

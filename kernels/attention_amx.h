@@ -7,12 +7,13 @@
 
 #if defined(__AMX_BF16__)
 
-// Additions of kernels/products.h to a call, which then has no y and no probabilities.
+// Extra parameters of attention between packed products (kernels/products.h); the call then has no
+// y and no probabilities.
 struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
     enum dtype values;      // f32 or bf16
     const float *cos, *sin; // [tokens, width / 2]: angles that rotate queries and f32 keys, or NULL
-    bool adjacent;          // a pair is elements 2j and 2j + 1
+    bool adjacent;          // rotary pair j is elements 2j and 2j + 1
 };
 
 // tokens > ATTENTION_FEW. A row's bits depend on neither the number of rows nor of threads.

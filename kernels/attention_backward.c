@@ -43,8 +43,8 @@ static struct side value_side(const struct call *c)
 }
 
 // Scratch of a task. "transposed": [tile][d][rows of the tile]; "panels": [padded /
-// TILE_COLS][rows] [TILE_COLS]. Keys, q and dq use d and padded of keys, the others those of
-// values.
+// TILE_COLS][rows] [TILE_COLS]. Buffers of keys, dk, q and dq use the width and padding of keys;
+// those of values, dv and dy use the width and padding of values.
 struct head_buffers {
     float *keys_transposed, *values_transposed; // the run's keys, tiles of TILE_COLS
     float *keys;                                // the run's keys, panels for each block

@@ -47,7 +47,7 @@ static __device__ inline struct row_of row_at(const struct attention_call &c,
     return r;
 }
 
-// Returns p of one query and key, and its ds in *slope.
+// Returns p of a query and a key; stores ds in *slope.
 static __device__ inline float probability(const struct row_of &r, int64_t key, float score,
                                            float dp, float *slope)
 {

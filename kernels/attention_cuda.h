@@ -56,16 +56,18 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .more_width = 0 };
 }
 
-// y, and stats if requested: in tiles (attention.cu); for few rows, or heads of any width, split
-// over the keys (attention_few.cu).
+// Both compute y, and stats if requested: attention_tiles in tiles (attention.cu); attention_few,
+// for few rows or heads of any width, with the keys split over blocks (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *parts);
-// On tensor cores (attention_mma.cu), y and probabilities if requested; allocates its scratch.
+// Computes y, and probabilities if requested, on tensor cores (attention_mma.cu); allocates its own
+// scratch.
 int attention_mma(const struct attention_call *c, float *probs);
 // True if attention_mma reads keys and values in place; without probabilities it then needs no
 // scratch.
 bool attention_mma_ready(const struct attention_call *c);
-// Adds the gradients of attention_mma; each may be NULL (attention_mma_backward.cu).
+// Adds the gradients of attention_mma to dq, dk and dv, each of which may be NULL
+// (attention_mma_backward.cu).
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y);
 // Elements of scratch for attention_few.
@@ -86,7 +88,7 @@ static __device__ inline struct span span_of(const struct attention_call &c, int
     return s;
 }
 
-// Keys that the tokens i..i+TILE-1 see together.
+// The smallest span that covers the keys seen by tokens i..i+TILE-1.
 static __device__ inline struct span span_of_tile(const struct attention_call &c, int64_t i)
 {
     struct span all = { c.keys, 0 };
@@ -110,7 +112,7 @@ struct alignas(8) four_bf16 {
     unsigned low, high;
 };
 
-// Widens keys and values as read, one element or four, to the type to compute with.
+// Widens one or four elements of keys or values to f32.
 static __device__ inline float widened(float x)
 {
     return x;
@@ -233,8 +235,7 @@ static __device__ inline void put_columns(float *to, const float4 sum[WIDE / 16]
     }
 }
 
-// The kernel for heads of `width` elements: calls run<WIDE>(...) with the next larger
-// of the widths.
+// Calls run<WIDE>(...) with the smallest compiled WIDE that fits heads of `width` elements.
 #define FOR_WIDTH(width, run, ...)            \
     ((width) <= 64    ? run<64>(__VA_ARGS__)  \
      : (width) <= 96  ? run<96>(__VA_ARGS__)  \

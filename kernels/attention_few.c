@@ -1,9 +1,9 @@
 // kernels/attention_few.c -- attention of few tokens: dot products with the keys in place.
 //
 // One token reads the whole cache, so memory bandwidth is the limit, and only reads in address
-// order reach it. A cached key stores all its heads in a row. Prefetchers do not follow reads head
-// by head (256 bytes of every 2 KB, for 8 heads of 64 elements), which get only a quarter of the
-// bandwidth. So a piece is a run of keys with all heads:
+// order reach it. In the cache, all heads of a key are contiguous. Prefetchers do not follow reads
+// head by head (256 bytes of every 2 KB, for 8 heads of 64 elements), which get only a quarter of
+// the bandwidth. So a piece is a run of keys with all heads:
 //
 //   for every piece, in parallel
 //       for every key: the scores of all rows
@@ -42,7 +42,7 @@ struct results {
 struct few {
     const struct call *c;
     const struct rows *rows;
-    int64_t rows_count;     // elements of rows
+    int64_t rows_count;     // elements of the array `rows`
     int64_t all;            // rows: tokens * heads
     struct results total;   // of the rounds so far
     struct results *pieces; // [ROUND], of the current round
@@ -55,7 +55,7 @@ VEC_INLINE int64_t least(int64_t a, int64_t b)
 
 // --- a piece -------------------------------------------------------------------------------------
 
-// scores[r * PIECE] of one key.
+// Sets scores[r * PIECE] for one key and `count` rows.
 VEC_INLINE void score_rows(const struct call *c, const float *q, const void *key, float *scores,
                            const int count, const enum dtype dtype)
 {
@@ -183,8 +183,8 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
 // --- all pieces ----------------------------------------------------------------------------------
 
 // Adds the results `from`, of a piece or of the total itself, to the total of row r with maximum
-// `high`. A row that sees no key has the sum 0; scores that are all -infinity get weight 0 beside
-// others.
+// `high`. A row that sees no key has the sum 0; results whose scores are all -infinity get weight 0
+// if `high` is greater.
 static float add_row(const struct results *total, const struct results *from, int64_t r, float high,
                      int64_t width)
 {

@@ -92,7 +92,7 @@ static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
 struct few_block {
     struct span see; // keys that the row sees, from the part's first key on
     int64_t row, kv, head, from;
-    int heads; // that exist, from `head` on
+    int heads; // existing ones, from `head` on
     int part;  // keys
 };
 
@@ -279,8 +279,8 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_let_next_start();
-    few_prefetch<K>(c,
-                    few_block_of(c, s)); // the host copied the visible keys; no kernel writes them
+    // Before the previous kernel has ended: the host, not a kernel, writes the visible ranges.
+    few_prefetch<K>(c, few_block_of(c, s));
     cuda_wait_previous();
     const struct few_block b = few_block_of(c, s);
     float *to = part + ((b.row * c.heads + b.head) * s.parts + blockIdx.x) * (width + 2);

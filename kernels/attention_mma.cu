@@ -71,7 +71,8 @@ template <int WIDE, int MANY> struct rows {
     float out[MANY][WIDE / 8][4]; // the same, times v
 };
 
-// The first key or value of head kv; in a cache the heads are interleaved.
+// Offset of head kv's keys or values; 0 in a cache, where heads are interleaved (fetch_cached adds
+// the head's offset).
 template <int WIDE, bool CACHED>
 static __device__ inline int64_t head_start(const struct forward_call &c, int kv)
 {

@@ -13,7 +13,7 @@
 // Sizes: 64 rows per block, 16 per warp. A thread holds 64 sums and its q and dy in 64 registers,
 // or 128 sums of dk and dv; 32 queries at a time keep the scores small beside those. Tiles are
 // prefetched one ahead, which takes 70 KB for WIDE 128, so two blocks fit on a multiprocessor of an
-// A100 (164 KB) or an H200 (228 KB), and one where a block may have 99 KB.
+// A100 (164 KB) or an H200 (228 KB), and one block on GPUs that allow 99 KB per block.
 #include "kernels/attention_mma_cuda.h"
 
 static constexpr int OWN_ROWS = 16 * WARPS; // of a block
@@ -233,7 +233,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
         tile_sums<WIDE, 1, QUERIES>(dk, s, q);
     }
     fetch_wait();                                              // no copy outlives its block
-    const float once[2] = { 1, 1 }, times[2] = { LN_2, LN_2 }; // q is times scale log2 e
+    const float once[2] = { 1, 1 }, times[2] = { LN_2, LN_2 }; // q is scaled by scale log2 e
     if (c.dv)
         put_rows<WIDE>(c.dv, dv[0], once, from + own, c.a.keys, kv, c.a.kv_heads,
                        (int)c.a.value_width, true);

@@ -6,9 +6,9 @@
 // scores of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product
 // with the values (kernels/mma_cuda.h).
 //
-// q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and
-// rows past the last are 0, so tiles are read whole and without bounds checks. q is multiplied by
-// scale log2 e on the way, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
+// q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and rows
+// past the last are 0, so tiles are read whole and without bounds checks. Before rounding, q is
+// multiplied by scale log2 e, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
 // values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
 // cross rows (d a multiple of 8): bounds are checked then.
 //
@@ -21,10 +21,10 @@
 #include "kernels/mma_cuda.h"
 
 static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
-static constexpr int ROUND_ROWS = 64; // sides are padded to a multiple of it: all tiles are whole
+static constexpr int ROUND_ROWS = 64; // rows are padded to a multiple, so all tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
-// The kernel for heads of `width` elements: calls run<WIDE>(...).
+// Calls run<WIDE>(...) with the smallest compiled WIDE that fits heads of `width` elements.
 #define FOR_MMA_WIDTH(width, run, ...)      \
     ((width) <= 64   ? run<64>(__VA_ARGS__) \
      : (width) <= 80 ? run<80>(__VA_ARGS__) \
@@ -56,7 +56,7 @@ struct mma_sides {
     int count;
 };
 
-// Bytes of a side whose keys have `width` elements, a multiple of 256.
+// Bytes of a rounded side with heads of `width` elements, a multiple of 256.
 static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 {
     return (size_t)(mma_rows(rows) * heads * mma_width(width)) * sizeof(uint16_t);
@@ -270,8 +270,8 @@ static __device__ inline struct sight sight_join(const struct sight &a, const st
              { larger(a.each.from, b.each.from), smaller(a.each.to, b.each.to) } };
 }
 
-// For a warp's rows i..i+rows-1 (rows <= WARP); stores what each sees in seen[rows]. Rows past the
-// last one do not count: their results are not written.
+// Returns the sight of a warp's rows i..i+rows-1 (rows <= WARP) and stores the keys that each row
+// sees in seen[rows]. Rows past the last token are ignored: their results are not written.
 static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
                                                     const struct attention_call &c, int64_t i,
                                                     int rows)
@@ -292,7 +292,7 @@ static __device__ inline struct sight sight_of_warp(struct keys_seen *seen,
     return all;
 }
 
-// Keys that the warps of the block see.
+// The range that covers the keys seen by the block's warps.
 static __device__ inline struct keys_seen block_sees(const struct keys_seen &mine)
 {
     __shared__ struct keys_seen part[WARPS];
@@ -323,8 +323,8 @@ static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys
 
 // --- loads and stores ----------------------------------------------------------------------------
 
-// Elements e..e+7 of a row of `width`, times `times`, as bf16; 0 past its end, or if the row is not
-// `there`.
+// Elements e..e+7 of a row of `width`, times `times`, as bf16; 0 past the end of the row, and
+// everywhere unless the row is `there`.
 template <typename T>
 static __device__ inline uint4 round_eight(const T *row, bool there, int e, int width, float times)
 {
@@ -362,7 +362,7 @@ static __device__ inline void put_two(float *row, int e, int width, float one, f
     if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
 }
 
-// The same rounded to bf16, or to f16: `width` is even, and nothing is added.
+// The same for y of bf16 or f16: elements are rounded, `width` is even, and nothing is added.
 static __device__ inline void put_pair(uint16_t *at, float one, float two, bool)
 {
     *reinterpret_cast<unsigned *>(at) = pack(one, two);

@@ -17,10 +17,10 @@
 #include "kernels/rows_products.h"
 #include "kernels/tensor.h"
 
-// Precision of matrix products. MATMUL_F32: in f32, weights are widened. MATMUL_BF16: operands are
-// rounded to bf16 and sums are f32 if the device multiplies bf16, else as MATMUL_F32. In the
-// forward pass a GPU does not convert f16 weights: it rounds the other operand to f16, clamped to
-// +-65504, also between the products of a fused form (kernels/fused.h).
+// Precision of matrix products. MATMUL_F32: computes in f32 with widened weights. MATMUL_BF16: if
+// the device multiplies bf16, operands are rounded to bf16 and sums are f32; otherwise it equals
+// MATMUL_F32. In the forward pass a GPU does not convert f16 weights: it rounds the other operand
+// to f16, clamped to +-65504, also between the products of a fused form (kernels/fused.h).
 enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
@@ -64,7 +64,7 @@ struct copies {
 struct recorder {
     int (*start)(void);
     void *(*finish)(void); // returns the recording
-    // 0, -1, or 1: scratch memory has moved since, the ops must be recorded again.
+    // 0; -1 on failure; 1 if scratch memory has moved since the recording: record the ops again.
     int (*play)(void *recording);
     void (*forget)(void *recording); // frees it
 };
@@ -97,7 +97,8 @@ struct backend {
     bool (*multiplies_bf16)(void);
     // True if MATMUL_BF16 is faster than MATMUL_F32. NULL: false on a CPU; on a GPU it always is.
     bool (*favours_bf16)(void);
-    // Most rows of a pass in which each row has the same bits as in a pass of its own. NULL: 1.
+    // Largest number of rows in a pass for which each row has the same bits as in a pass of one
+    // row. NULL: 1.
     int64_t (*few_rows)(void);
     // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
     const char *(*describe)(void);
@@ -110,8 +111,8 @@ struct backend {
     const struct fused *fused;                           // fused forms of several ops
     int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, each in one thread
     const struct packed_ops *products;                   // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, bits as the ops
-    int (*rows_products)(const struct rows_products *p); // several products, bits as the ops
+    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, with the ops' bits
+    int (*rows_products)(const struct rows_products *p); // several products, with the ops' bits
     // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
     // layout (first elements of all pairs, then second ones), with the bits of the ops put_columns
     // and rope.
@@ -152,7 +153,7 @@ static inline int64_t backend_few_rows(const struct backend *b)
 }
 
 // From this number of rows on, the CPU uses its kernels for many rows (attention from 9): a row has
-// the same bits in any pass of at least as many rows.
+// the same bits in every pass of at least this many rows.
 static inline int64_t backend_many_rows(const struct backend *b)
 {
     const int64_t attention = 9, products = backend_few_rows(b) + 1;

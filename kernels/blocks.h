@@ -1,9 +1,9 @@
 // kernels/blocks.h -- weights in blocks, as GGUF files store them: a block holds small integers q
 // in groups that share a scale and a minimum; an element is scale * q - minimum.
 //
-// Layouts: ggml-common.h of ggml; numbers: quants.py of its Python package `gguf`, whose results
-// are in tests/goldens/blocks. A block has an even address. Products scale * q are exact in f32 (11
-// bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
+// Layouts follow ggml-common.h of ggml, values quants.py of ggml's Python package `gguf`, whose
+// results are in tests/goldens/blocks. A block has an even address. Products scale * q are exact in
+// f32 (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
 // subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
@@ -46,12 +46,12 @@ struct block_q5_1 {
 // Blocks of 256: groups of 32 (q4_k, q5_k, iq4_xs) or 16. The scales of groups are multiples of d.
 struct block_q2_k {
     uint8_t scales[16]; // multiples of d in the lower halves, of m in the upper ones
-    uint8_t q[64];      // for each 128 elements 32 bytes, 2 bits for each 32 elements
+    uint8_t q[64];      // 32 bytes per 128 elements: byte j holds 2 bits of elements j, j + 32, ..
     uint16_t d, m;
 };
 
 struct block_q3_k {
-    uint8_t high[32]; // bit i of a byte: the third bit of an element of group i of 32, inverted
+    uint8_t high[32]; // bit i of byte j: third bit of element 32 i + j, inverted
     uint8_t q[64];    // as q2_k
     uint8_t scales[12];
     uint16_t d;
@@ -60,19 +60,19 @@ struct block_q3_k {
 struct block_q4_k {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t q[128]; // for each 64 elements 32 bytes: the first 32 in the lower halves
+    uint8_t q[128]; // 32 bytes per 64 elements: the first 32 elements in the lower halves
 };
 
 struct block_q5_k {
     uint16_t d, m;
     uint8_t scales[12];
-    uint8_t high[32]; // bit i of a byte: the fifth bit of an element of group i
+    uint8_t high[32]; // bit i of byte j: fifth bit of element j of group i
     uint8_t q[128];   // as q4_k
 };
 
 struct block_q6_k {
-    uint8_t q[128];   // for each 128 elements 64 bytes: the first 64 in the lower halves
-    uint8_t high[64]; // for each 128 elements 32 bytes, 2 bits for each 32 elements
+    uint8_t q[128];   // 64 bytes per 128 elements: the first 64 elements in the lower halves
+    uint8_t high[64]; // 32 bytes per 128 elements, as q of q2_k
     int8_t scales[16];
     uint16_t d;
 };
@@ -80,7 +80,7 @@ struct block_q6_k {
 struct block_iq4_xs {
     uint16_t d, scales_high;
     uint8_t scales_low[4];
-    uint8_t q[128]; // for each 32 elements 16 bytes, indices into block_levels
+    uint8_t q[128]; // 16 bytes per 32 elements: indices into block_levels
 };
 
 // The levels of iq4_nl and iq4_xs.
@@ -113,7 +113,7 @@ static inline float half_to_float(uint16_t half)
 #endif
 }
 
-// Rounds to nearest, ties to even; infinite beyond the range.
+// Rounds to nearest, ties to even; returns infinity beyond the range of a half.
 static inline uint16_t half_of_float(float x)
 {
     float sum;

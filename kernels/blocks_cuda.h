@@ -38,7 +38,7 @@ static __device__ inline uint2 join(uint2 low, uint2 high, int shift)
     return { low.x | high.x << shift, low.y | high.y << shift };
 }
 
-// Bit i of a byte as byte i, 0 or 1.
+// Expands bit i of a byte to byte i, 0 or 1.
 static __device__ inline uint2 spread(unsigned bits)
 {
     const unsigned low = bits & 15, high = bits >> 4 & 15;
@@ -83,7 +83,8 @@ template <int BYTES> static __device__ inline uint2 bit_of_groups(const uint8_t 
     return some_bits(eight_bytes<BYTES>(bits + i % 32), i / 32, 1);
 }
 
-// Scale and minimum g of q4_k and q5_k, 6 bits each, times those of the block.
+// Sets the scale and minimum of group g of q4_k or q5_k: integers of 6 bits times the block's d and
+// m.
 static __device__ inline void scale_k(struct eight *e, const uint8_t *scales, int g, float d,
                                       float m)
 {
@@ -159,7 +160,7 @@ static __device__ inline struct eight eight_of(const struct block_q6_k *b, int i
              join(halves<sizeof *b, 64>(b->q, i), quarters<sizeof *b>(b->high, i), 4), 32 };
 }
 
-// iq4_nl has q4_0's layout, so it has a type of its own here.
+// iq4_nl has q4_0's layout but other levels: a type of its own selects its eight_of.
 struct block_iq4_nl {
     struct block_q4_0 of;
 };

@@ -5,12 +5,12 @@
 // largest number (1/256 of the error of bf16). The integer sums are exact; later sums round as in
 // f32.
 //
-// Bytes q up to 63: an integer is two signed bytes, which VPMADDUBSW multiplies with q, two
-// products to a sum of 16 bits. A sum saturates at 32767: eight products fit for q up to 31 (31 *
-// 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1 and makes them 32
-// bits wide. Only elements of one group may be added, so 128 of them, four per lane, are transposed
-// into a quad of vectors in which each lane belongs to one group. If byte c encodes 0, c times the
-// sum of x is subtracted from the integers.
+// For bytes q up to 63, an integer is split into two signed bytes; VPMADDUBSW multiplies them by q
+// and adds two products to a sum of 16 bits. The sum saturates at 32767: eight products fit for q
+// up to 31 (31 * 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1
+// and makes them 32 bits wide. Only elements of one group may be added, so 128 of them, four per
+// lane, are transposed into a quad of vectors in which each lane belongs to one group. If byte c
+// encodes 0, c times the sum of x is subtracted from the integers.
 //
 // Signed bytes (Q8_0, levels) are widened to 16 bits and need VPMADDWD only.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
@@ -73,7 +73,7 @@ VEC_INLINE struct quad run_quad(const char *run, int h, const enum dtype dtype)
 
 // The group of each lane of a dtype's quads.
 struct quad_form {
-    __m256i group[QUADS]; // of each lane, counted from group of_16 ? 8 * h : 0
+    __m256i group[QUADS]; // [h]: each lane's group, minus 8 * h if of_16
     bool of_16, has_min;
 };
 
@@ -222,7 +222,7 @@ VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype
     }
 }
 
-// A run of weights, as quads or signed bytes.
+// Unpacks a run of weights to quads or signed bytes.
 static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
 {
     BLOCK_AS(dtype, ready_as, to, run);
@@ -316,7 +316,8 @@ VEC_INLINE void dot_wide(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// s[r][t] += run t of weights, which have dtype `is`, times row r of x.
+// s[r][t] += run t of weights times row r of x. `is`: dtype of the weights; dtype: the same, or
+// DTYPE_COUNT if they are unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

@@ -3,8 +3,8 @@
 //
 // x is reordered to the order in which the bytes of lanes become floats. The 4 bytes of a lane are
 // masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves of bytes
-// (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only bytes with the sign bit are
-// shifted down.
+// (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only the byte that contains the
+// lane's sign bit is shifted down.
 #ifndef KERNELS_BLOCKS_DOT_FLOAT_H
 #define KERNELS_BLOCKS_DOT_FLOAT_H
 
@@ -76,7 +76,7 @@ VEC_INLINE const uint8_t *part_in_halves(const char *run, int part)
     return ((const struct block_q4_k *)(const void *)run)->q + part / 2 * 32;
 }
 
-// A run of weights, as bytes in order, or as stored halves.
+// Unpacks a run of weights to bytes in order, or copies its halves as stored.
 static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
 {
     if (!in_halves(dtype)) {
@@ -146,7 +146,8 @@ VEC_INLINE void dot_units(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// s[r][t] += run t of weights, which have dtype `is`, times row r of x.
+// s[r][t] += run t of weights times row r of x. `is`: dtype of the weights; dtype: the same, or
+// DTYPE_COUNT if they are unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

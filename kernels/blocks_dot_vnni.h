@@ -101,7 +101,7 @@ VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype
     }
 }
 
-// A run of weights, as pairs.
+// Unpacks a run of weights to pairs.
 static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
 {
     BLOCK_AS(dtype, ready_as, to, run);
@@ -144,8 +144,8 @@ VEC_INLINE __m512i pair_lanes(int p, const enum dtype dtype)
     return dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 ? _mm512_slli_epi32(group, 1) : group;
 }
 
-// s[r][t] += run t of weights, which have dtype `is`, times row r of x; pair by pair, so that all
-// runs share the loads of x.
+// s[r][t] += run t of weights times row r of x, pair by pair, so that all runs share the loads of
+// x. `is`: dtype of the weights; dtype: the same, or DTYPE_COUNT if they are unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

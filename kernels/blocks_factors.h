@@ -1,8 +1,9 @@
 // kernels/blocks_factors.h -- scales and offsets of a run of weights in blocks as vectors
 // (AVX-512), for kernels/blocks_dot_vnni.h.
 //
-// They stay in the lanes in which they are stored: a block header of Q4_K becomes one vector of 8
-// scales and 8 minima; blocks with two halves become a vector in which scales and minima alternate.
+// Scales and offsets keep the order in which they are stored: a block header of Q4_K becomes one
+// vector of 8 scales and 8 minima; blocks with two halves become a vector in which scales and
+// minima alternate.
 #ifndef KERNELS_BLOCKS_FACTORS_H
 #define KERNELS_BLOCKS_FACTORS_H
 
@@ -34,14 +35,14 @@ VEC_INLINE float offset_sign(const enum dtype dtype)
     return two_halves(dtype) ? 1 : -1;
 }
 
-// 8 blocks of 32 with one half each.
+// Factors of 8 blocks of 32 with one half each.
 VEC_INLINE __m512 factors_halves(const char *run, int apart)
 {
     const uint64_t low = halves_of_4(run, apart), high = halves_of_4(run + 4 * apart, apart);
     return _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_set_epi64x((int64_t)high, (int64_t)low)));
 }
 
-// Two halves each of 4 blocks.
+// Loads the two halves of each of 4 blocks.
 VEC_INLINE __m128i halves_twice_4(const char *run, int apart)
 {
     const __m128i a = _mm_loadu_si32(run), b = _mm_loadu_si32(run + apart);
@@ -49,14 +50,14 @@ VEC_INLINE __m128i halves_twice_4(const char *run, int apart)
     return _mm_unpacklo_epi64(_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
 }
 
-// 8 blocks of 32 with two halves each.
+// Factors of 8 blocks of 32 with two halves each.
 VEC_INLINE __m512 factors_two_halves(const char *run, int apart)
 {
     return _mm512_cvtph_ps(
         _mm256_set_m128i(halves_twice_4(run + 4 * apart, apart), halves_twice_4(run, apart)));
 }
 
-// Integers times one of the first four halves of `halves`, which `which` names for each lane.
+// Multiplies the integer in lane i by number which[i] (0 to 3) of `halves`.
 VEC_INLINE __m512 factors_of(__m512i integers, __m128i halves, __m512i which)
 {
     const __m512 of = _mm512_permutexvar_ps(which, _mm512_castps128_ps512(_mm_cvtph_ps(halves)));
@@ -93,7 +94,7 @@ VEC_INLINE __m512 vector_of_16(const float *of)
                               1);
 }
 
-// From the scales and minima of kernels/blocks_groups.h.
+// Factors from the scales and minima of kernels/blocks_groups.h.
 VEC_INLINE struct factors factors_groups(const char *block, const enum dtype dtype)
 {
     struct block_groups g;

@@ -33,15 +33,16 @@ static inline uint64_t block_bytes8(const void *bytes)
     return integers;
 }
 
-// Bytes 0..63 to -32..31.
+// Subtracts 32 from each byte, which is 0..63.
 static inline uint64_t block_minus32(uint64_t bytes)
 {
     return ((bytes | 0x8080808080808080) - 0x2020202020202020) ^ 0x8080808080808080;
 }
 
-// q4_k and q5_k: 8 scales and 8 minima of 6 bits. The lower 6 bits of bytes 0..3 and 4..7 are the
-// first four of each; the others have their lower 4 bits in bytes 8..11 and the upper 2 above those
-// of the first.
+// q4_k and q5_k: 8 scales and 8 minima of 6 bits. The first four scales are the lower 6 bits of
+// bytes 0..3, the first four minima those of bytes 4..7. The last four have their lower 4 bits in
+// bytes 8..11 (scales in the lower halves, minima in the upper) and their upper 2 in the top bits
+// of bytes 0..3 and 4..7.
 static inline void block_groups_k(struct block_groups *g, const uint8_t *scales, uint16_t d,
                                   uint16_t m)
 {
@@ -66,7 +67,8 @@ static inline void block_groups_q2_k(struct block_groups *g, const struct block_
     }
 }
 
-// 16 scales of 6 bits: the lower 4 in the halves of 8 bytes, the others in the quarters of 4.
+// 16 scales of 6 bits: the lower 4 bits in the halves of 8 bytes, the upper 2 in the quarters of 4
+// bytes.
 static inline void block_groups_q3_k(struct block_groups *g, const struct block_q3_k *b)
 {
     const uint64_t low = block_bytes8(b->scales);
@@ -87,7 +89,7 @@ static inline void block_groups_q6_k(struct block_groups *g, const struct block_
     for (int i = 0; i < 16; i += 8) block_times8(g->scale + i, block_bytes8(b->scales + i), d);
 }
 
-// 8 scales of 6 bits: the lower 4 and the upper 2 of each move to a byte of its own.
+// 8 scales of 6 bits: moves the lower 4 and the upper 2 bits of each scale to one byte.
 static inline void block_groups_iq4_xs(struct block_groups *g, const struct block_iq4_xs *b)
 {
     uint32_t halves;

@@ -19,7 +19,7 @@ VEC_INLINE vi x_nearest(vf x, int32_t most)
 #endif
 }
 
-// Rounds a group of `size` floats to integers up to `most` times a scale, which it returns. *sum
+// Rounds a group of `size` floats to a scale times integers in -most..most; returns the scale. *sum
 // is the sum of the rounded elements, so that the only error is that of rounding x.
 static float x_integers(int32_t *to, const float *x, int size, int32_t most, float *sum)
 {

@@ -63,8 +63,8 @@ static void weigh(float *weight, const float *x, int n)
     for (int i = 0; i < n; i++) weight[i] = mean + fabsf(x[i]);
 }
 
-// The weighted error of integers 0..most (or from `least` on) on the line, and the sums that the
-// next line needs.
+// The weighted error of the best integers least..most on a line, and the sums from which next_line
+// fits the next one.
 struct sums {
     float error, q, qq, xq;
 };
@@ -115,8 +115,8 @@ static float fit_scale(const float *x, int limit)
     return best;
 }
 
-// Least squares for the integers of a try; w and wx are the sums of the weights and of the weighted
-// elements. Neither scale nor min is negative.
+// The least-squares line for the integers of a try; w and wx are the sums of the weights and of the
+// weighted elements. Neither scale nor min is negative.
 static struct line next_line(const struct sums *s, float w, float wx)
 {
     const float determinant = w * s->qq - s->q * s->q;
@@ -211,8 +211,8 @@ struct q4_fit {
     struct line plain[8], fitted[8];
 };
 
-// The best scale and min of group g for d and m, among the nearest to the line's and their
-// neighbours.
+// Finds the best integer scale and min of group g for s->d and s->m, among those nearest to the
+// line's values and their neighbours.
 static struct sums fit_group(const struct q4_fit *f, const float *x, int g, struct line line,
                              struct q4_scales *s)
 {

@@ -32,8 +32,8 @@ VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
     return _mm512_add_epi32(at, _mm512_set1_epi32(p * (size == 16 ? 8 : 4)));
 }
 
-// Position of 16 elements of a run, i.. (or of the first 8), among the bytes of all pairs; the last
-// 8 of a group of 16 follow 64 bytes after the first.
+// Byte offset of elements i..i+15 of a run among all its pairs. In groups of 16 it is that of
+// i..i+7; the next 8 lie 64 bytes further.
 VEC_INLINE int pair_offset(int i, int size, bool crossed)
 {
     const int p = i / 128, in = i % 128;
@@ -66,7 +66,7 @@ VEC_INLINE __m512i bytes_high4(__m512i v)
     return bytes_low4(_mm512_srli_epi16(v, 4));
 }
 
-// 16 bytes each of 4 blocks, `apart` bytes from one to the next.
+// 16 bytes of each of 4 blocks, `apart` bytes apart.
 VEC_INLINE __m512i bytes_of_4(const char *at, int apart)
 {
     const __m128i a = _mm_loadu_si128((const void *)at);
@@ -77,7 +77,7 @@ VEC_INLINE __m512i bytes_of_4(const char *at, int apart)
                               _mm256_set_m128i(d, c), 1);
 }
 
-// Four times 16 bits, `apart` bytes from one to the next.
+// Four pieces of 16 bits, `apart` bytes apart.
 VEC_INLINE __mmask64 bits_of_4(const char *at, int apart)
 {
     return halves_of_4(at, apart);
@@ -116,7 +116,7 @@ VEC_INLINE struct pair pair_halves(const char *run, int p, const enum dtype dtyp
     return v;
 }
 
-// 128 and the levels of iq4_nl and iq4_xs at indices 0..15.
+// 128 plus the levels of iq4_nl and iq4_xs for indices 0..15.
 VEC_INLINE struct pair pair_levels(__m512i both)
 {
     const __m512i levels =
@@ -126,7 +126,7 @@ VEC_INLINE struct pair pair_levels(__m512i both)
                           _mm512_shuffle_epi8(levels, bytes_high4(both)) };
 }
 
-// The first halves of 64 bytes are groups 0 and 2, the others 1 and 3.
+// The lower halves of 64 bytes hold groups 0 and 2, the upper halves 1 and 3.
 VEC_INLINE struct pair pair_k(const uint8_t *q, const uint8_t *high, int p, const enum dtype dtype)
 {
     const __m512i both = _mm512_loadu_si512(q + 64 * p);

@@ -4,7 +4,8 @@
 //   run_groups(scale, offset, at, DTYPE_Q4_K);
 //   for (int part = 0; part < RUN / 32; part++) ... run_part(at, part, DTYPE_Q4_K) ...
 //
-// Number i is scale * byte i + offset of its group; the bytes stay in order.
+// Element i is scale * byte i + offset, with the scale and offset of its group; the bytes stay in
+// order.
 #ifndef KERNELS_BLOCKS_VEC_H
 #define KERNELS_BLOCKS_VEC_H
 
@@ -162,7 +163,7 @@ VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 #endif
 }
 
-// 128 and the levels of iq4_nl and iq4_xs at indices 0..15.
+// 128 plus the levels of iq4_nl and iq4_xs for indices 0..15.
 VEC_INLINE vb32 bytes_levels(vb32 index)
 {
 #if defined(__AVX2__)
@@ -221,7 +222,7 @@ VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
     return dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS ? bytes_levels(bytes) : bytes;
 }
 
-// Unit `u` of a run: the elements of a vector of bytes.
+// Elements of a unit: one per byte of a vector.
 enum { UNIT = 4 * VEC };
 
 VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
@@ -246,11 +247,11 @@ struct block_run {
     float scale[16], offset[16]; // the last eight are 0 where groups have 32 elements
 };
 
-// (kernels/blocks_widen.c)
+// Unpacks a run (kernels/blocks_widen.c).
 void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
 
-// A run of `numbers`, or the rest of a row: at the end of a row of blocks of 32 it may be shorter,
-// and is copied to `rest`, padded with zeros.
+// Returns a whole run; `numbers`: elements from `run` to the end of the row. If they are fewer than
+// a run (possible with blocks of 32), copies them to `rest` and pads it with zeros.
 VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN_BYTES],
                                  const enum dtype dtype)
 {

@@ -1,7 +1,7 @@
 // kernels/columns.cu -- sums over the rows of a gradient (kernels/columns_cuda.h).
 //
-// A block has WARP columns and DEEP threads for each; a thread sums every DEEP-th row, and the
-// threads' sums are added in order.
+// A block handles WARP columns with DEEP threads per column; a thread sums every DEEP-th row, and
+// the threads' sums are added in order.
 #include "kernels/columns_cuda.h"
 
 static constexpr int DEEP = 32;

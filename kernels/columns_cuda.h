@@ -14,7 +14,7 @@ struct row_stats {
 int columns_add(float *dgain, float *dbias, const float *dy, const float *x,
                 const struct row_stats *stats, int64_t rows, int64_t n);
 
-// As the op rmsnorm_backward, for rows [rows,n]; stats [rows] is scratch. (rmsnorm.cu)
+// Computes the op rmsnorm_backward for rows [rows,n]; stats [rows] is scratch. (rmsnorm.cu)
 int rmsnorm_back(float *dx, float *dgain, const float *dy, const float *x, const float *gain,
                  float eps, int64_t rows, int64_t n, struct row_stats *stats);
 

@@ -1,7 +1,7 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Uploads go through a ring of pinned slots; small ones share a slot. (When a copy from pageable
-// memory returns, CUDA may not have read it yet, but callers may free it.) During a large upload
+// Uploads go through a ring of pinned slots; small ones share a slot. (A copy from pageable memory
+// may return before CUDA has read that memory, which callers may then free.) During a large upload
 // (weights from a mapped file), one slot is transferred while threads fill the next from the file's
 // pages. The call returns once host memory has been read; the GPU's stream orders the rest. If
 // pinned memory cannot be allocated, the driver copies and the call waits.
@@ -26,7 +26,7 @@ static struct ring {
     char *slot[SLOTS];
     cudaEvent_t left[SLOTS]; // the slot's bytes have reached the GPU
     int at;                  // slot being filled
-    size_t used;             // bytes used in it
+    size_t used;             // bytes used in that slot
 } rings[CUDA_GPUS_MOST];
 
 static struct {
@@ -58,7 +58,8 @@ static bool ring_ready(struct ring *r)
     return r->there = true;
 }
 
-// Several threads, because one cannot read a file's pages as fast as the bus transfers them.
+// Copies with several threads, because one cannot read a file's pages as fast as the bus transfers
+// them.
 static void fetch(char *to, const char *from, size_t bytes)
 {
     const size_t share = bytes < LARGE ? bytes : (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;

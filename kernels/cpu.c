@@ -57,8 +57,8 @@ static const char *cpu_failure(void)
     return failure_text;
 }
 
-// Requests 2 MB pages for large buffers, which need far fewer address translations when streamed.
-// Linux may refuse.
+// Requests 2 MB pages for large buffers: streaming them then needs far fewer address translations.
+// Linux may refuse the request.
 static void *pages_alloc(size_t bytes)
 {
     enum { SMALL = 64, LARGE = 2 << 20 };
@@ -232,7 +232,7 @@ CPU_DEVICE(amx, "avx512 + amx") = {
 };
 #endif
 
-// In ascending order of speed.
+// Instruction sets in ascending order of speed.
 static const struct {
     const char *name;
     const struct backend *backend;
@@ -260,7 +260,8 @@ const char *backend_isa_name(int i)
     return i < SETS ? sets[i].name : NULL;
 }
 
-// VLMSH_ISA names one, for measurements and tests; device_check_isa refuses wrong names.
+// VLMSH_ISA selects an instruction set, for measurements and tests; device_check_isa rejects wrong
+// names.
 const struct backend *backend_cpu(void)
 {
     const char *named = getenv("VLMSH_ISA");

@@ -19,7 +19,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the previous one has ended
-    bool fresh; // its stream waits for another's, and no kernel has been launched since
+    bool fresh; // no kernel has been launched since its stream began to wait for another stream
 } gpus[CUDA_GPUS_MOST];
 
 static struct {
@@ -339,7 +339,7 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     return -1;
 }
 
-// Makes GPU `number` member `gpu` of the device and the one that ops run on.
+// Adds GPU `number` to the device as member `gpu` and makes it current.
 static int open_gpu(int gpu, int number, char *why, size_t size)
 {
     struct cudaDeviceProp p;

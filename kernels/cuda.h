@@ -4,8 +4,8 @@
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
 // the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and
 // other ops wait for it. Only copies to host memory (offload.cu) run concurrently. Data that the
-// host reads and writes itself is host memory (core/graph/arena.h); code above kernels/ touches
-// device memory only by upload, download and ops (backend->own_memory).
+// host itself reads and writes lies in host memory (core/graph/arena.h); code above kernels/
+// touches device memory only by upload, download and ops (backend->own_memory).
 //
 // The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
 // one. Both compile the same source: LAUNCH launches kernels, SHARED_MEMORY declares dynamic shared
@@ -41,8 +41,8 @@ const void *cuda_scratch_of(int gpu); // its current address; NULL: none
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 0, or -1 with the failure of the last launch (or an earlier one) recorded.
 int cuda_started(const char *kernel);
-// Allows a kernel that many bytes of dynamic shared memory, above the default limit of 48 KB
-// including its static shared memory. 0 or -1.
+// Allows a kernel `bytes` of dynamic shared memory. By default, dynamic and static shared memory
+// together are limited to 48 KB. 0 or -1.
 static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
@@ -66,8 +66,8 @@ extern const struct copies copies_cuda;
 
 extern const struct offload offload_cuda; // offload.cu
 
-// record.cu: as in backend.h. cuda_unrecordable: if ops are being recorded, fails the recording
-// with the reason; true then.
+// record.cu: struct recorder of backend.h. If ops are being recorded, cuda_unrecordable makes the
+// recording fail, with `what` in the reason, and returns true.
 extern const struct recorder recorder_cuda;
 bool cuda_unrecordable(const char *what);
 
@@ -77,9 +77,9 @@ int cuda_processors(void);
 // True if a kernel can start before the previous one has ended (LAUNCH_EARLY).
 bool cuda_early(void);
 
-// LAUNCH_EARLY: launches a kernel that may start while the previous one in the stream is ending. In
-// every thread, it calls cuda_wait_previous() before reading what others write, or writing
-// anything.
+// LAUNCH_EARLY: launches a kernel that may start while the previous one in the stream is ending.
+// Each of its threads calls cuda_wait_previous() before it reads data that other kernels write, and
+// before it writes anything.
 #ifdef __CUDACC__
 template <typename... Wants, typename... Gives>
 static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 block, size_t shared,
@@ -116,7 +116,8 @@ static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 b
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif
 
-// Number of blocks of `size` threads for n elements; capped, then threads process several.
+// Number of blocks of `size` threads for n elements. It is capped; beyond the cap, each thread
+// processes several elements.
 static inline dim3 blocks_for(int64_t n, int64_t size)
 {
     const int64_t blocks = (n + size - 1) / size;
@@ -157,7 +158,7 @@ __device__ inline void cuda_wait_previous(void)
 #endif
 }
 
-// Once all blocks have called it, or ended, the next kernel may start if it was launched early.
+// Once every block has called this or ended, the next kernel may start if it was launched early.
 __device__ inline void cuda_let_next_start(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -246,7 +247,7 @@ __device__ inline float from_bf16(uint16_t x)
     return __uint_as_float((unsigned)x << 16);
 }
 
-// The nearest, ties to even; NaN stays NaN.
+// The nearest bf16, ties to even; NaN stays NaN.
 __device__ inline uint16_t to_bf16(float x)
 {
     const unsigned u = __float_as_uint(x);
@@ -278,7 +279,7 @@ __device__ inline float within_f16(float x)
     return fabsf(x) > F16_MOST ? copysignf(F16_MOST, x) : x;
 }
 
-// The nearest, ties to even; never infinite.
+// The nearest f16, ties to even; never infinite.
 __device__ inline uint16_t to_f16(float x)
 {
     const float near = within_f16(x);

@@ -11,9 +11,10 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
-enum { CUDA_FEW_ROWS = 8 }; // up to here a product reads weights as stored (few_rows of backend.h)
+enum { CUDA_FEW_ROWS = 8 }; // products of at most so many rows read weights as stored (backend.h)
 
-// Dtype to which x is rounded for a product with w in MATMUL_BF16; also w if it is f32.
+// Dtype to which x is rounded for a product with w in MATMUL_BF16; w is rounded as well if it is
+// f32.
 static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
 {
     return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
@@ -28,10 +29,10 @@ static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, in
 
 enum { CUDA_GPUS_MOST = 16 };
 // Scratch of products: bytes for cuBLASLt on each GPU; and number of weight elements converted to
-// f32 at a time, if stored otherwise (MATMUL_F32).
+// f32 at a time if w has another dtype (MATMUL_F32).
 enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
-// One GPU, without starting anything on it.
+// Description of a GPU, queried without starting anything on it.
 struct cuda_gpu {
     char text[160]; // "NVIDIA H200, sm_90"
     size_t unused, total;

@@ -5,8 +5,8 @@
 //                         each = (silu(gate) * up) Wd^T [n,D]
 //   then rows of y:       y[i] += weight * each, over the experts of row i in ascending order
 //
-// An expert's fifty rows stay in the thread's L2 cache from the first product to the last, and
-// threads never wait for each other in between. With AMX, a piece is one call
+// An expert's rows (about fifty) stay in the thread's L2 cache from the first product to the last,
+// and threads never wait for each other in between. With AMX, a piece is one call
 // (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and stores to `each`
 // bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu, matmul and
 // add_weighted_rows, expert by expert.
@@ -40,7 +40,7 @@ static int run_ops(const struct expert_rows *p, const struct expert_piece *e, fl
     return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
 }
 
-// Computes the same in one call of gated_rows.
+// Arguments with which gated_rows computes the same in one call.
 static struct gated_rows whole_piece(const struct expert_rows *p, const struct expert_piece *e)
 {
     const struct fused_gated *w = &p->expert[e->expert];

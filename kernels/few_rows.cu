@@ -6,11 +6,12 @@
 //        and new rows of the KV cache
 //
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
-// if heads are rotated), or with silu a row of each. It walks along K in chunks: its lanes read 16
-// consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of both rows before
-// multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor, in flight. A
-// block holds up to four rows of x in shared memory, widened, times the gain, in the lanes' reading
-// order. The root mean square is a factor of the whole row, so it multiplies the sums at the end.
+// if heads are rotated), or, with silu, one row of each weight. It walks along K in chunks: its
+// lanes read 16 consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of both
+// rows before multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor, in
+// flight. A block holds up to four rows of x in shared memory, widened, times the gain, in the
+// lanes' reading order. The root mean square is a factor of the whole row, so it multiplies the
+// sums at the end.
 //
 // A row has the same bits alone and beside others: the order of its sums depends only on K and the
 // weight's dtype, and the code prevents the compiler from fusing operations.
@@ -226,7 +227,7 @@ static bool packs(const struct few_rows *p)
     return can && (p->epilogue != FEW_ROWS_SWIGLU || p->part[0].dtype == p->part[1].dtype);
 }
 
-// One kernel for each run of parts with the same dtype.
+// Launches one kernel per run of consecutive parts with the same dtype.
 int few_rows_product(const struct few_rows *p)
 {
     int status = packs(p) ? 0 : FUSED_NOT;

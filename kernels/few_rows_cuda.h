@@ -22,7 +22,7 @@ template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
     return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
-// Shared memory for k elements of x.
+// Elements of shared memory for k elements of x.
 template <typename T> static __host__ __device__ inline int64_t whole_steps(int64_t k)
 {
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
@@ -81,7 +81,8 @@ static __device__ float stage(float *to, const float *x, const Product &p, int64
     return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
 }
 
-// sum[n][r] += the AHEAD chunks times row n of x, whose part for them begins at x + n * width.
+// sum[n][r] += the AHEAD chunks times row n of x, whose elements for these chunks begin at x + n *
+// width.
 template <typename T, int N>
 static __device__ void multiply(float sum[N][ROWS], const typename reader<T>::raw w[AHEAD][ROWS],
                                 const float *x, int64_t width, int lane)

@@ -5,10 +5,10 @@
 //   add    product added to h in one kernel, as after attention
 //   ffn    norm, two products, silu in one kernel; product added to h in one
 // Many rows: the same with products by cuBLASLt. The kernel before a product writes its input as
-// bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and the product itself adds
-// to h.
-// Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. The products for
-// x are summed in one buffer, from which the norm's kernel adds to dh.
+// bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and cuBLASLt adds the last
+// product to h.
+// Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. The gradients of
+// x from all products are summed in one buffer, which the norm's kernel reads to add to dh.
 //
 // For many rows, the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no fused
 // backward pass.
@@ -286,7 +286,7 @@ static int ffn_few(const struct fused_ffn *p, float *y, float *product)
     return fused_add_few(p->y, y, &p->down, &p->after, product);
 }
 
-// act [n,F] may be gate.
+// Computes the FFN of many rows; act [n,F] may be gate.
 static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint16_t *up,
                     uint16_t *act, float *product)
 {
@@ -294,7 +294,7 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
     const enum dtype dtype = p->gate.w->dtype;
     const auto swiglu =
         dtype == DTYPE_F16 ? swiglu_narrow_kernel<true> : swiglu_narrow_kernel<false>;
-    // Products are rounded, and would round a bias that they add.
+    // cuBLASLt would round the sum of product and bias, so the swiglu kernel adds the biases.
     const struct fused_linear plain_gate = { p->gate.w, nullptr, 0, 0, 0 };
     const struct fused_linear plain_up = { p->up.w, nullptr, 0, 0, 0 };
     if (fused_norm(x, dtype, p->h, p->gain, p->eps) < 0 ||

@@ -47,7 +47,7 @@ struct fused_qkv {
     const struct tensor *cache_rows;      // i32 [n], rows of k and v; NULL: 0, 1 ..
     int64_t first;                        // cache_rows[i] is first + i; -1: unknown
     struct tensor *q, *k, *v;         // [n,H,d] [P,Hkv,d] [P,Hkv,d]; k and v both f32 or both bf16
-    struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products that are normed, for
+    struct tensor *saved_q, *saved_k; // f32 [n,H,d] [n,Hkv,d]: the products before their norm, for
                                       // the backward pass; both NULL: not needed
     int mode;                         // enum matmul_mode
 };
@@ -74,8 +74,8 @@ struct fused_attend {
 };
 
 // y = h + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h). saved_gate = gate(x), saved_up =
-// up(x) for the backward pass: both NULL if not needed, as for few rows. Without y nothing else is
-// computed.
+// up(x) for the backward pass: both NULL if not needed, as for few rows. If y is NULL, only these
+// two are computed.
 struct fused_ffn {
     struct tensor *y;              // [n,D], may be h; for few rows it must be
     const struct tensor *h, *gain; // [n,D], [D]
@@ -98,8 +98,8 @@ struct fused_ffn_back {
 };
 
 // Backward form of fused_qkv for cache rows 0, 1 ..: adds to dh and dgain, either may be NULL. If
-// heads are normed, the caller has computed the gradients through these norms: dq and dk are those
-// of the products, and cos and sin are NULL.
+// heads are normed, the caller has computed the gradients through these norms: dq and dk are the
+// gradients of the products, and cos and sin are NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
@@ -146,7 +146,7 @@ struct fused_latent {
     float eps;
     struct fused_linear query, query_up, down, out;   // query_up.w NULL: none
     const struct tensor *query_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
-    float inner_eps;                                  // of those gains
+    float inner_eps;                                  // of the norms with these gains
     const struct tensor *cos, *sin, *cache_row, *end; // [n,half], i32 [n]
     struct tensor *c, *r;                             // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;

@@ -5,7 +5,7 @@
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 
-// Are n rows of x, rounded, multiplied with this weight by cuBLASLt?
+// True if cuBLASLt multiplies n rows of x, rounded, by this weight.
 bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
 // The part of a product of few rows that gives y, `rows` elements each.
 struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows);

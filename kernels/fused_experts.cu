@@ -29,13 +29,13 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The largest element of the lane that is not taken, the first on ties; at -1: none left.
+// The largest of a lane's elements that are not taken, the first on ties; at is -1 if none is left.
 struct best {
     float x;
     int at;
 };
 
-// The same for the warp.
+// Index of the best element of all lanes; -1: none left.
 static __device__ inline int best_of(struct best b)
 {
     for (int lanes = WARP / 2; lanes; lanes /= 2) {
@@ -242,7 +242,8 @@ template <typename T> static int down(const struct down_call &c)
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Adds an expert's weight; false if the offset exceeds an int or lanes cannot read the weight.
+// Adds expert e's weight to the table; false if the offset exceeds an int or lanes cannot read the
+// weight.
 static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype dtype)
 {
     const int64_t bytes = static_cast<const char *>(w->data) - static_cast<const char *>(t->base);
@@ -296,7 +297,7 @@ static int route(const struct fused_experts *p, const float *x, float *logits,
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
 
-// Row i alone.
+// Computes row i.
 static int row(const struct fused_experts *p, int64_t i, struct up_call *u, struct down_call *d,
                const struct choice *choice, float *logits)
 {

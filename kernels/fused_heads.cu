@@ -17,9 +17,9 @@ static constexpr int THREADS = 256, WARPS = THREADS / WARP;
 // the heads f32.
 struct heads {
     void *product;        // f32 [n,width]; NULL: values already in place
-    void *heads;          // [.., heads, d]; queries may be the product's
+    void *heads;          // [.., heads, d]; for queries, may be `product`
     int64_t width;        // of a row of products
-    int first, run, step; // layout of such a row: struct fused_linear
+    int first, run, step; // layout of a row of products: struct fused_linear
     enum dtype dtype;     // of the heads
     const float *gain;    // [d] or NULL
 };
@@ -176,7 +176,7 @@ template <bool BACK> static int store_rows(const struct heads_call *to, int64_t 
 
 // --- forward -------------------------------------------------------------------------------------
 
-// True if one weight gives all three.
+// True if q, k and v share one weight.
 static bool packed(const struct fused_linear *q, const struct fused_linear *k,
                    const struct fused_linear *v)
 {
@@ -222,8 +222,8 @@ static int store_heads(const struct fused_qkv *p, float *const product[3])
     return store_rows<false>(&to, p->h->shape[0]);
 }
 
-// The address to which the values' product can write directly. That needs one block of rows, and no
-// rounding after a bias or that the product cannot do.
+// Returns the address to which the values' product can be written directly, or NULL. This needs
+// consecutive rows, and values in f32, or no bias and a weight of the values' dtype.
 static void *values_target(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;

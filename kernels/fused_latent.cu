@@ -25,7 +25,7 @@ struct latent_call {
     int heads, nope, value, rank, rope;
 };
 
-// Rotary number i, in split layout: the first elements of all pairs, then the second ones.
+// Rotated element i, in split layout: the first elements of all pairs, then the second ones.
 static __device__ inline float rotated(const struct latent_call &p, const float *x, int i)
 {
     const int half = p.rope / 2, pair = i % half;
@@ -195,7 +195,7 @@ static bool take_buffers(const struct fused_latent *p, struct buffers *r)
     return scratch != nullptr;
 }
 
-// Queries and the new latent, before rotation.
+// Computes the queries and the new latent, before rotation.
 static int project(const struct fused_latent *p, const struct buffers *r)
 {
     float *first = p->query_up.w ? r->low : r->q;
@@ -254,7 +254,7 @@ static int one_row(const struct fused_latent *p, const struct buffers *r)
     return status ? status : fused_add_few(p->h, r->o, &p->out, &p->after, r->product);
 }
 
-// Row i alone of a tensor of 4-byte elements.
+// Row i of a tensor of 4-byte elements, as a tensor of one row.
 static struct tensor row_at(const struct tensor *t, int64_t i)
 {
     struct tensor one = *t;
@@ -263,7 +263,8 @@ static struct tensor row_at(const struct tensor *t, int64_t i)
     return one;
 }
 
-// Both rows of a pair of Wv belong to one head.
+// Requires a multiple of ROWS values per head, so that both rows of a pair of Wv belong to one
+// head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
     struct buffers r = {};

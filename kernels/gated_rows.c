@@ -25,10 +25,11 @@ struct gated {
     struct direct_x x;
     int64_t groups; // groups of steps of the inner width
     struct amx_product down;
-    struct direct last; // of the inner rows
+    struct direct last; // how `down` is split; its x is the packed inner rows
 };
 
-// Sums of gate and up before their activation: of `tile` and the next one, inner columns 16 j.. .
+// Sums of gate and up that wait for the activation: inner columns 16 j.. of row tiles `tile` and
+// tile + 1.
 struct waiting {
     const struct gated *g;
     const float *sums;
@@ -38,7 +39,7 @@ struct waiting {
 // Memory of a thread.
 struct worker {
     float *rows; // [16,D]
-    float *sums; // of the pieces so far
+    float *sums; // over the pieces of K so far
     struct waiting waiting;
     struct direct_rest rest;
     float here[4 * DIRECT_SUMS] __attribute__((aligned(64)));

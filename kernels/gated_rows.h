@@ -36,8 +36,8 @@ void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n);
 // 0, or -1: out of memory.
 int KERNEL(gated_rows)(const struct gated_rows *p);
 
-// struct fused_ffn of many rows in place, without `saved_gate`; or with gain NULL the FFN of h
-// alone as another tensor y. FUSED_NOT: use the ops.
+// struct fused_ffn of many rows in place, without `saved_gate`; or, with gain NULL, y = FFN(h)
+// without the residual, y being another tensor. FUSED_NOT: use the ops.
 int KERNEL(ffn_rows)(const struct fused_ffn *p);
 
 #endif

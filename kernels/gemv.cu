@@ -1,5 +1,5 @@
-// kernels/gemv.cu -- products of few rows of any width and alignment, for which few_rows.cu is too
-// strict: reads weights once, in place.
+// kernels/gemv.cu -- products of few rows of any width and alignment, also those that few_rows.cu
+// rejects: reads weights once, in place.
 //
 // A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
 // elements of blocks, and multiply them with the same columns of every row of x (which stay in the

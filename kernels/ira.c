@@ -103,7 +103,8 @@ int KERNEL(ira_kl)(struct tensor *kl, const struct tensor *head, const struct te
     return 0;
 }
 
-// Adds to the row's own gradients, and to its head's sums of the prior's gradients.
+// Adds to the gradients of the row, and to those of the prior and mean of its head, which sum over
+// tokens.
 static void kl_row_back(const struct parts *p, int64_t d, double dkl, float *dhead, float *dv,
                         float *dprior, float *dmean)
 {

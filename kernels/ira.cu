@@ -121,7 +121,7 @@ static __global__ void kl_rows_kernel(float *dhead, float *dv, const float *dkl,
     if (dhead && threadIdx.x == 0) dhead[r * (x.d + 1) + x.d] += (float)(0.5 * slope * spread);
 }
 
-// Gradients of the prior: one thread per number, tokens in order.
+// Gradients of the prior: one thread per element, which sums over tokens in order.
 static __global__ void kl_prior_kernel(float *dprior, float *dmean, const float *dkl,
                                        const struct divergence x, int64_t rows)
 {
@@ -193,7 +193,8 @@ static __global__ void attention_kernel(float *p, float *one, const struct atten
     }
 }
 
-// One thread per key: a[h] = its mean over the queries, e = its entropy over them divided by log T.
+// One thread per key: a[h] = the mean of p over the queries, e = the entropy of p over the queries,
+// divided by log T.
 static __global__ void gate_kernel(float *gate, const float *p, const struct attention_args x)
 {
     FOR_EACH(i, x.keys)

@@ -16,7 +16,7 @@ static constexpr int PLANS = 512;
 // algorithm when a block is recomputed at another address, and the bits would differ.
 static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 
-// The key of an algorithm's choice.
+// The key under which the choice of an algorithm is cached.
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_transposed, b_transposed, add, gelu;
@@ -152,7 +152,8 @@ static bool refuses(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// Returns the plan. Caches refusals too, so that cuBLASLt is queried once.
+// Returns the plan of a key; NULL with *status on errors. Caches refusals too, so that cuBLASLt is
+// queried once.
 static struct plan *plan_find(const struct shape_key *key, const float *bias,
                               cublasStatus_t *status)
 {
@@ -208,8 +209,8 @@ static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, c
                           &plan->algorithm, lt.of[gpu].workspace, CUDA_WORKSPACE, cuda_stream());
 }
 
-// Some algorithms need the addend at the address of y, which the heuristic does not see; for those,
-// copies the addend to y first.
+// Some algorithms need the addend at the address of y, but the heuristic does not see addresses;
+// for these algorithms, copies the addend to y first.
 static cublasStatus_t run_anywhere(const struct plan *plan, const struct lt_product *p)
 {
     const cublasStatus_t status = run(plan, p, p->addend ? p->addend : p->y);

@@ -31,7 +31,7 @@ struct product {
     enum dtype dtype;
     size_t row_bytes;  // of w
     bool pairs;        // multiplies x and w as pairs of bf16; k counts pairs
-    int64_t numbers;   // along K, whatever k counts
+    int64_t numbers;   // elements along K, also where k counts pairs
     int64_t ld;        // elements from one row of x to the next
     bool x_transposed; // x is given as [k][rows]
     bool w_transposed; // w is given as [k][m]

@@ -17,7 +17,7 @@ static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum
     FOR_EACH(i, n) y[i] = to_short<HALF>(number_at(x, i, dtype));
 }
 
-// Of f32, four at a time.
+// The same for f32, four elements at a time.
 template <bool HALF>
 static __global__ void narrow4_kernel(struct four_shorts *y, const float4 *x, int64_t n)
 {
@@ -70,8 +70,8 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
     return multiply_back(&p); // forward calls have many rows
 }
 
-// Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y have the
-// first block's alignment in each block.
+// Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y are
+// aligned in each block of rows as in the first.
 static int64_t block_rows(int64_t k)
 {
     const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;

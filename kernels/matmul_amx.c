@@ -23,14 +23,14 @@ enum {
     NARROW = 4,                        // up to this many tiles of columns, threads share the rows
     BLOCK = 256,                       // most tiles of rows at a time
     IN_BLOCKS = 512,                   // elements along K per piece of weights in blocks
-    WIDE = GROUP * AMX_SIDE * AMX_STEP // size of weights as f32: 32 by GROUP, or a piece of 16
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // f32 weights: 32 of K by GROUP tiles, or a piece by 16
 };
 
 // How a product is split.
 struct plan {
     const struct amx_product *p;
     struct amx_rows x;
-    int64_t tiles, block; // tiles of rows; in a block
+    int64_t tiles, block; // tiles of rows; tiles per block
     put_fn *put;
     bool keep;        // a group's weights are packed once for all blocks
     bool past_caches; // stores to y bypass the caches
@@ -38,12 +38,12 @@ struct plan {
 
 // Memory of a thread.
 struct worker {
-    char *weights; // [piece of K][tile of columns][step]; without `keep` of one piece
-    float *sums;   // [pair of tiles of rows][pair of tiles of columns][4 tiles]; of one piece [4]
+    char *weights; // [piece of K][tile of columns][step]; without `keep`, one piece only
+    float *sums;   // [pair of row tiles][pair of column tiles][4 tiles]; if K is one piece, [4]
     float *wide;   // [WIDE]
 };
 
-// Tiles from..to of the rows.
+// Packs row tiles from..to.
 static void pack_x(const struct plan *plan, int64_t from, int64_t to)
 {
     const struct amx_product *p = plan->p;
@@ -64,7 +64,7 @@ static struct amx_source widened(float *to, const struct amx_source *w, int64_t 
     return (struct amx_source){ to, (size_t)n * sizeof *to, DTYPE_F32, w->transposed };
 }
 
-// Columns m..m+cols, elements k..k+n.
+// Packs columns m..m+cols, elements k..k+n along K, of transposed weights.
 static void pack_transposed_weights(const struct worker *b, const struct plan *plan, char *to,
                                     int64_t m, int64_t cols, int64_t k, int64_t n)
 {
@@ -114,7 +114,7 @@ struct prefetch {
     int64_t lines;
     const float *sums; // four tiles
     const float *y;    // two by 16 rows of two lines
-    int64_t y_row;     // elements from one to the next
+    int64_t y_row;     // elements from one row to the next
 };
 
 VEC_INLINE void prefetch_lines(const struct prefetch *next, int64_t step)
@@ -129,8 +129,8 @@ VEC_INLINE void prefetch_lines(const struct prefetch *next, int64_t step)
                            3);
 }
 
-// The sums of `high` by `wide` (1 or 2) tiles; rows of tiles of x, and columns of tiles of weights,
-// are `steps` tiles apart.
+// Computes the sums of `high` by `wide` (1 or 2) tiles. Successive row tiles of x, and successive
+// column tiles of weights, are `steps` tiles apart.
 VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, bool first,
                          const struct prefetch *next, const int high, const int wide)
 {

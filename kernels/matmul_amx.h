@@ -12,7 +12,7 @@
 struct amx_rows {
     char *data;
     int64_t rows, k;
-    int64_t piece; // elements along K in one, a multiple of AMX_STEP
+    int64_t piece; // elements along K per piece, a multiple of AMX_STEP
 };
 
 enum { AMX_STEPS = 45 }; // most steps of AMX_STEP elements along K per piece
@@ -59,13 +59,13 @@ struct amx_product {
     int64_t rows, k, m;
     int64_t y_row; // row stride of y, in direct products; 0: m
     bool add;
-    bool rounds; // y is of bf16
+    bool rounds; // y is bf16
     // For packed products (kernels/products.h), else NULL: rows packed in advance, read instead of
     // x, and `to` for results that become packed rows.
     const struct packed_product *after;
     struct amx_rows packed, to;
-    // For PRODUCT_GATED: m counts the tiles of both weights, which alternate, 16 columns each; `to`
-    // has the columns of one.
+    // For PRODUCT_GATED: m counts columns in the whole tiles of both weights, whose tiles (16
+    // columns each) alternate; `to` has the columns of one weight.
     struct amx_source up;
 };
 

@@ -95,8 +95,8 @@ static void copy_tail(const struct direct *s, char *tail, int64_t tile, int64_t 
                       s->p->k - k);
 }
 
-// Multiplies two tiles of weights, from column tile m on, with the block's rows: the piece from
-// `step` on. `next`: the two tiles to prefetch, or NULL.
+// Multiplies two tiles of weights, from column tile m on, by the block's rows, over the piece of K
+// from `step` on. `next`: the two tiles to prefetch, or NULL.
 static void multiply_pair(const struct direct *s, const struct part *part, struct worker *b,
                           int64_t m, int64_t step, const char *const next[2])
 {

@@ -3,8 +3,8 @@
 //
 //   x: [block of rows][piece of K][pair of tiles of 16 rows][step][tile of the pair]
 //
-// A tile of x holds pairs along K (amx_pack_pairs); rows of w as stored are rows of the other tile.
-// So a tile of sums has a row for each of 16 rows of w, and a column for each of 16 of x.
+// A tile of x holds pairs along K (amx_pack_pairs); the other tile is 16 rows of w as stored. So a
+// tile of sums has a row for each of the 16 rows of w and a column for each of 16 rows of x.
 //
 //   struct direct_x x = direct_plan(rows, k);
 //   x.data = ... direct_bytes(&x) ...
@@ -28,7 +28,7 @@ enum {
 struct direct_x {
     char *data;
     int64_t rows, k;
-    int64_t tiles, steps; // of rows; along K, the last one may not be full
+    int64_t tiles, steps; // tiles of 16 rows; steps along K (the last may be partial)
     int64_t block, piece; // tiles in a block (even), steps in a piece
 };
 
@@ -77,9 +77,9 @@ static inline __attribute__((unused)) void direct_pack(const struct direct_x *x,
 
 // Memory to prefetch while tiles are multiplied.
 struct direct_prefetch {
-    const char *w, *v; // `rows` rows of weights each into the second-level cache, a line of each in
-    int64_t rows;      // every step; NULL: none
-    const float *y;    // two by 16 rows of two lines to write, in the first 16 steps; NULL: none
+    const char *w, *v; // weights: each step prefetches a line of each of `rows` rows of w and of v
+    int64_t rows;      // into the second-level cache; NULL: none
+    const float *y;    // results: 2 x 16 rows of two lines, in the first 16 steps; NULL: none
     size_t y_row;      // elements from one to the next
 };
 
@@ -106,8 +106,9 @@ static inline __attribute__((unused)) void direct_finish(struct direct_rest *r)
     while (r->done < r->count) r->run(r->of, r->done++);
 }
 
-// A piece of 16 rows w and 16 rows v of weights (or of w alone) with `wide` (1 or 2) tiles of x:
-// sums[0], [1] of w, [2], [3] of v. `tail`: two tiles behind the piece, or NULL.
+// One piece of a product: 16 rows w and 16 rows v of weights (or w alone) times `wide` (1 or 2)
+// tiles of x. Tiles 0 and 1 of the sums belong to w, 2 and 3 to v. `tail`: weights of one more
+// step, as two tiles (w, v); or NULL.
 struct direct_part {
     const char *w, *v; // v NULL: none
     size_t row_bytes;
@@ -173,7 +174,7 @@ VEC_INLINE void direct_sums(float *sums, const struct direct_part *p,
             rest->run(rest->of, rest->done++);
         }
     }
-    direct_finish(rest); // before its sums are overwritten
+    direct_finish(rest); // before the sums that it reads are overwritten
     if (p->tail) direct_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
     amx_sums_store(sums, 2 * DIRECT_SUMS, DIRECT_SUMS, high, wide);
 }

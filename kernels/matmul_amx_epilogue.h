@@ -1,8 +1,9 @@
 // kernels/matmul_amx_epilogue.h -- turns two tiles of sums of kernels/matmul_amx.c into results
 // while they are in the first-level cache.
 //
-// a and b are 16 rows by 16 sums, from row `row` on: of columns m.. and m + 16.., or of the gates m
-// / 2.. and the elements that they multiply; b NULL: no more columns.
+// a and b hold 16 rows of 16 sums each, from row `row` on: a columns m.., b columns m + 16.. (NULL:
+// no more columns). For PRODUCT_GATED, a holds gates m / 2.. and b the elements that these
+// multiply.
 #ifndef KERNELS_MATMUL_AMX_EPILOGUE_H
 #define KERNELS_MATMUL_AMX_EPILOGUE_H
 
@@ -55,7 +56,7 @@ static void put_whole(const struct amx_product *p, const float *a, const float *
     }
 }
 
-// As bf16; stores of whole lines bypass the caches.
+// Stores y as bf16; stores of whole lines bypass the caches.
 static void put_rounded(const struct amx_product *p, const float *a, const float *b, int64_t row,
                         int64_t m)
 {
@@ -150,7 +151,7 @@ static void put_gelu_quick(const struct amx_product *p, const float *a, const fl
     put_gelu(p, a, b, row, m, GELU_QUICK);
 }
 
-// Half a tile; after the last gates also zeros in the other half.
+// Writes half a packed tile; after the last gates, also zeros to the other half.
 static void put_gated(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
 {

@@ -12,14 +12,14 @@ extern "C" {
 // Opens cuBLASLt on the current GPU; 0 or -1 with the failure recorded.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each has the bits of a pass of it alone
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each row has the bits of a pass of one row
 
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS, of any width and address;
 // w of any dtype of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): widen n elements to f32 or bf16, or rows of a table, by index, to
-// f32.
+// Weights in blocks (blocks.cu): blocks_widen widens n elements to f32 or bf16, blocks_rows the
+// rows `ids` of a table to f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
 
@@ -51,8 +51,8 @@ struct few_rows_part {
     enum few_rows_what what; // of FEW_ROWS_HEADS
 };
 
-// Epilogue of the products: store, add to y, or y_0 = silu(product 0) * product 1; or they are
-// queries, keys and values of tokens.
+// Epilogue of the products: store, add to y, y_0 = silu(product 0) * product 1, or finish queries,
+// keys and values of tokens (struct few_rows_heads).
 enum few_rows_epilogue { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_HEADS };
 
 // Queries and keys are rotated (pairs as in struct fused_qkv); keys and values of
@@ -82,15 +82,15 @@ static inline struct few_rows few_rows_of(const float *x, int64_t n, int64_t k, 
     return { x, nullptr, 0, n, k, {}, parts, epilogue, {}, true };
 }
 
-// Number r (0 or 1) of pair i of a head: struct fused_qkv.
+// Index of element r (0 or 1) of pair i within a head (struct fused_qkv).
 static __device__ inline int pair_number(int i, int r, int half, int adjacent)
 {
     if (i < adjacent) return 2 * i + r;
     return r ? i + half : i + adjacent;
 }
 
-// 0, -1, or FUSED_NOT: incomplete, because lanes cannot read these weights or x does not fit. The
-// choice does not depend on n.
+// 0, -1, or FUSED_NOT: incomplete, because lanes cannot read these weights or x does not fit into
+// shared memory. Whether FUSED_NOT is returned does not depend on n.
 int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------

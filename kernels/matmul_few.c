@@ -119,8 +119,8 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
     put_sums(p, s, i, apart, rows, streams);
 }
 
-// The same for weights in blocks, with prepared x. DTYPE_COUNT: any dtype; a function unpacks the
-// bytes of a run into the L1 cache for all rows of x.
+// The same for weights in blocks, with prepared x. DTYPE_COUNT: any dtype; run_ready unpacks each
+// run into the L1 cache for all rows of x.
 VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
                             int64_t apart, const int rows, const int streams,
                             const enum dtype dtype)
@@ -151,7 +151,7 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
-// One function per dtype: inlined into the caller, it would run out of registers.
+// One function per dtype: a caller with all of them inlined would run out of registers.
 typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
                         int64_t apart);
 #define BLOCK_DOTS(name, dtype)                                                       \
@@ -234,7 +234,8 @@ static void share_out(const struct few_product *p, struct stretch *stretches, in
     }
 }
 
-// The last band holds the columns beyond the streams.
+// Computes band `number`. The last band holds the columns left over after the split into equal
+// streams.
 VEC_INLINE void run_band(const struct few_product *p, const void *x, const struct stretch *s,
                          int64_t number, const int rows, const enum dtype dtype)
 {

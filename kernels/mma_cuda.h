@@ -8,8 +8,8 @@
 //   b[0] (2t..2t+1, g)   b[1] (2t+8..2t+9, g)
 //   c[0], c[1] (g, 2t..2t+1)   c[2], c[3] (g+8, 2t..2t+1)
 // as (row, column), two bf16 in a register, the lower half first (PTX ISA, "Matrix Fragments for
-// mma.m16n8k16"). So two adjacent c are, rounded, the a of a next product: this makes attention
-// possible without a round trip through memory.
+// mma.m16n8k16"). So two adjacent tiles c, rounded, form the tile a of the next product. This makes
+// attention possible without a round trip through memory.
 //
 //   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
@@ -63,7 +63,7 @@ static __device__ inline void read_four_transposed(unsigned r[4], const uint16_t
                  : "memory");
 }
 
-// Through the second-level cache only: other blocks read the same tiles.
+// Caches in the second level only: other blocks read the same tiles.
 static __device__ inline void fetch(void *to, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

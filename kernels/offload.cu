@@ -12,7 +12,7 @@ static constexpr size_t CHUNK = 64 << 20;
 
 struct piece {
     size_t from, bytes; // in the stack
-    int gpu;            // whose stream copied it last
+    int gpu;            // the GPU whose stream copied it last
     bool open;          // no op has waited for that copy yet
     cudaEvent_t done[CUDA_GPUS_MOST];
 };
@@ -118,7 +118,7 @@ static int64_t put(const void *device, size_t bytes)
     return (int64_t)stack.count++;
 }
 
-// First waits until another GPU's copy to it has arrived.
+// First waits for the last copy of this piece, which another GPU may have started.
 static void fetch(int64_t number, void *device)
 {
     struct piece *p = &stack.pieces[(size_t)number];

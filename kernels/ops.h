@@ -33,8 +33,8 @@ OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // first[i] .. end[i]-1 (i32 [N]; first NULL = 0, end NULL = P). probs [H,N,P] receives the
 // probabilities, which changes no bit of y; NULL: no such matrix is materialised. k and v are both
 // f32 or both bf16; sums are f32 either way. Keys and values that a row does not see never change
-// it, even if they are infinite or NaN; infinite or NaN values that it sees propagate.
-// MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to it.
+// it, even if they are infinite or NaN; infinite or NaN values that it sees propagate. MATMUL_BF16:
+// a device that multiplies bf16 may round q, k, v and the probabilities to bf16.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *end,
                float scale, struct tensor *probs, enum matmul_mode mode))
@@ -55,7 +55,7 @@ OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor 
 // x[n,K], N a multiple of n.
 OP(put_columns, (struct tensor *y, int64_t to, const struct tensor *x, struct columns from))
 // w[N,K] = s / (sum of the row's s + 1e-20) * scale, s = sigmoid(logits[N,E]) at index[N,K] (i32,
-// distinct in a row); without `normalise` not divided.
+// distinct in a row); without `normalise`, s is not divided by the sum.
 OP(expert_weights, (struct tensor *w, const struct tensor *logits, const struct tensor *index,
                     bool normalise, float scale))
 // y row index[i] += weight[i] times x row i; indices are distinct.
@@ -81,7 +81,7 @@ OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *h
                 const struct tensor *gate, const struct tensor *noise))
 // kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; m = delta, or with mean
 // [Hkv,d] v + delta - mean. Without mean v is not read: m is (v + delta) - [v], the second v
-// detached, so its gradient is that of delta. v NULL: no gradient.
+// detached, so v gets the gradient of delta. v NULL: v gets no gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
@@ -155,7 +155,7 @@ OP(put_columns_backward, (struct tensor *dx, struct columns from, const struct t
 OP(expert_weights_backward, (struct tensor *dlogits, const struct tensor *dw,
                              const struct tensor *logits, const struct tensor *index,
                              bool normalise, float scale))
-// dx row i += weight[i] dy row index[i], dweight[i] += the product of x row i with it.
+// dx row i += weight[i] dy row index[i], dweight[i] += x row i . dy row index[i].
 OP(add_weighted_rows_backward, (struct tensor *dx, struct tensor *dweight, const struct tensor *dy,
                                 const struct tensor *x, const struct tensor *index,
                                 const struct tensor *weight))
@@ -168,7 +168,8 @@ OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tens
 
 // --- optimizer -----------------------------------------------------------------------------------
 
-// *sum += the sum of the squares of x, in double; it does not depend on the number of threads.
+// *sum += the sum of the squares of x, in double; the result does not depend on the number of
+// threads.
 OP(sum_squares, (double *sum, const struct tensor *x))
 // One step of AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) on w; all tensors are f32 and of
 // the same size. g = grad * step->scale is the gradient used; m, v are the running means.

@@ -87,7 +87,7 @@ static int run(const struct packed_product *p)
     return KERNEL(matmul_tiles)(&product);
 }
 
-// Tile padding must be finite, because its weights are 0 (and 0 times infinity is NaN).
+// Tile padding must be finite: it is multiplied by weights of 0, and 0 times infinity is NaN.
 static void clear_ends(const struct amx_rows *to)
 {
     const int64_t tiles = amx_row_tiles(to->rows), whole = to->k / AMX_STEP * AMX_STEP;

@@ -27,7 +27,8 @@ int KERNEL(put_columns)(struct tensor *y, int64_t to, const struct tensor *x, st
     return 0;
 }
 
-// A thread handles whole rows of x, so it alone sums the rows of y that share a row.
+// A thread handles whole rows of x, so it alone sums the rows of dy that come from the same row of
+// x.
 int KERNEL(put_columns_backward)(struct tensor *dx, struct columns from, const struct tensor *dy,
                                  int64_t to)
 {

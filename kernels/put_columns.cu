@@ -26,7 +26,7 @@ int put_columns_cuda(struct tensor *y, int64_t to, const struct tensor *x, struc
     return LAUNCH(put_kernel, blocks_for(n, EACH), EACH, 0, floats(y), floats(x), p, n);
 }
 
-// One thread per element of dx, which sums over the rows of y that share it.
+// One thread per element of dx, which sums over the rows of dy that come from the element's row.
 static __global__ void put_back_kernel(float *dx, const float *dy, const struct columns_copy p,
                                        int64_t n)
 {

@@ -1,9 +1,9 @@
 // kernels/record.cu -- records ops as a CUDA graph. One call replays them, so a repeated step (a
 // token of an answer) costs the host a single call. A recording begins and ends on one GPU; the
-// events of gpus->enter include others.
+// events of gpus->enter add other GPUs to it.
 #include "kernels/cuda.h"
 
-// Address of the scratch during recording, which a replay reuses.
+// A recorded graph, and the scratch addresses that its kernels use.
 struct recording {
     cudaGraphExec_t run;
     const void *scratch[CUDA_GPUS_MOST];

@@ -1,5 +1,5 @@
 // kernels/rope.c -- rotary positions (Su et al. 2021), element i of a head paired with i + d/2 as
-// Hugging Face's Llama does: x' = x cos - y sin, y' = y cos + x sin.
+// in Hugging Face's Llama: x' = x cos - y sin, y' = y cos + x sin.
 #include "kernels/fused.h"
 #include "kernels/rotate.h"
 

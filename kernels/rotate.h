@@ -5,7 +5,8 @@
 
 #include "kernels/vec.h"
 
-// Elements x[i], x[i + half] of a head [2 half] to the same elements of `to`, which may be x.
+// Rotates elements i and i + half of a head x [2 half] into the same elements of `to`, which may be
+// x.
 VEC_INLINE void rotate_halves(float *to, const float *x, const float *cos, const float *sin,
                               int64_t half)
 {
@@ -20,7 +21,7 @@ VEC_INLINE void rotate_halves(float *to, const float *x, const float *cos, const
 
 #if defined(__AVX512F__)
 
-// Elements x[2i], x[2i + 1] to elements i and i + half of `to`, which is not x.
+// Rotates elements 2i and 2i + 1 of x into elements i and i + half of `to`, which must not be x.
 VEC_INLINE void rotate_adjacent(float *to, const float *x, const float *cos, const float *sin,
                                 int64_t half)
 {

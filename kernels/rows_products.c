@@ -1,8 +1,8 @@
 // kernels/rows_products.c -- several products of the same rows with AMX; norms and packs the rows
 // once.
 //
-// Computes each product as kernels/matmul_amx_direct.c does. A thread that finds no columns left
-// in one product continues with the next.
+// Computes each product with the loops of kernels/matmul_amx_direct.c. A thread that finds no
+// columns left in one product continues with the next.
 #include "kernels/rows_products.h"
 
 #include "kernels/matmul_amx.h"
@@ -34,7 +34,7 @@ static struct amx_product product_of(const struct rows_products *p, const struct
                                  .m = one->w->shape[0] };
 }
 
-// Stores of all products bypass the caches, or none do.
+// True if the stores of all products should bypass the caches; otherwise none do.
 static bool go_past_caches(const struct amx_product *product, int count, int64_t threads)
 {
     struct amx_product all = product[0];

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Dtypes of single elements, then those of blocks, as GGUF files store weights: a row of such a
-// tensor consists of whole blocks, which share scales.
+// First dtypes of single elements, then dtypes of weights in blocks, as GGUF files store them: a
+// row consists of whole blocks, whose elements share scales.
 enum dtype {
     DTYPE_F32,
     DTYPE_F16,
@@ -38,8 +38,8 @@ struct grad; // core/graph/tape.h
 
 // Row order of a query or key weight in a GGUF file that differs from Hugging Face's, in heads of
 // `head` rows (0: the same order). Rotary positions rotate a head's first `rotary` rows, in pairs
-// that are adjacent in the file and rotary/2 apart elsewhere; with a negative `rotary` the other
-// way round.
+// that are adjacent in the file and rotary/2 apart elsewhere; if `rotary` is negative, pairs are
+// -rotary/2 apart in the file and adjacent elsewhere.
 struct head_order {
     int16_t head, rotary;
 };
@@ -54,7 +54,7 @@ struct tensor {
     struct head_order order;        // of a weight's rows
 };
 
-// "f32", "q4_k"; elements of a block (1: no blocks), and bytes of a block.
+// A dtype's name ("f32", "q4_k"), elements per block (1: no blocks), and bytes per block.
 struct dtype_form {
     const char *name;
     int numbers, bytes;
@@ -107,8 +107,8 @@ static inline size_t tensor_bytes(const struct tensor *t)
     return dtype_bytes(t->dtype, tensor_count(t));
 }
 
-// The shape of a tensor in a file. One with too many dimensions becomes a matrix: the first
-// dimension, and all others joined.
+// Sets the shape of a tensor in a file. A tensor with too many dimensions becomes a matrix: the
+// first dimension by all others joined.
 static inline void tensor_set_shape(struct tensor *t, int rank, const int64_t *shape)
 {
     t->rank = rank <= TENSOR_MAX_RANK ? rank : 2;

@@ -28,13 +28,13 @@ static inline __attribute__((unused)) bool vec_has_pairs(void)
 #endif
 }
 
-// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, as they count in
-// products of pairs.
+// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, because products of
+// pairs treat them as 0.
 VEC_INLINE vh vf_to_pairs(vf x)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
     vh y;
-    // Not an intrinsic: those need all callers to be compiled for CPUs that have it.
+    // Not an intrinsic: callers would have to be compiled for CPUs that have the instruction.
     __asm__("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
     return y;
 #else
@@ -44,7 +44,7 @@ VEC_INLINE vh vf_to_pairs(vf x)
 #endif
 }
 
-// a in the lower and b in the upper half of each lane.
+// Pairs of bf16: a in the lower and b in the upper half of each lane.
 VEC_INLINE vf vf_pair(vf a, vf b)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -97,8 +97,8 @@ VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 // --- tiles ---------------------------------------------------------------------------------------
 
 // Adds `inner` steps, of elements or pairs, to the sums of `rows` rows by `halves` vectors of
-// columns. Number k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and, if
-// possible, the steps are compile-time constants, so that s stays in registers.
+// columns. Element or pair k of row r of a is a[r * row_step + k * step]. rows, halves, pairs and,
+// if possible, the steps are compile-time constants, so that s stays in registers.
 VEC_INLINE void tile_more(vf s[TILE_ROWS][2], const float *a, int64_t row_step, int64_t step,
                           const float *b, int64_t inner, const int rows, const int halves,
                           const bool pairs)
@@ -178,7 +178,7 @@ VEC_INLINE void vec_transpose(vf *v)
 }
 #endif
 
-// Packs the rows of a tile, elements 0..n of each (ld apart), as [n][rows].
+// Transposes n elements of each of `rows` rows (ld apart) to [n][rows].
 static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
                                                      int64_t rows, int64_t n)
 {
