@@ -250,8 +250,8 @@ const struct command command_changed = {
     .usage = "/changed [N] [--worse|--better] [--job JOB]",
     .help = "Shows a flip of the last comparison: a question that one side answers better.",
     .details = "Shows the question with its picture, the reference and both answers. N counts the "
-               "flips of the last /compare --data from 1. In the full screen, arrow keys step "
-               "through them (Alt-s).",
+               "flips of the last /compare --data from 1. In the full screen, press Alt-s, then "
+               "step through them with the arrow keys.",
     .options = options,
     .run = changed_run,
 };

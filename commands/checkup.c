@@ -11,7 +11,8 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
 {
     char *folder = checkup_folder(&w->options);
     int status = checkup_run(w, err);
-    if (status > 0) status = err_set(err, "stopped; the same command continues in '%s'", folder);
+    if (status > 0)
+        status = err_set(err, "stopped; repeat the command to continue in '%s'", folder);
     if (status == 0) status = checkup_show(folder, shell->sinks, err);
     if (status == 0) {
         sinks_written(shell->sinks, "checkup", folder, NULL);
@@ -75,7 +76,7 @@ const struct command command_checkup = {
     .name = "checkup",
     .also = "test verify sanity broken diagnose doctor",
     .usage = "/checkup " CHECKUP_USAGE " [--here] | show DIR | compare A B",
-    .help = "Checks whether a model works, as a job, and writes a report.",
+    .help = "Starts a job that checks whether a model works and writes a report.",
     .details = "MODEL is a folder, a GGUF file or a name in the hub cache (default: the loaded "
                "model). Runs as a job (/jobs, /wait); --here runs it in this process. Writes "
                "checkup.html, checkup.md and checkup.json to DIR after each check. To continue an "

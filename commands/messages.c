@@ -46,7 +46,7 @@ const struct command command_messages = {
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =
-        "FILE holds a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
+        "FILE contains a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
         "or a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\":\n"
         "FILE}} (\"image\" works instead of \"path\", and \"image_url\" parts are read). Paths\n"
         "are relative to the folder of FILE; file:// and data: URIs are read too.\n"

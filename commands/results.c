@@ -53,10 +53,10 @@ struct results_options {
 };
 
 static const struct option_row options[] = {
-    { "NAME", NULL, "the result", OPTION_TEXT, .at = offsetof(struct results_options, what),
-      .optional = true },
+    { "NAME", NULL, "a measuring command, or the number of a result", OPTION_TEXT,
+      .at = offsetof(struct results_options, what), .optional = true },
     { "--csv", "FILE",
-      "writes the result's table to FILE; each of several tables goes to FILE-TABLE.csv",
+      "writes the result's table to FILE; if it has several tables, each goes to FILE-TABLE.csv",
       OPTION_TEXT, .at = offsetof(struct results_options, csv) },
     { 0 },
 };

@@ -98,8 +98,9 @@ const struct command command_run = {
     .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
     .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =
-        "Each ${NAME} in the file is replaced by VALUE. Several values run the file once for\n"
-        "each; several names, once for each combination. If values contain commas,\n"
+        "Each ${NAME} in the file is replaced by VALUE. With several values, the file runs\n"
+        "once for each; with several names, once for each combination of their values. If values "
+        "contain commas,\n"
         "separate them with |. ${NAME:-VALUE} sets a default. FILE may be a pipe. Ctrl-C stops the "
         "whole\n"
         "file, not only the current answer.\n"

@@ -23,8 +23,9 @@ const struct command command_sweep = {
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] [--resume] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
-        "KEY is any setting except train.validation, train.score and train.filter (values are "
-        "compared by them) and settings of methods that training never applies (/help train). "
+        "KEY is any setting except train.validation, train.score and train.filter (the sweep uses "
+        "these to compare the values) and settings of methods that training never applies (/help "
+        "train). "
         "Separate\n"
         "values with commas, or with | if they contain commas:\n"
         "    /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
@@ -32,8 +33,9 @@ const struct command command_sweep = {
         "1e-5, 6e-6, 1e-6 and 1e-7. Each run trains like /train, in a folder OUT/VALUE. Runs are "
         "compared by validation (train.validation, train.score), each at its best checkpoint. If a "
         "run fails, for instance because the learning rate is too high, the sweep reports it and "
-        "continues. /job N shows the scores and the best, /plot N\n"
-        "loss@1e-3 loss@1e-4 the curves of two values. After a pause or kill -9, /job N resume\n"
+        "continues. /job N shows the scores and the best value;\n"
+        "/plot N loss@1e-3 loss@1e-4 shows the curves of two values. After a pause or kill -9, "
+        "/job N resume\n"
         "continues the unfinished run.",
     .min = 1,
     .options = sweep_rows,

@@ -1,6 +1,7 @@
 // core/lists.h -- the registries: one line per item, in the order in which items are shown or act.
 //
-//   lists_register();   // first in main: rooms reach the items only through these pointers
+//   lists_register();   // first in main: rooms reach the items only through the pointers that this
+//   call passes to them
 //
 // A new item is a file in its room and one line here. Rooms below do not name the items, so no
 // dependency runs from a table back to the files it lists. (Metrics and training methods have lists
@@ -45,7 +46,7 @@
 // site.
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
-    X(ira) /* before pruning, which scores with the values that it changes */                      \
+    X(ira) /* before pruning, which scores with the values that IRA changes */                     \
     X(prune)                                                                                       \
     X(ffn_approx)
 

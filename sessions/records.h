@@ -42,8 +42,8 @@ struct result_entry {
     char *time, *name, *json;
 };
 
-// Reads the entries of one name (NULL: all names); with an id only that entry, with id 0 all of
-// them, without json (NULL).
+// Reads the entries of one name (NULL: all names). An id selects one entry; id 0 selects all, and
+// then json stays NULL.
 int store_results(struct store *s, const char *name, int64_t id, struct result_entry **list,
                   size_t *count, struct err *err);
 void result_entries_free(struct result_entry *list, size_t count);

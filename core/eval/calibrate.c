@@ -43,7 +43,7 @@ const struct option_row calibrate_rows[] = {
     { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA.json)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",
-      "number of samples (default 500); only the prompt up to the last question of each is "
+      "number of samples (default 500); of each, only the prompt up to the last question is "
       "computed",
       OPTION_WHOLE, .at = offsetof(struct options, limit), 1, INT64_MAX },
     { .name = "--once", .help = "does nothing if OUT already exists" },

@@ -34,7 +34,7 @@ void prune_badge(struct buf *b, const struct settings *s, int layer);
 
 // --- lists of keys -------------------------------------------------------------------------------
 
-// Keys that the rows from `from` on see, in the form of struct seen_keys.
+// The keys seen by row `from` and each later row, laid out as in struct seen_keys.
 struct seen_lists {
     int64_t from, rows;
     int32_t **keys; // [rows][count], NULL: none chosen
@@ -86,7 +86,7 @@ struct prune {
 
 // Returns the stage after that layer; -1: none.
 int prune_stage_at(const struct prune *p, int layer);
-// Returns how many visual tokens it keeps.
+// Returns how many visual tokens the stage keeps.
 int64_t prune_stage_count(const struct prune *p, int stage);
 
 void prune_grams_forget(struct prune *p);

@@ -12,7 +12,7 @@
 // one picture inherits the file's bytes.
 //
 // After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
-// usable) and takes no lock of another thread.
+// usable) and takes no lock that another thread may have held at the fork.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -257,9 +257,9 @@ static bool take_size(const struct opened *o, const struct set_record *r, int64_
     return good;
 }
 
-// Makes the reference answer from the row's box. "answer", and "bbox" of Qwen-VL's files, are
-// corners; "bbox" on Hugging Face is a corner, width and height. Converts normalised coordinates to
-// pixels.
+// Makes the reference answer from the row's box. In "answer", and in "bbox" of Qwen-VL's files, the
+// numbers are two corners; in "bbox" on Hugging Face they are a corner, the width and the height.
+// Converts normalised coordinates to pixels.
 static int take_box(struct sample *s, const struct opened *o, const struct set_record *r,
                     struct err *err)
 {
@@ -411,7 +411,7 @@ static void close_set(void *self)
 
 static const struct dataset_reader reader = { read_sample, read_picture, close_set };
 
-// Makes a sample of each expression of a row.
+// Turns every expression of every row into a sample.
 static int count_parts(struct dataset *d, struct opened *o, struct err *err)
 {
     enum { LOOK = 256 };

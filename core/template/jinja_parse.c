@@ -43,7 +43,7 @@ static void fail(struct parser *p, const char *format, ...)
     p->at = p->t->tokens.count - 1;
 }
 
-// Stays at the last token, T_END.
+// Moves to the next token, but not past the last one, T_END.
 static void advance(struct parser *p)
 {
     if (p->at + 1 < p->t->tokens.count) p->at++;
