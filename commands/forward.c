@@ -12,9 +12,9 @@ static int forward_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_forward = {
     .name = "forward",
     .usage = "/forward TEXT",
-    .help = "Runs a forward pass over the prompt with TEXT, without generating; also writes the "
-            "tensors that an earlier /dump requested.",
-    .details = "The conversation does not change.",
+    .help = "Runs a forward pass over the prompt with TEXT, without generating.",
+    .details = "Also writes the tensors that an earlier /dump requested. The conversation does not "
+               "change.",
     .min = 1,
     .max = 1,
     .rest = true,
