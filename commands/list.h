@@ -1,5 +1,5 @@
 // commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
-// `const struct command command_NAME`; MEASURING() stands for the commands of probes, and
+// `const struct command command_NAME`; MEASURING() is replaced by the commands of probes, and
 // GROUP(NAME) begins a group of /help. Help and completion show them in this order.
 
 GROUP(model)

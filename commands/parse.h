@@ -6,8 +6,8 @@
 //
 // White space separates arguments. Double quotes take JSON escapes; outside them "\ " is a space, a
 // leading "~/" the home folder, and everything else is literal. ${NAME} is replaced everywhere, and
-// its value is never parsed again for quotes or spaces; ${NAME:-VALUE} defaults to VALUE; $${
-// stands for "${". Text between """ and a """ that ends a line is literal.
+// its value is never parsed again for quotes or spaces; ${NAME:-VALUE} defaults to VALUE; $${ is a
+// literal "${". Text from """ to the next """ at the end of a line is literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 

@@ -236,7 +236,7 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
     return 0;
 }
 
-// Index of the answer that follows entry i, with only changes between; 0 if there is none.
+// Returns the index of the answer that follows entry i with only changes between them, or 0.
 static size_t find_answer(const struct saved *saved, size_t i)
 {
     for (i++; i < saved->count; i++)

@@ -19,7 +19,7 @@ RULES = [
     (r"(//|/\*|\. )\s*(?-i:Of) (a|an|the|each|every|all|its|this|that|these|those|what|which)\b[^.]*,", "begin with the subject"),
     (r"\bnone's\b", "of none"),
     (r"(?<!there )\bis (?-i:none)\b(?! of)", "does not exist, is not one"),
-    (r"(?<!if )(?<!if\n)(?<!when )\bthere (is|are) none\b", "none exists"),
+    (r"\bthere (is|are) none\b", "none exists"),
     (r"\bwhat (stands|lies|comes|goes|is there(?!\?)|was there)\b", "name the thing"),
     (r"\b(that|which|it|they|one|file|folder) (stands?|stood) (in|at|there|behind|before|beside|on|under|here|for itself)\b", "is, exists, appears"),
     (r"\b(goes|go|went|going) on (where|with|behind|after|from|until|without|at)\b", "continues, resumes"),

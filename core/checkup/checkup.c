@@ -441,8 +441,8 @@ static double seconds_of(const struct run *r, const struct checkup_check *check)
            cost->encodes * c->encode_s + cost->reads * c->load_s;
 }
 
-// Times an answer twice: the second run reads no weights from the disk. If the model's passes fail,
-// the times stay 0, and its checks report what is wrong.
+// Times an answer twice, because the first one reads the weights from disk. If a pass fails, the
+// rates stay 0, and the checks report the failure.
 static int measure_rates(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;

@@ -96,7 +96,7 @@ static char *repository_folder(const char *kind, const char *name)
 // safetensors. Leaves out picture encoders, and all but the first part of a model in several parts.
 static char **list_gguf(const char *folder)
 {
-    static const char end[] = "-00001-of-00003.gguf"; // each digit stands for any digit
+    static const char end[] = "-00001-of-00003.gguf"; // each digit matches any digit
     const size_t m = sizeof end - 1;
     bool others = false;
     size_t count = 0;

@@ -52,8 +52,8 @@ struct method_env {
 // Called once for each parameter of a method; `t` belongs to the method's state.
 typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
-// A tensor that a method learns: f32, in an adapter's extra.safetensors. K in the name stands for
-// each layer ("ira.K.head.bias").
+// A tensor that a method learns: f32, in an adapter's extra.safetensors. "K" in the name is the
+// layer number: "ira.K.head.bias" exists once per layer.
 struct method_tensor {
     const char *name;
     int rank;

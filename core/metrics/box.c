@@ -81,7 +81,8 @@ static bool find_numbers(const char *pattern, const char *text, struct box *b)
     return found;
 }
 
-// Reads a box in shares of the picture's sides; false, and an empty box, if there is none.
+// Reads a box in normalised coordinates (0 to 1). Without a box in the text, returns false and an
+// empty box.
 static bool read_shares(const char *text, double wide, double high, struct box *b)
 {
     *b = (struct box){ 0 };
@@ -193,7 +194,7 @@ static bool has_centre(const struct box *right, const struct box *said)
     return right->x1 <= x && x <= right->x2 && right->y1 <= y && y <= right->y2;
 }
 
-// How each rule reads a box, in pixels; false if there is none.
+// The reader of each rule: it returns the box in pixels, or false if the text has no box.
 static const struct {
     const struct metric *metric;
     bool (*read)(const char *text, double wide, double high, struct box *b);

@@ -116,7 +116,7 @@ enum {
 };
 
 const struct metric *metric_find(const char *name);
-// metric_find, with a message that lists the metrics if there is none with this name.
+// Like metric_find, but sets an error that lists the metrics if the name is unknown.
 const struct metric *metric_need(const char *name, struct err *err);
 
 // True if score a is better than b in the metric's direction. NaN is never better.

@@ -5,7 +5,7 @@
 //   model_weights_changed(m);                    // a tied head follows
 //
 // The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
-// tied head has no entry of its own: the embedding's entry stands for it.
+// tied head has no entry: the embedding's entry covers both.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 

@@ -31,7 +31,8 @@ enum box_unit {
     BOX_PIXELS,      // pixels of the original
 };
 
-// How a family writes boxes. In the forms, LABEL stands for the object, X1 to Y2 for the numbers.
+// How a family writes boxes. In `box` and `point`, LABEL is replaced by the object's name, and X1
+// to Y2 by the numbers.
 struct box_style {
     const char *name;
     enum box_unit unit;

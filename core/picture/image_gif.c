@@ -135,7 +135,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
     static const int widest = 12;
-    uint16_t before[CODES]; // a code stands for the pixels of another code and one more
+    uint16_t before[CODES]; // a code means the pixels of another code and one more
     uint8_t last[CODES], first[CODES], stack[CODES];
     const int clear = 1 << bits, stop = clear + 1;
     int width = bits + 1, next = clear + 2, previous = -1;

@@ -83,7 +83,7 @@ static int join_by(struct object *o, const struct json_parts *in, const char *ro
     return 0;
 }
 
-// Returns the first of the *count joined rows with the id; NULL if there are none.
+// Returns the first of the *count joined rows with the id, or NULL.
 static const struct join *find_joined(const struct object *o, int64_t id, size_t *count)
 {
     size_t low = 0, high = id < 0 ? 0 : o->join_count;

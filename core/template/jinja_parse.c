@@ -586,7 +586,7 @@ static struct jinja_node *parse_statement(struct parser *p)
         caller->a = node_new(p, N_BLOCK);
         parse_until(p, &caller->a->list, "endcall");
         n->a->b = caller;
-    } else if (skip(p, "filter")) { // a: filters of an empty N_VALUE, which stands for the text of
+    } else if (skip(p, "filter")) { // a: filters of an empty N_VALUE, which receives the text of
                                     // the body; list: the body
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));

@@ -13,7 +13,7 @@
 
 // Handling of the system message.
 enum system_place {
-    SYSTEM_MESSAGE,   // a normal message; `system` (or the folder's own) if there is none
+    SYSTEM_MESSAGE,   // a normal message; by default `system`, or the folder's default message
     SYSTEM_WITH_DATE, // always present, after the knowledge cut-off and the date (Llama 3.2)
     SYSTEM_IN_USER,   // inside the first user message (Llama 2)
 };

@@ -447,7 +447,7 @@ enum { TOKEN_BYTES_MAX = 1024 };
 struct symbol {
     int32_t id;
     int32_t before, after; // neighbours, -1 at the ends
-    uint32_t rank;         // of the merge with `after`, NO_MERGE if there is none
+    uint32_t rank;         // of the merge with `after`; NO_MERGE: they do not merge
     int32_t merged;        // id of the token that this merge gives
 };
 

@@ -178,7 +178,7 @@ bool decode_arithmetic(reader *r, const operation &o, instruction *i);
 bool decode_memory(reader *r, const operation &o, instruction *i);
 bool decode_together(reader *r, const operation &o, instruction *i);
 
-// find.cpp: returns a kernel's text, parsed; ends the program if there is none.
+// find.cpp: returns a kernel's parsed text; ends the program if the kernel is missing.
 entry *find(const void *kernel);
 // Returns the last kernel in a text, for tests.
 entry *find_in(const std::string &text, const std::string &path);

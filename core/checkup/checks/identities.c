@@ -97,7 +97,7 @@ static int check_neutrals(struct checkup *c, const struct base *b, struct err *e
     return 0;
 }
 
-// IRA with zero heads changes no value: z = v + 0. Such heads stand in for trained ones.
+// With zero heads, IRA changes no value state (z = v + 0), so the check needs no trained heads.
 struct zeros {
     struct tensor *list;
     char **names;
@@ -112,8 +112,8 @@ static const struct tensor *find_zeros(void *self, const char *name)
     return NULL;
 }
 
-// Adds a zero tensor for each parameter that a method learns; ".K." in its name stands for every
-// layer.
+// Adds a zero tensor for each parameter that a method learns, and one per layer where its name
+// contains ".K.".
 static void add_zeros(struct zeros *z, const struct checkup *c, const struct method *m)
 {
     struct method_tensor t;

@@ -25,7 +25,7 @@ static void pooled_size(const struct picture_tile *t, double share, int64_t *row
     if (*cols < 1) *cols = t->cols > 0;
 }
 
-// Returns the number of tokens of a tile, including those that end its rows.
+// Returns the number of tokens per tile, including the newline tokens after its rows.
 static int64_t tile_tokens(const struct picture_tile *t)
 {
     return t->rows * t->pitch;
