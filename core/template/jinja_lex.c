@@ -95,11 +95,13 @@ static int lex_comment(struct lexer *l, size_t inside)
 {
     const char *end;
     move(l, inside);
+    if (ahead(l, l->at, "+")) return fail(l, "'{#+' is not supported");
     end = memmem(l->text + l->at, l->length - l->at, "#}", 2);
     if (!end) return fail(l, "a comment is not closed: '#}' is missing");
     size_t at = (size_t)(end - l->text);
     if (at > l->at && end[-1] == '-') at--;
     move(l, at);
+    if (at > inside && end[-1] == '+') return fail(l, "'+#}' is not supported");
     pass_close(l, "#}", true);
     return 0;
 }

@@ -348,6 +348,8 @@ static void test_left_out(void **state)
     refused("\n{% raw %}{{ x y }}{% endraw %}", "line 2: the statement 'raw' is not supported");
     refused("{%+ if x %}{% endif %}", "line 1: the statement '+' is not known");
     refused("{% if x +%}{% endif %}", "line 1: '+%}' is not supported");
+    refused("a\n  {#+ x #}\nb", "line 2: '{#+' is not supported");
+    refused("a\n  {# x\n +#}\nb", "line 3: '+#}' is not supported");
     refused("{% set y | upper %}a{% endset %}", "line 1: filters of a set block are not supported");
     refused("{{ x[::2] }}",
             "line 1: a slice with a step, except [::-1] of a list, is not supported");
