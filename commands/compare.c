@@ -117,6 +117,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     if ((set->kind && !set->data) || ((a->data.suite || set->columns) && !set->kind))
         return err_set(err, "--set needs --data FILE, and --rule and --columns need --set NAME");
     if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
+    if (set->data && evaluate_options_find_data(&a->data, err) < 0) return -1;
     if (a->job && a->csv)
         return err_set(
             err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");
@@ -344,6 +345,7 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
     else if (status == 0)
         status = a.data.set.data ? compare_data(&a, err) : compare_question(&a, err);
     grid_release(&a.grid);
+    evaluate_options_release(&a.data);
     for (int k = 0; k < 2; k++) {
         preset_values_release(&a.values[k]);
         free(a.title[k]);

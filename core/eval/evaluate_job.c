@@ -127,6 +127,14 @@ static int read_predictions(struct evaluate_options *o, struct err *err)
     return 0;
 }
 
+int evaluate_options_find_data(struct evaluate_options *o, struct err *err)
+{
+    o->found = checkpoint_data_file(o->set.data, err);
+    if (!o->found) return -1;
+    o->set.data = o->found;
+    return 0;
+}
+
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct evaluate_options){ 0 };
@@ -141,8 +149,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status == 0 && o->predictions) status = read_predictions(o, err);
-    if (status == 0 && !(o->found = checkpoint_data_file(o->set.data, err))) status = -1;
-    if (status == 0) o->set.data = o->found;
+    if (status == 0) status = evaluate_options_find_data(o, err);
     if (status < 0) evaluate_options_release(o);
     return status;
 }

@@ -35,7 +35,7 @@ struct settings;
 
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
-    char *found;         // set.data, if it is a data set of the hub cache
+    char *found;         // set.data once it was searched for in the hub cache
     const struct metric *metric;
     const char *suite, *submit; // as typed
     const char *predictions;    // SUITE[:FILE] as typed; NULL: not exported
@@ -51,6 +51,8 @@ struct evaluate_options {
 extern const struct option_row evaluate_rows[];
 extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core/eval/calibrate.c)
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
+// Replaces a name in the hub cache (org/name) by the path of its file.
+int evaluate_options_find_data(struct evaluate_options *o, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
 // Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of

@@ -370,37 +370,48 @@ static void find_parquet(const char *folder, int depth, struct names *found)
     folder_list_free(names);
 }
 
-char *checkpoint_data_file(const char *name, struct err *err)
+// Returns the path of a data set's only parquet file, or of its first shard; NULL: none, or
+// several.
+static char *only_parquet(const char *snapshot, const char *name, struct err *err)
 {
     enum { DEPTH = 4 };
-    const char *rest = strchr(name, '/') ? strchr(strchr(name, '/') + 1, '/') : NULL;
-    char *whole = rest ? xstrndup(name, (size_t)(rest - name)) : xstrdup(name);
-    char *repository = strchr(whole, '/') && access(name, F_OK) != 0 && is_hub_name(whole)
-                           ? repository_folder("datasets", whole)
-                           : NULL;
-    char *snapshot = repository && is_folder(repository) ? snapshot_of(repository) : NULL;
-    char *path = NULL;
     struct names files = { 0 };
-    if (!snapshot) {
-        path = xstrdup(name); // a file; if it does not exist, opening it reports that
-    } else if (rest && !strstr(rest, "/..")) {
-        path = xasprintf("%s%s", snapshot, rest);
+    char *path = NULL;
+    find_parquet(snapshot, DEPTH, &files);
+    if (files.count == 1) {
+        path = xstrdup(files.list[0]);
+    } else if (!files.count) {
+        err_set(err, "'%s' has no parquet file in '%s'", name, snapshot);
     } else {
-        find_parquet(snapshot, DEPTH, &files);
-        if (files.count == 1) path = xstrdup(files.list[0]);
-    }
-    if (!path) {
         struct buf b = { 0 };
         for (size_t i = 0; i < files.count && b.length < 800; i++)
-            buf_printf(&b, "%s%s%s", i ? ", " : "", whole, files.list[i] + strlen(snapshot));
-        if (files.count)
-            err_set(err, "'%s' has %zu data files in the hub cache: choose one of %s", name,
-                    files.count, b.data);
-        else
-            err_set(err, "'%s' has no parquet file in '%s'", name, snapshot);
+            buf_printf(&b, "%s%s%s", i ? ", " : "", name, files.list[i] + strlen(snapshot));
+        err_set(err, "'%s' has %zu data files in the hub cache: choose one of %s", name,
+                files.count, b.data);
         buf_release(&b);
     }
     names_release(&files);
+    return path;
+}
+
+char *checkpoint_data_file(const char *name, struct err *err)
+{
+    const char *slash = strchr(name, '/'), *rest = slash ? strchr(slash + 1, '/') : NULL;
+    char *whole = rest ? xstrndup(name, (size_t)(rest - name)) : xstrdup(name);
+    char *repository =
+        slash && access(name, F_OK) != 0 && is_hub_name(whole) && !strstr(name, "/..")
+            ? repository_folder("datasets", whole)
+            : NULL;
+    char *snapshot = NULL, *path = NULL;
+    if (!repository || !is_folder(repository))
+        path = xstrdup(name); // a file; if it does not exist, opening it reports that
+    else if (!(snapshot = snapshot_of(repository)))
+        err_set(err,
+                "'%s' has no complete snapshot in '%s': download it again with 'hf download "
+                "--repo-type dataset %s'",
+                whole, repository, whole);
+    else
+        path = rest ? xasprintf("%s%s", snapshot, rest) : only_parquet(snapshot, whole, err);
     free(snapshot);
     free(repository);
     free(whole);

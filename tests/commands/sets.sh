@@ -229,6 +229,12 @@ in_hub() {
 }
 in_hub lmms-lab/ChartQA
 check_has "only file" 'select(.event=="error").message' "no picture is given with the question" # the file has none
+HF_HUB_CACHE=$work/hub tiny "/compare off | @fastv --data lmms-lab/ChartQA --set chartqa --limit 2"
+check_has "only file, compared" 'select(.event=="error").message' "no picture is given with the question"
+in_hub lmms-lab/ChartQA/../other
+check_has "not in the data set" 'select(.event=="error").message' "'lmms-lab/ChartQA/../other'"
+in_hub a/b
+check_has "no snapshot" 'select(.event=="error").message' "'hf download --repo-type dataset a/b'"
 cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/val-00000-of-00001.parquet"
 in_hub lmms-lab/ChartQA
 check_has "several" 'select(.event=="error").message' \
