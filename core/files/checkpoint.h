@@ -105,8 +105,6 @@ char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
 bool checkpoint_same_template(const char *a, const char *b);
 // Returns whether a recorded `identity` is only a placeholder (UNHASHED).
 bool checkpoint_identity_unknown(const char *identity);
-// Returns whether two recorded `identity` values have the same fingerprint.
-bool checkpoint_identity_same(const char *a, const char *b);
 // Returns whether `fingerprint` is the one that earlier versions computed for these weights. It
 // covers neither the other files nor the middle of tensors.
 bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);

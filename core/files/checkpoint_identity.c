@@ -328,12 +328,6 @@ bool checkpoint_identity_unknown(const char *identity)
     return !strncmp(identity, UNHASHED, strlen(UNHASHED));
 }
 
-bool checkpoint_identity_same(const char *a, const char *b)
-{
-    const size_t n = strcspn(a, " ");
-    return n == strcspn(b, " ") && !strncmp(a, b, n);
-}
-
 int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
                               struct err *err)
 {
