@@ -16,7 +16,7 @@ static struct jinja_value wrong_kinds(struct jinja_run *r, const char *sign, str
     else if (jinja_is_number(a) && jinja_is_number(b))
         jinja_unknown(r, "arithmetic with floats is not supported");
     else
-        jinja_fail(r, "'%s' does not work for a %s and a %s", sign, jinja_value_kind_name(a),
+        jinja_fail(r, "'%s' does not work for %s and %s", sign, jinja_value_kind_name(a),
                    jinja_value_kind_name(b));
     return jinja_value_none();
 }
@@ -172,8 +172,7 @@ static int64_t slice_bound(struct jinja_run *r, const struct jinja_node *n, int6
 {
     const struct jinja_value v = n ? jinja_eval(r, n) : jinja_value_none();
     if (v.kind == JINJA_NONE) return otherwise;
-    if (!jinja_is_int(v))
-        jinja_fail(r, "a slice needs integers, not a %s", jinja_value_kind_name(v));
+    if (!jinja_is_int(v)) jinja_fail(r, "a slice needs integers, not %s", jinja_value_kind_name(v));
     int64_t at = jinja_is_int(v) ? jinja_value_as_int(v) : 0;
     if (at < 0) at = at < -count ? 0 : at + count;
     return at > count ? count : at;
@@ -187,7 +186,7 @@ static struct jinja_value eval_slice(struct jinja_run *r, struct jinja_value v,
         return v;
     }
     if (!jinja_is_text(v) && !jinja_is_sequence(v))
-        jinja_fail(r, "a %s cannot be sliced", jinja_value_kind_name(v));
+        jinja_fail(r, "%s cannot be sliced", jinja_value_kind_name(v));
     if (r->failed) return v;
     const int64_t count = jinja_value_length(r, v), step = n->c ? -1 : 1;
     const int64_t from = slice_bound(r, n->a, 0, count), to = slice_bound(r, n->b, count, count);
@@ -227,7 +226,7 @@ int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, s
     const struct jinja_value v = jinja_argument(args, i);
     if (!jinja_is_given(v)) return otherwise;
     if (jinja_is_int(v)) return jinja_value_as_int(v);
-    jinja_fail(r, "%s needs an integer, not a %s", who, jinja_value_kind_name(v));
+    jinja_fail(r, "%s needs an integer, not %s", who, jinja_value_kind_name(v));
     return otherwise;
 }
 
@@ -315,7 +314,7 @@ static struct jinja_value call_value(struct jinja_run *r, struct jinja_value f,
     case JINJA_UNDEFINED:
         jinja_unknown(r, "the function or method '%.100s' is not known", f.name);
         return f;
-    default: jinja_fail(r, "a %s cannot be called", jinja_value_kind_name(f)); return f;
+    default: jinja_fail(r, "%s cannot be called", jinja_value_kind_name(f)); return f;
     }
 }
 

@@ -193,7 +193,7 @@ FILTER(dictsort)
 {
     struct jinja_list *keys = jinja_list_new(r->arena);
     if (v.kind != JINJA_DICT)
-        jinja_fail(r, "dictsort needs a dict, not a %s", jinja_value_kind_name(v));
+        jinja_fail(r, "dictsort needs a dict, not %s", jinja_value_kind_name(v));
     for (size_t i = 0; !r->failed && i < v.dict->count && jinja_step(r, 1); i++)
         jinja_list_push(r->arena, keys,
                         sort_key(r, v.dict->entries[i].key, (struct jinja_value){ 0 }));
@@ -259,7 +259,7 @@ FILTER(items)
     if (v.kind == JINJA_UNDEFINED)
         return jinja_list_value(JINJA_GENERATOR, jinja_list_new(r->arena));
     if (v.kind == JINJA_DICT) return jinja_list_value(JINJA_GENERATOR, jinja_dict_pairs(r, v.dict));
-    jinja_fail(r, "items needs a dict, not a %s", jinja_value_kind_name(v));
+    jinja_fail(r, "items needs a dict, not %s", jinja_value_kind_name(v));
     return v;
 }
 

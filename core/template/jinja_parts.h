@@ -171,7 +171,7 @@ static inline double jinja_value_as_real(struct jinja_value v)
     return v.kind == JINJA_REAL ? v.real : (double)jinja_value_as_int(v);
 }
 
-const char *jinja_value_kind_name(struct jinja_value v); // "str", "list"...
+const char *jinja_value_kind_name(struct jinja_value v); // "a str", "an int"...
 
 struct jinja_list *jinja_list_new(struct jinja_arena *arena);
 void jinja_list_push(struct jinja_arena *arena, struct jinja_list *list, struct jinja_value v);

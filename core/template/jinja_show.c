@@ -101,7 +101,7 @@ static void put_repr(struct builder *b, struct jinja_value v)
         if (jinja_enter(b->r)) put_nested(b, v);
         b->r->depth--;
         return;
-    default: jinja_fail(b->r, "a %s cannot be printed", jinja_value_kind_name(v));
+    default: jinja_fail(b->r, "%s cannot be printed", jinja_value_kind_name(v));
     }
 }
 
@@ -162,7 +162,7 @@ static void json_items(struct builder *b, struct jinja_value v, const struct jso
             const struct jinja_value key = v.dict->entries[i].key;
             const bool text = jinja_is_text(key);
             if (!text && key.kind != JINJA_NONE && !jinja_is_number(key))
-                jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not a %s",
+                jinja_fail(b->r, "tojson: the keys of a dict must be text or numbers, not %s",
                            jinja_value_kind_name(key));
             if (!text) jinja_put_words(b, "\"");
             jinja_put_json(b, key, style, level + 1);
@@ -197,7 +197,7 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
     case JINJA_LIST:
     case JINJA_TUPLE:
     case JINJA_DICT: json_items(b, v, style, level); return;
-    default: jinja_fail(b->r, "tojson cannot write a value of kind %s", jinja_value_kind_name(v));
+    default: jinja_fail(b->r, "tojson cannot write %s", jinja_value_kind_name(v));
     }
 }
 

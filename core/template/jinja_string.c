@@ -181,7 +181,7 @@ const struct jinja_string *jinja_need_text(struct jinja_run *r, struct jinja_val
                                            const char *who)
 {
     if (jinja_is_text(v)) return v.text;
-    jinja_fail(r, "%s needs a str, not a %s", who, jinja_value_kind_name(v));
+    jinja_fail(r, "%s needs a str, not %s", who, jinja_value_kind_name(v));
     return NULL;
 }
 

@@ -148,15 +148,15 @@ static bool has_list(struct jinja_value v)
 const char *jinja_value_kind_name(struct jinja_value v)
 {
     static const char *const names[] = {
-        [JINJA_ABSENT] = "nothing", [JINJA_UNDEFINED] = "undefined",
-        [JINJA_NONE] = "none",      [JINJA_BOOL] = "bool",
-        [JINJA_INT] = "int",        [JINJA_REAL] = "float",
-        [JINJA_TEXT] = "str",       [JINJA_LIST] = "list",
-        [JINJA_TUPLE] = "tuple",    [JINJA_VIEW] = "dict view",
-        [JINJA_RANGE] = "range",    [JINJA_GENERATOR] = "generator",
-        [JINJA_DICT] = "dict",      [JINJA_NAMESPACE] = "namespace",
-        [JINJA_LOOP] = "loop",      [JINJA_FUNCTION] = "function",
-        [JINJA_METHOD] = "method",  [JINJA_MACRO] = "macro",
+        [JINJA_ABSENT] = "nothing",  [JINJA_UNDEFINED] = "an undefined value",
+        [JINJA_NONE] = "none",       [JINJA_BOOL] = "a bool",
+        [JINJA_INT] = "an int",      [JINJA_REAL] = "a float",
+        [JINJA_TEXT] = "a str",      [JINJA_LIST] = "a list",
+        [JINJA_TUPLE] = "a tuple",   [JINJA_VIEW] = "a dict view",
+        [JINJA_RANGE] = "a range",   [JINJA_GENERATOR] = "a generator",
+        [JINJA_DICT] = "a dict",     [JINJA_NAMESPACE] = "a namespace",
+        [JINJA_LOOP] = "a loop",     [JINJA_FUNCTION] = "a function",
+        [JINJA_METHOD] = "a method", [JINJA_MACRO] = "a macro",
     };
     return names[v.kind];
 }
@@ -206,7 +206,7 @@ static void dict_append(struct jinja_arena *arena, struct jinja_dict *d, struct 
 int64_t jinja_dict_find(struct jinja_run *r, const struct jinja_dict *d, struct jinja_value key)
 {
     if (key.kind == JINJA_LIST || key.kind == JINJA_TUPLE || key.kind == JINJA_DICT) {
-        jinja_fail(r, "a %s cannot be the key of a dict", jinja_value_kind_name(key));
+        jinja_fail(r, "%s cannot be the key of a dict", jinja_value_kind_name(key));
         return -1;
     }
     for (size_t i = 0; i < d->count && !r->failed; i++)
@@ -332,8 +332,7 @@ int jinja_value_order(struct jinja_run *r, struct jinja_value a, struct jinja_va
         if (order) return order < 0 ? -1 : 1;
         return x < y ? -1 : x > y;
     }
-    jinja_fail(r, "a %s and a %s have no order", jinja_value_kind_name(a),
-               jinja_value_kind_name(b));
+    jinja_fail(r, "%s and %s have no order", jinja_value_kind_name(a), jinja_value_kind_name(b));
     return 0;
 }
 
@@ -341,8 +340,7 @@ bool jinja_value_contains(struct jinja_run *r, struct jinja_value all, struct ji
 {
     if (jinja_is_text(all)) {
         if (!jinja_is_text(one)) {
-            jinja_fail(r, "'in' looks for a str in a str, not for a %s",
-                       jinja_value_kind_name(one));
+            jinja_fail(r, "'in' looks for a str in a str, not for %s", jinja_value_kind_name(one));
             return false;
         }
         return jinja_string_find(r, all.text, one.text, 0) != SIZE_MAX;
@@ -382,7 +380,7 @@ struct jinja_list *jinja_value_items(struct jinja_run *r, struct jinja_value v)
         return list;
     }
     if (!has_list(v)) {
-        jinja_fail(r, "a %s cannot be iterated over", jinja_value_kind_name(v));
+        jinja_fail(r, "%s cannot be iterated over", jinja_value_kind_name(v));
         return NULL;
     }
     jinja_list_extend(r, list, v.list->items, v.list->count);
@@ -396,6 +394,6 @@ int64_t jinja_value_length(struct jinja_run *r, struct jinja_value v)
     if (v.kind == JINJA_DICT) return (int64_t)v.dict->count;
     if (v.kind == JINJA_UNDEFINED) return 0;
     if (has_list(v) && v.kind != JINJA_GENERATOR) return (int64_t)v.list->count;
-    jinja_fail(r, "a %s has no length", jinja_value_kind_name(v));
+    jinja_fail(r, "%s has no length", jinja_value_kind_name(v));
     return -1;
 }

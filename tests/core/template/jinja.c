@@ -277,7 +277,7 @@ static void test_refused(void **state)
     refused("{{ 1 2 }}", "expected '}}'");
     refused("{{ a.b }}", "'a' is undefined");
     refused("{{ none.a.b }}", "'a' is undefined");
-    refused("{{ 'a' + 1 }}", "'+' does not work for a str and a int");
+    refused("{{ 'a' + 1 }}", "'+' does not work for a str and an int");
     refused("{{ 1 % 0 }}", "division by zero");
     refused("{{ 9223372036854775807 + 1 }}", "too large");
     refused("{{ 99999999999999999999 }}", "a number is too large");
@@ -382,7 +382,7 @@ static void test_left_out(void **state)
     refused("{{ '%s' % u }}", "line 1: '%' does not work for a str and a str");
     refused("{{ '{:>5}'.format(u) }}",
             "line 1: a field of format other than '{}' is not supported");
-    refused("{{ x * 2 }}", "line 1: '*' does not work for a list and a int");
+    refused("{{ x * 2 }}", "line 1: '*' does not work for a list and an int");
     refused("{{ x < x }}", "line 1: a list and a list have no order");
     refused("{{ u[::-1] }}", "line 1: a slice with a step, except [::-1] of a list");
     refused("{{ x[1, 2] }}", "line 1: expected ']', not ','");
