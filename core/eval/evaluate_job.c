@@ -386,19 +386,6 @@ static int open_set(struct evaluate_work *w, const struct grid_set *set, struct 
     return w->stopped && w->grid->job ? JOB_STOPPED : -1;
 }
 
-// Returns the hash of the data together with the examples, which a resumed job must not change.
-static const char *hash_with_shots(const struct grid_set *set, const char *known,
-                                   char hex[HASH_HEX], struct err *err)
-{
-    char data[HASH_HEX], shots[HASH_HEX];
-    if (!known && hash_file(set->data, data, err) < 0) return NULL;
-    if (hash_file(set->shots, shots, err) < 0) return NULL;
-    char *both = xasprintf("%s %s", known ? known : data, shots);
-    hash_hex(both, strlen(both), hex);
-    free(both);
-    return hex;
-}
-
 static int evaluate(struct grid *g, size_t cell, struct err *err)
 {
     struct evaluate_work *w = (struct evaluate_work *)g->self + cell;
@@ -418,15 +405,14 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     if (grid_use(g, cell, err) < 0) return -1;
     const int opened = open_set(w, set, err);
     if (opened) return opened;
-    char hex[HASH_HEX];
-    const char *hash = eval_set_hash(&w->data);
-    if (set->shots && !(hash = hash_with_shots(set, hash, hex, err))) return -1;
-    if (job_data_same(ranks, set->data, hash, err) < 0) return -1;
+    if (job_data_same(ranks, set->data, eval_set_hash(&w->data), err) < 0) return -1;
     if (first && evaluate_options_check_submission(o, err) < 0) return -1;
     if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
+    if (set->shots && job_data_same(ranks, set->shots, NULL, err) < 0) return -1;
     const struct job_data of = { .data = w->data.path,
-                                 .hash = hash,
+                                 .hash = eval_set_hash(&w->data),
                                  .answers = o->answers,
+                                 .shots = set->shots,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
                                  .notices = picture_notices(w) };
     if (grid_keep(g, cell, "scores.jsonl", of, take_line, w, err) < 0) return -1;

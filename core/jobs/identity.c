@@ -23,6 +23,7 @@ void identity_each(struct identity *id, void (*each)(void *self, const char *nam
     each(self, "data", &id->data);
     each(self, "held", &id->validation);
     each(self, "answers", &id->answers);
+    each(self, "shots", &id->shots);
     each(self, "adapter", &id->adapter);
     each(self, "pictures", &id->pictures);
     each(self, "samples", &id->samples);
@@ -136,6 +137,7 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
     if (differ(was->validation, is->validation))
         return file_differs(is, "the data file of train.validation", err);
     if (differ(was->answers, is->answers)) return file_differs(is, "the file of --answers", err);
+    if (differ(was->shots, is->shots)) return file_differs(is, "the file of --shots", err);
     if (differ(was->adapter, is->adapter))
         return file_differs(is, "the adapter (setting adapter)", err);
     if (differ(was->samples, is->samples))

@@ -25,6 +25,7 @@ struct identity {
     const char *data;              // of the data file
     const char *validation;        // of the separate data file of train.validation
     const char *answers;           // of the file of --answers
+    const char *shots;             // of the file of --shots
     const char *adapter;           // of the files of the adapter that training continues from
     const char *pictures;          // of the bytes of the pictures named in the data
     const char *samples;           // over the indices and lengths of the used samples

@@ -25,7 +25,7 @@ static int hash_data(const char *data, const char *known, char hex[HASH_HEX], st
 
 // The hashes of the files that the job reads.
 struct read_files {
-    char data[HASH_HEX], answers[HASH_HEX];
+    char data[HASH_HEX], answers[HASH_HEX], shots[HASH_HEX];
 };
 
 static int identify(const struct job_data *of, struct read_files *files, struct identity *is,
@@ -33,8 +33,10 @@ static int identify(const struct job_data *of, struct read_files *files, struct 
 {
     if (hash_data(of->data, of->hash, files->data, err) < 0) return -1;
     if (of->answers && hash_file(of->answers, files->answers, err) < 0) return -1;
+    if (of->shots && hash_file(of->shots, files->shots, err) < 0) return -1;
     *is = (struct identity){ .data = files->data,
                              .answers = of->answers ? files->answers : NULL,
+                             .shots = of->shots ? files->shots : NULL,
                              .data_path = of->data };
     return 0;
 }

@@ -25,6 +25,7 @@ struct job_data {
     const struct provenance *provenance;
     const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
     const char *answers; // the file of --answers; NULL: none
+    const char *shots;   // the file of --shots; NULL: none
     // The data set whose pictures must match the hashes in the lines ("pictures": for sample "at",
     // or "done" - 1). NULL: not compared.
     const struct dataset *pictures;

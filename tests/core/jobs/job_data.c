@@ -46,10 +46,11 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     provenance_add(&other, "adapter", "ln@2");
     provenance_add(&other, "prune.score", "uniform");
     scratch_text(folder, "data", "one");
-    char *answers = xasprintf("%s/answers", folder);
+    char *answers = xasprintf("%s/answers", folder), *shots = xasprintf("%s/shots", folder);
     scratch_text(folder, "answers", "grey");
-    const struct job_data of = { path, data, &now, NULL, answers, .whole = true },
-                          changed = { path, data, &other, NULL, answers, .whole = true };
+    scratch_text(folder, "shots", "three");
+    const struct job_data of = { path, data, &now, NULL, answers, shots, .whole = true },
+                          changed = { path, data, &other, NULL, answers, shots, .whole = true };
 
     FILE *f = job_data_open(&of, false, take, NULL, &err);
     assert_non_null(f);
@@ -92,6 +93,9 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     assert_non_null(f);
     assert_string_equal(taken, "line\nmore\nfirst\n");
     fclose(f);
+    scratch_text(folder, "shots", "four");
+    assert_null(job_data_open(&of, true, take, NULL, &err));
+    assert_non_null(strstr(err.text, "the file of --shots has changed since the job started"));
     scratch_text(folder, "answers", "red");
     assert_null(job_data_open(&of, true, take, NULL, &err));
     assert_non_null(strstr(err.text, "the file of --answers has changed since the job started"));
@@ -104,6 +108,7 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     free(path);
     free(data);
     free(answers);
+    free(shots);
     scratch_remove(folder);
 }
 
