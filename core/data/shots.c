@@ -10,31 +10,35 @@
 
 enum { SHOTS_MOST = 64 }; // examples of a file
 
-// Appends the messages from..to of a dialogue, and all its pictures.
-static void append(struct dialogue *d, const struct dialogue *from, size_t begin, size_t end)
+// Appends the messages begin..end of `from`, whose pictures get numbers from `pictures` on.
+static void append_messages(struct dialogue *d, const struct dialogue *from, size_t begin,
+                            size_t end, size_t pictures)
 {
     d->messages = xreallocarray(d->messages, d->count + end - begin + 1, sizeof *d->messages);
-    d->paths = xreallocarray(d->paths, d->path_count + from->path_count + 1, sizeof *d->paths);
     for (size_t i = begin; i < end; i++) {
         struct message *m = &d->messages[d->count++];
         message_copy(m, &from->messages[i]);
         for (size_t k = 0; k < m->content_count; k++)
-            if (!m->content[k].text) m->content[k].picture += (int)d->path_count;
+            if (!m->content[k].text) m->content[k].picture += (int)pictures;
     }
+}
+
+static void append_pictures(struct dialogue *d, const struct dialogue *from)
+{
+    d->paths = xreallocarray(d->paths, d->path_count + from->path_count + 1, sizeof *d->paths);
     for (size_t i = 0; i < from->path_count; i++)
         d->paths[d->path_count++] = xstrdup(from->paths[i]);
 }
 
-// Adds one example: its messages but a system message, and its reference if it ends with a
-// question.
+// Adds one example: its messages, and its reference if it ends with a question.
 static int add_example(struct dialogue *shots, struct sample *s, struct err *err)
 {
     struct dialogue *d = &s->dialogue;
-    const size_t begin = d->count && d->messages[0].role == ROLE_SYSTEM;
     const size_t first = shots->count;
-    if (begin)
+    if (d->count && d->messages[0].role == ROLE_SYSTEM)
         return err_set(err, "it has a system message: set it with /system or in the data instead");
-    append(shots, d, 0, d->count);
+    append_messages(shots, d, 0, d->count, shots->path_count);
+    append_pictures(shots, d);
     if (shots->count > first && shots->messages[shots->count - 1].role == ROLE_USER &&
         s->reference_count) {
         shots->messages = xreallocarray(shots->messages, shots->count + 1, sizeof *shots->messages);
@@ -74,23 +78,14 @@ void shots_put(const struct dialogue *shots, struct dialogue *d)
 {
     struct dialogue whole = { 0 };
     const size_t system = d->count && d->messages[0].role == ROLE_SYSTEM;
-    // The sample's pictures keep their numbers; the examples' follow.
-    append(&whole, d, 0, system);
-    append(&whole, shots, 0, shots->count);
-    struct message *rest = xreallocarray(NULL, d->count + 1, sizeof *rest);
-    for (size_t i = system; i < d->count; i++) message_copy(&rest[i], &d->messages[i]);
-    whole.messages =
-        xreallocarray(whole.messages, whole.count + d->count + 1, sizeof *whole.messages);
-    for (size_t i = system; i < d->count; i++) whole.messages[whole.count++] = rest[i];
-    free(rest);
+    append_messages(&whole, d, 0, system, 0);
+    append_messages(&whole, shots, 0, shots->count, d->path_count);
+    append_messages(&whole, d, system, d->count, 0);
     for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
-    for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
     free(d->messages);
-    free(d->paths);
     d->messages = whole.messages;
     d->count = whole.count;
-    d->paths = whole.paths;
-    d->path_count = whole.path_count;
+    append_pictures(d, shots); // after the sample's own, which keep their numbers
 }
 
 void shots_free(struct dialogue *shots)
