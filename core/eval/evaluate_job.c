@@ -4,7 +4,6 @@
 // question, from which a resumed job restores its totals. The job continues with the sample at
 // which it stopped, and writes that sample's lines again, because some may be missing.
 #include "core/eval/evaluate_job.h"
-#include "core/adapter/provenance.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -451,15 +450,20 @@ void evaluate_work_report(const struct evaluate_work *w, const struct settings *
 {
     const struct grid *g = w->grid;
     if (!w->options.set.kind || !g->model) return;
+    const char *name = text_file_name(g->model->name);
+    struct err why;
+    // In the shell, the files of a large model may not be hashed yet.
+    if (g->engine && engine_identify(g->engine, &why) < 0) {
+        job_results_add(to, "model", xasprintf("%s (fingerprint unknown: %s)", name, why.text));
+        return;
+    }
+    job_results_add(to, "model",
+                    xasprintf("%s (fingerprint %.16s)", name, g->model->checkpoint->fingerprint));
     struct provenance p;
     struct buf b = { 0 };
     const struct adapters *adapters = g->engine ? engine_adapters(g->engine) : &g->adapters;
     provenance_of_scores(
         &p, &(struct provenance_env){ g->model, adapters->active, g->backend, settings });
-    const char *fingerprint = provenance_value(&p, "model");
-    job_results_add(to, "model",
-                    xasprintf("%s (fingerprint %.16s)", text_file_name(g->model->name),
-                              fingerprint ? fingerprint : "unknown"));
     for (size_t i = 0; i < p.count; i++)
         if (strncmp(p.list[i].key, "model", 5) != 0)
             buf_printf(&b, "%s%s=%s", b.length ? " " : "", p.list[i].key, p.list[i].value);

@@ -49,6 +49,10 @@ for round in first second; do
     grep -q "fingerprint .$(head -c 16 "$work/$round")" "$work/$round.md" || fail "$round: $(cat "$work/$round.md")"
 done
 cmp "$work/first" "$work/second" || fail "the second opening finds another fingerprint"
+# The result of an evaluation set names the model by it.
+touch "$work/big/model.safetensors"
+vlmsh --json "$work/big" -c "/eval tests/core/sets/parquet/pope-00000-of-00002.parquet --set pope --here --limit 1" >"$work/events"
+check "evaluated" 'select(.name == "evaluation").rows[] | select(.[0] == "model")[1]' "big (fingerprint $(head -c 16 "$work/first"))"
 # Resuming waits for it, and names changed files.
 echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
