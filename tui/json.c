@@ -375,8 +375,7 @@ static const struct kind {
                        "text:string ids:array prompt_tokens:integer visual_tokens:integer "
                        "computed_tokens:integer drafted:integer accepted:integer vision_s:number? "
                        "prefill_s:number? decode_s:number? stop:string picture?:integer "
-                       "boxes?:array "
-                       "points?:array",
+                       "boxes?:array points?:array",
                        fill_answer },
     [EVENT_TEXT] = { "text", "text:string", fill_text },
     [EVENT_IDS] = { "ids", "ids:array", fill_ids },

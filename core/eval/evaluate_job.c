@@ -54,9 +54,8 @@ const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
     { "--set", "NAME",
       "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, "
-      "answer length, "
-      "rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects the suite whose "
-      "prompt, length, rule and totals are used",
+      "answer length, rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects "
+      "the suite whose prompt, length, rule and totals are used",
       .take = take_set },
     { "--rule", "SUITE", NULL, OPTION_TEXT, AT(suite) },
     { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
@@ -70,8 +69,7 @@ const struct option_row evaluate_rows[] = {
       OPTION_TEXT, AT(submit) },
     { "--export-predictions", "SUITE[:FILE]",
       "writes the unprocessed answers as input for the suite's own program: vlmevalkit (a TSV "
-      "table for "
-      "evaluate()) or lmms-eval (a log for its model from_log). FILE: default "
+      "table for evaluate()) or lmms-eval (a log for its model from_log). FILE: default "
       "predictions-SET-SUITE.tsv or .json",
       OPTION_TEXT, AT(predictions) },
     { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",

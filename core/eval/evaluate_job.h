@@ -29,8 +29,7 @@ struct settings;
 
 #define EVALUATE_USAGE                                                             \
     "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] " \
-    "[--export-predictions SUITE[:FILE]] [--force]] "                              \
-    "[--metric M] [--limit N] "                                                    \
+    "[--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] "     \
     "[--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 struct evaluate_options {

@@ -121,7 +121,7 @@ struct boxes;
 struct box_style;
 // Reads the boxes of an answer to the first `messages` messages: its text, or its ids, if any, with
 // their special tokens. Returns the index of the last picture that those messages show, to which
-// the boxes belong; -1: no picture, or no boxes. *style (may be NULL): how the numbers were read
+// the boxes belong; -1: no picture. *style (may be NULL): how the numbers were read
 // (image.boxes). The caller releases b.
 int conversation_boxes(const struct conversation *c, size_t messages, const char *text,
                        const struct ids *ids, const struct settings *s,

@@ -34,9 +34,9 @@ check "in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
 ]'
 check "files" 'select(.event == "written").what' $'csv\nfigure'
 check_has "no such format" 'select(.event == "error").message' "boxes.txt"
-# The middle of the first box's left edge is red.
+# A picture of 96 pixels becomes a figure of 320 points, two pixels a point.
 lines "/image boxes.png"
-check "drawn" 'select(.event == "attached").width' 640
+check "size of the figure" 'select(.event == "attached").width' 640
 talk 'nothing'
 lines "/load $root/demo/model" "/messages talk.json" "/boxes"
 check "none" 'select(.event == "error").message' "the last answer has no boxes"
