@@ -48,8 +48,9 @@ static int boxes_run(struct shell *shell, int argc, char **argv, struct err *err
         status = err_set(err, "no answer about a picture: attach one with /image, then ask");
     else if (!b.count)
         status = err_set(err,
-                         b.outside ? "the last answer has no box within the picture: %zu of its "
-                                     "boxes lie outside, read as %s (%s); image.boxes changes that"
+                         b.outside ? "the last answer has no box within the picture; boxes left "
+                                     "out: %zu. Their numbers were read as %s (%s); image.boxes "
+                                     "changes that"
                                    : "the last answer has no boxes",
                          b.outside, style->name, box_unit_text(style->unit));
     if (status == 0 && argc) {

@@ -301,11 +301,10 @@ const struct command command_eval = {
     .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is in a format that /data check accepts. Asks every question that has a reference "
-        "answer; "
-        "earlier turns of its sample contain their reference answers. Decodes greedily, one sample "
-        "at a time, with the current settings, including methods. For a sample's last question, "
-        "the reference is its \"answer\", \"answers\", \"references\", \"captions\" or \"label\"; "
-        "otherwise it is the answer in the turn itself. `/eval show` prints totals and\n"
+        "answer; earlier turns of its sample contain their reference answers. Decodes greedily, "
+        "one sample at a time, with the current settings, including methods. For a sample's last "
+        "question, the reference is its \"answer\", \"answers\", \"references\", \"captions\" or "
+        "\"label\"; otherwise it is the answer in the turn itself. `/eval show` prints totals and\n"
         "answers of a job. 95% intervals: Wilson for shares, normal for means.",
     .options = evaluate_rows,
     .min = 1,

@@ -184,7 +184,7 @@ const struct setting image_settings[] = {
       .def = "auto",
       .choices = box_choices,
       .stale = STALE_NOTHING,
-      .help = "Meaning of the numbers of boxes in answers: auto takes the model family's.",
+      .help = "How numbers of boxes in answers are read; auto uses the model family's convention.",
       .also = "bounding box bbox grounding points coordinates" },
     { 0 },
 };

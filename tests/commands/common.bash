@@ -7,7 +7,7 @@
 #   multiplies_bf16      true if compute.matmul bf16 uses bf16 products on this CPU
 #   finish               exits 1 if any check failed
 set -u
-: "${VLMSH:=./vlmsh}"
+: "${VLMSH:=$PWD/vlmsh}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME=$work/state HOME=$work LC_ALL=C.UTF-8
