@@ -224,8 +224,7 @@ static void put_image(struct plain *p, const struct image *image)
     static const uint8_t white[3] = { 255, 255, 255 };
     struct drawing d = { .picture = &flat };
     if (r.columns < 1 || r.lines < 1) return;
-    if (image_crop(&flat, image, 0, 0, image->width, image->height, white, NULL) < 0) return;
-    image_flatten(&flat, white);
+    if (image_flat_copy(&flat, image, white, NULL) < 0) return;
     drawing_fit(&d, r.columns * r.cell_width, r.lines * r.cell_height, 1);
     r.columns = (d.width + r.cell_width - 1) / r.cell_width;
     r.lines = (d.height + r.cell_height - 1) / r.cell_height;

@@ -74,8 +74,7 @@ static void shrink(struct image *to, const struct image *from, int side)
     const double scale = longest > side ? (double)side / (double)longest : 1;
     const int64_t width = (int64_t)((double)from->width * scale);
     const int64_t height = (int64_t)((double)from->height * scale);
-    if (image_crop(&flat, from, 0, 0, from->width, from->height, white, NULL) < 0) return;
-    image_flatten(&flat, white);
+    if (image_flat_copy(&flat, from, white, NULL) < 0) return;
     if (image_resize(to, &flat, width > 0 ? width : 1, height > 0 ? height : 1, RESAMPLE_BOX,
                      RESIZE_PILLOW13, NULL) < 0)
         *to = (struct image){ 0 };

@@ -35,10 +35,7 @@ int boxes_figure(const char *path, const struct figure_look *look, const struct 
 {
     static const uint8_t white[3] = { 255, 255, 255 };
     struct image flat = { 0 };
-    if (figure_check(path, err) < 0 ||
-        image_crop(&flat, image, 0, 0, image->width, image->height, white, err) < 0)
-        return -1;
-    image_flatten(&flat, white);
+    if (figure_check(path, err) < 0 || image_flat_copy(&flat, image, white, err) < 0) return -1;
     const double longest = (double)(flat.width > flat.height ? flat.width : flat.height);
     const double scale = fmin(fmax(longest, LEAST), MOST) / longest;
     const double width = fmax((double)flat.width * scale, 1);

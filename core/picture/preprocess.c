@@ -308,9 +308,7 @@ int preprocess_flatten(struct image *own, const struct image **from, const struc
     if (!c->flatten)
         return err_set(err, "the picture has transparency, but preprocessor_config.json does not "
                             "convert to RGB (do_convert_rgb): save it without transparency");
-    const uint8_t fill[3] = { 0 };
-    if (image_crop(own, *from, 0, 0, (*from)->width, (*from)->height, fill, err) < 0) return -1;
-    image_flatten(own, c->background);
+    if (image_flat_copy(own, *from, c->background, err) < 0) return -1;
     *from = own;
     return 0;
 }

@@ -349,3 +349,12 @@ int image_crop(struct image *to, const struct image *from, int64_t left, int64_t
         }
     return 0;
 }
+
+int image_flat_copy(struct image *to, const struct image *from, const uint8_t background[3],
+                    struct err *err)
+{
+    if (image_new(to, from->width, from->height, from->channels, err) < 0) return -1;
+    memcpy(to->pixels, from->pixels, (size_t)(from->width * from->height) * (size_t)from->channels);
+    image_flatten(to, background);
+    return 0;
+}

@@ -31,5 +31,8 @@ int image_resize_part(struct image *to, const struct image *from, int64_t full_w
 // channel 255.
 int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top, int64_t width,
                int64_t height, const uint8_t fill[3], struct err *err);
+// Copies `from` in three channels: transparent pixels show the background.
+int image_flat_copy(struct image *to, const struct image *from, const uint8_t background[3],
+                    struct err *err);
 
 #endif
