@@ -61,40 +61,13 @@ static int compare(struct checkup *c, const struct base *b, const struct setting
 
 // --- methods -------------------------------------------------------------------------------------
 
-struct neutral {
-    const char *name, *settings[8], *what;
-    bool bits;
-};
-
-static const struct neutral neutrals[] = {
-    { "keep 100%",
-      { "prune.score", "contribution", "prune.keep", "1" },
-      "pruning that keeps every visual token",
-      false },
-};
-
-static struct settings *settings_of(const struct checkup *c, const struct neutral *n,
-                                    struct err *err)
+static int check_kept(struct checkup *c, const struct base *b, struct err *err)
 {
-    struct settings *s = settings_copy(c->settings);
-    for (int i = 0; n->settings[i]; i += 2)
-        if (settings_set(s, n->settings[i], n->settings[i + 1], err) < 0) {
-            settings_free(s);
-            return NULL;
-        }
-    return s;
-}
-
-static int check_neutrals(struct checkup *c, const struct base *b, struct err *err)
-{
-    for (size_t i = 0; i < sizeof neutrals / sizeof *neutrals; i++) {
-        const struct neutral *n = &neutrals[i];
-        struct settings *s = settings_of(c, n, err);
-        const int status = s ? compare(c, b, s, 0, n->name, n->bits, n->what, err) : -1;
-        settings_free(s);
-        if (status < 0) return -1;
-    }
-    return 0;
+    struct settings *s = checkup_with(c, "prune.score", "contribution", "prune.keep", "1", NULL);
+    const int status =
+        compare(c, b, s, 0, "keep 100%", false, "pruning that keeps every visual token", err);
+    settings_free(s);
+    return status;
 }
 
 // With zero heads, IRA changes no value state (z = v + 0), so the check needs no trained heads.
@@ -370,7 +343,7 @@ static int run(struct checkup *c, struct err *err)
                          "a prompt computed in pieces and as a whole", err);
     checkup_progress(c, 1, 4);
     if (status == 0) status = check_toggles(c, &b, err);
-    if (status == 0) status = check_neutrals(c, &b, err);
+    if (status == 0) status = check_kept(c, &b, err);
     checkup_progress(c, 3, 4);
     if (status == 0) {
         checkup_ask(c, b.pictures, b.count, "What is in the picture?");
