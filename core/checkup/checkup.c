@@ -437,8 +437,9 @@ static double seconds_of(const struct run *r, const struct checkup_check *check)
 {
     const struct checkup *c = &r->c;
     const struct checkup_cost *cost = r->work->options.quick ? &check->quick : &check->cost;
+    const double further = check->seconds && c->model ? check->seconds(c) : 0;
     return 0.1 + cost->prompts * c->prompt_s + cost->tokens * c->token_s +
-           cost->encodes * c->encode_s + cost->reads * c->load_s;
+           cost->encodes * c->encode_s + cost->reads * c->load_s + further;
 }
 
 // Times an answer twice, because the first one reads the weights from disk. If a pass fails, the
