@@ -290,13 +290,7 @@ static cJSON *model_record(const struct run *r)
 
 static bool is_done(const struct run *r, const struct checkup_check *check)
 {
-    const cJSON *done;
-    cJSON_ArrayForEach(done, json_get(model_record(r), "checks"))
-    {
-        const cJSON *name = json_get(done, "name");
-        if (cJSON_IsString(name) && !strcmp(name->valuestring, check->name)) return true;
-    }
-    return false;
+    return record_find(json_get(model_record(r), "checks"), check->name) != NULL;
 }
 
 static bool is_due(const struct run *r, const struct checkup_check *check)
@@ -551,8 +545,7 @@ const char *check_verdict(const cJSON *check)
     const cJSON *row;
     for (size_t i = 0; i < 3; i++) cJSON_ArrayForEach(row, json_get(check, "rows"))
         {
-            const cJSON *verdict = json_get(row, "verdict");
-            if (cJSON_IsString(verdict) && !strcmp(verdict->valuestring, order[i])) return order[i];
+            if (!strcmp(record_text(row, "verdict"), order[i])) return order[i];
         }
     return "not applicable";
 }
