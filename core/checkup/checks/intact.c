@@ -166,8 +166,8 @@ struct score {
     double text;
     int64_t tokens; // of the text
     int scenes;
-    // Each scene's true description, and its margin above the mean of the others.
-    double own[CHECKUP_SCENES], margin[CHECKUP_SCENES];
+    double own[CHECKUP_SCENES]; // of each scene's true description
+    double chance;              // checkup_scene_chance
 };
 
 static int score_text(struct checkup *c, struct score *s, struct err *err)
@@ -180,11 +180,8 @@ static int score_scenes(struct checkup *c, int n, struct score *s, struct err *e
     double nats[CHECKUP_SCENES * CHECKUP_SCENES];
     if (checkup_scene_nats(c, c->settings, n, nats, err) < 0) return -1;
     s->scenes = n;
-    for (int i = 0; i < n; i++) {
-        s->own[i] = s->margin[i] = nats[i * n + i];
-        for (int k = 0; k < n; k++)
-            if (k != i) s->margin[i] -= nats[i * n + k] / (n - 1);
-    }
+    s->chance = checkup_scene_chance(nats, n);
+    for (int i = 0; i < n; i++) s->own[i] = nats[i * n + i];
     return 0;
 }
 
@@ -346,7 +343,7 @@ static double mean_of(const double *x, int n)
     return n ? sum / n : NAN;
 }
 
-static void report_predictions(const struct search *s, double p)
+static void report_predictions(const struct search *s)
 {
     struct checkup *c = s->c;
     const double guess = -log((double)c->model->decoder.config.vocab);
@@ -356,11 +353,11 @@ static void report_predictions(const struct search *s, double p)
     if (s->scenes) {
         finding_number(&f, "true descriptions", mean_of(s->base.own, s->scenes), "nats a token",
                        s->scenes);
-        finding_number(&f, "probability by chance", p, "", 1);
+        finding_number(&f, "probability by chance", s->base.chance, "", 1);
     }
     if (knows_text(c, &s->base))
         finding_works(&f, "the model predicts plain English");
-    else if (s->scenes && checkup_scene_seen(p, s->scenes))
+    else if (s->seen)
         finding_works(&f, "the model predicts what drawn scenes show, but not plain English: it "
                           "never learned it or has lost it");
     else
@@ -475,20 +472,13 @@ static int check_adapter(struct search *s, struct err *err)
 static int run(struct checkup *c, struct err *err)
 {
     struct search s = { .c = c };
-    double p = 1, nats[CHECKUP_SCENES * CHECKUP_SCENES];
     // The usual rotary bases are always tried.
     s.allowed = fmax(c->scale * search_s(c), 6 * c->text_s);
     s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
     if (score_text(c, &s.base, err) < 0) return -1;
-    if (s.scenes) {
-        const int n = s.scenes;
-        if (score_scenes(c, n, &s.base, err) < 0 ||
-            checkup_scene_nats(c, c->settings, n, nats, err) < 0)
-            return -1;
-        p = checkup_scene_chance(nats, n);
-        s.seen = checkup_scene_seen(p, n);
-    }
-    report_predictions(&s, p);
+    if (s.scenes && score_scenes(c, s.scenes, &s.base, err) < 0) return -1;
+    s.seen = s.scenes && checkup_scene_seen(s.base.chance, s.scenes);
+    report_predictions(&s);
     if (check_adapter(&s, err) < 0 || search(&s, err) < 0) return -1;
     report_search(&s);
     return 0;
@@ -498,8 +488,8 @@ const struct checkup_check check_intact = {
     .name = "intact",
     .shows = "Whether weights, rotary base and pixel normalisation are those of training: no swap "
              "of weights and no other usual value improves the predictions of text and pictures.",
-    .cost = { .prompts = 15, .encodes = 6 },
-    .quick = { .prompts = 10, .encodes = 4 },
+    .cost = { .prompts = 9, .encodes = 6 },
+    .quick = { .prompts = 7, .encodes = 4 },
     .seconds = search_s,
     .run = run,
 };
