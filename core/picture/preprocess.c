@@ -24,6 +24,9 @@ struct picture_limit preprocess_limit(const struct settings *s)
 
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
 const float picture_clip_std[3] = { 0.26862954f, 0.26130258f, 0.27577711f };
+const float picture_imagenet_mean[3] = { 0.485f, 0.456f, 0.406f };
+const float picture_imagenet_std[3] = { 0.229f, 0.224f, 0.225f };
+const float picture_half[3] = { 0.5f, 0.5f, 0.5f };
 
 enum { PICTURE_MAX_SIDE = 8192 }; // of the vision encoder's input
 

@@ -50,6 +50,8 @@ struct picture_config {
 };
 
 extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, used by many models
+extern const float picture_imagenet_mean[3], picture_imagenet_std[3];
+extern const float picture_half[3]; // SigLIP's mean, and its deviation
 
 struct settings;
 

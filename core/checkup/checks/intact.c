@@ -54,11 +54,11 @@ struct variant {
 static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 };
 static const struct {
     const char *name;
-    float mean[3], std[3];
+    const float *mean, *std;
 } pixels[] = {
-    { "CLIP", { 0.48145466f, 0.4578275f, 0.40821073f }, { 0.26862954f, 0.26130258f, 0.27577711f } },
-    { "SigLIP", { 0.5f, 0.5f, 0.5f }, { 0.5f, 0.5f, 0.5f } },
-    { "ImageNet", { 0.485f, 0.456f, 0.406f }, { 0.229f, 0.224f, 0.225f } },
+    { "CLIP", picture_clip_mean, picture_clip_std },
+    { "SigLIP", picture_half, picture_half },
+    { "ImageNet", picture_imagenet_mean, picture_imagenet_std },
 };
 
 static bool same_shape(const struct tensor *a, const struct tensor *b)

@@ -244,9 +244,6 @@ static void check_template(struct checkup *c)
 
 // --- pictures ------------------------------------------------------------------------------------
 
-static const float imagenet_mean[] = { 0.485f, 0.456f, 0.406f },
-                   imagenet_std[] = { 0.229f, 0.224f, 0.225f }, half[] = { 0.5f, 0.5f, 0.5f };
-
 // Pixel normalisation with which the published encoders of each kind were trained.
 static const struct {
     const struct vision_kind *kind;
@@ -254,12 +251,12 @@ static const struct {
     const char *name;
 } norms[] = {
     { &vision_clip, picture_clip_mean, picture_clip_std, "CLIP" },
-    { &vision_siglip, half, half, "SigLIP" },
+    { &vision_siglip, picture_half, picture_half, "SigLIP" },
     { &vision_qwen, picture_clip_mean, picture_clip_std, "Qwen2.5-VL" },
     { &vision_glm, picture_clip_mean, picture_clip_std, "GLM-4.1V" },
-    { &vision_intern_transformers, imagenet_mean, imagenet_std, "InternViT" },
-    { &vision_intern_authors, imagenet_mean, imagenet_std, "InternViT" },
-    { &vision_moon, half, half, "MoonViT" },
+    { &vision_intern_transformers, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
+    { &vision_intern_authors, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
+    { &vision_moon, picture_half, picture_half, "MoonViT" },
 };
 
 static bool near3(const float *a, const float *b)

@@ -57,8 +57,8 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 struct picture_config internvl_picture(const struct vision_config *v)
 {
     struct picture_config p = vision_picture_defaults(v, FIT_EXACT);
-    memcpy(p.mean, (const float[3]){ 0.485f, 0.456f, 0.406f }, sizeof p.mean);
-    memcpy(p.std, (const float[3]){ 0.229f, 0.224f, 0.225f }, sizeof p.std);
+    memcpy(p.mean, picture_imagenet_mean, sizeof p.mean);
+    memcpy(p.std, picture_imagenet_std, sizeof p.std);
     p.min_tiles = p.max_tiles = 1;
     p.thumbnail = true;
     return p;
