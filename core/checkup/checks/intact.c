@@ -81,7 +81,7 @@ static bool same_sublayer(const struct sublayer *a, const struct sublayer *b)
     return same;
 }
 
-static bool same_means(const float *a, const float *b)
+static bool same3(const float *a, const float *b)
 {
     return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
 }
@@ -93,7 +93,9 @@ static bool possible(const struct model *m, const struct variant *v)
     const struct vision_layer *e = m->vision.layer;
     switch (v->kind) {
     case ROTARY: return d->config.rope.theta != thetas[v->a];
-    case PIXELS: return !same_means(m->picture.mean, pixels[v->a].mean);
+    case PIXELS:
+        return !same3(m->picture.mean, pixels[v->a].mean) ||
+               !same3(m->picture.std, pixels[v->a].std);
     case HEADS:
         return !decoder_attention(&d->config, v->a)->packed &&
                decoder_attention(&d->config, v->a) != &attention_latent &&
