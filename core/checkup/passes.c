@@ -240,12 +240,8 @@ double logits_log_probability(const struct checkup_logits *l, const struct ids *
     *same = true;
     for (size_t i = 0; i < given->count; i++) {
         const float *x = l->data + (int64_t)i * l->vocab;
-        const int64_t best = logits_best(x, l->vocab);
-        double all = 1; // the term of the best token
-        for (int64_t k = 0; k < l->vocab; k++)
-            if (k != best) all += exp((double)x[k] - (double)x[best]);
-        sum += (double)x[given->data[i]] - (double)x[best] - log(all);
-        *same &= best == given->data[i];
+        sum += (double)x[given->data[i]] - logits_log_sum(x, l->vocab);
+        *same &= logits_best(x, l->vocab) == given->data[i];
     }
     return sum;
 }

@@ -11,6 +11,7 @@
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
+#include "core/probes/hellinger.h"
 
 enum { PIECE = 512, ROWS = 32 }; // tokens of a pass; rows of logits computed together
 
@@ -47,18 +48,6 @@ static int read_logits(struct reader *r, int64_t first, int64_t n)
 
 // --- one token -----------------------------------------------------------------------------------
 
-// Log of the sum of exponentials; *best: the most likely token.
-static double log_sum(const float *x, int64_t n, int64_t *best)
-{
-    double sum = 1; // the term of the most likely token
-    *best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (x[i] > x[*best]) *best = i;
-    for (int64_t i = 0; i < n; i++)
-        if (i != *best) sum += exp((double)x[i] - (double)x[*best]);
-    return log(sum) + (double)x[*best];
-}
-
 struct sums {
     const struct load_progress *progress;
     uint64_t done, all; // tokens
@@ -69,8 +58,7 @@ struct sums {
 
 static void add_token(struct sums *s, const float *a, const float *b, int64_t vocab, int32_t next)
 {
-    int64_t best[2];
-    const double whole[2] = { log_sum(a, vocab, &best[0]), log_sum(b, vocab, &best[1]) };
+    const double whole[2] = { logits_log_sum(a, vocab), logits_log_sum(b, vocab) };
     double kl = 0;
     for (int64_t i = 0; i < vocab; i++) {
         const double p = (double)a[i] - whole[0], q = (double)b[i] - whole[1];
@@ -80,7 +68,7 @@ static void add_token(struct sums *s, const float *a, const float *b, int64_t vo
     s->kl_most = fmax(s->kl_most, kl);
     s->loss[0] += whole[0] - (double)a[next];
     s->loss[1] += whole[1] - (double)b[next];
-    s->same += best[0] == best[1];
+    s->same += logits_best(a, vocab) == logits_best(b, vocab);
 }
 
 // A cancelled pass has no error message.

@@ -17,8 +17,7 @@ int64_t logits_best(const float *logits, int64_t n)
     return best;
 }
 
-// Returns the log of the sum of exponentials.
-static double log_sum(const float *logits, int64_t n)
+double logits_log_sum(const float *logits, int64_t n)
 {
     const double most = logits[logits_best(logits, n)];
     double sum = 0;
@@ -29,7 +28,7 @@ static double log_sum(const float *logits, int64_t n)
 
 double hellinger(const float *p, const float *q, int64_t n)
 {
-    const double a = log_sum(p, n), b = log_sum(q, n);
+    const double a = logits_log_sum(p, n), b = logits_log_sum(q, n);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const double apart = exp((p[i] - a) / 2) - exp((q[i] - b) / 2);

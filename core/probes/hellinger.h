@@ -15,6 +15,8 @@
 // disjoint.
 double hellinger(const float *p, const float *q, int64_t n);
 int64_t logits_best(const float *logits, int64_t n); // index of the first maximum
+// Log of the sum of exponentials: logits[i] minus it is the log-probability of token i.
+double logits_log_sum(const float *logits, int64_t n);
 
 struct step_logits {
     float *data;          // [steps, vocab], host memory
