@@ -159,6 +159,9 @@ int checkup_logits(struct checkup *c, const struct settings *s, const struct ids
 void checkup_logits_release(struct checkup_logits *l);
 // Returns the sum of the given tokens' log-probabilities; *same: whether each is the likeliest.
 double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
+// Computes that sum of the given answer, in nats.
+int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *given, double *sum,
+                 struct err *err);
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
 double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
 bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);

@@ -246,6 +246,17 @@ double logits_log_probability(const struct checkup_logits *l, const struct ids *
     return sum;
 }
 
+int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *given, double *sum,
+                 struct err *err)
+{
+    struct checkup_logits l;
+    bool same;
+    if (checkup_logits(c, s, given, 0, &l, err) < 0) return -1;
+    *sum = logits_log_probability(&l, given, &same);
+    checkup_logits_release(&l);
+    return 0;
+}
+
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b)
 {
     double most = a->rows == b->rows ? 0 : INFINITY;
@@ -312,8 +323,6 @@ int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats,
                       struct err *err)
 {
     struct ids ids = { 0 };
-    struct checkup_logits l = { 0 };
-    bool same;
     if (tokenizer_encode(c->model->tokenizer, compare_sample_text, strlen(compare_sample_text),
                          TOKENIZE_SPECIAL, &ids, err) < 0)
         return -1;
@@ -326,12 +335,9 @@ int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats,
                                .count = left < TEXT_TOKENS ? left : TEXT_TOKENS };
     conversation_drop(&c->talk, c->talk.message_count);
     ids_append(&conversation_add(&c->talk, ROLE_RAW)->ids, ids.data, first);
-    const int status = checkup_logits(c, s, &given, 0, &l, err);
-    if (status == 0) {
-        *nats = logits_log_probability(&l, &given, &same) / (double)given.count;
-        *tokens = (int64_t)given.count;
-        checkup_logits_release(&l);
-    }
+    const int status = checkup_nats(c, s, &given, nats, err);
+    if (status == 0) *nats /= (double)given.count;
+    *tokens = (int64_t)given.count;
     ids_release(&ids);
     return status;
 }

@@ -165,13 +165,11 @@ static int own_nats(struct learns *k, const struct settings *s, double *nats, st
     double sum = 0;
     int64_t tokens = 0;
     for (int i = 0; i < k->others; i++) {
-        struct checkup_logits l;
-        bool same;
+        double one;
         ask(k, k->other[i]);
-        if (checkup_logits(k->c, s, &k->answer[i].ids, 0, &l, err) < 0) return -1;
-        sum += logits_log_probability(&l, &k->answer[i].ids, &same);
+        if (checkup_nats(k->c, s, &k->answer[i].ids, &one, err) < 0) return -1;
+        sum += one;
         tokens += (int64_t)k->answer[i].ids.count;
-        checkup_logits_release(&l);
     }
     *nats = sum / (double)tokens;
     return 0;

@@ -41,12 +41,9 @@ static int describe(struct checkup *c, struct described *d, struct err *err)
 static int nats_with(struct checkup *c, const struct ids *answer, const int *pictures, size_t count,
                      const char *asked, double *nats, struct err *err)
 {
-    struct checkup_logits l;
-    bool same;
     checkup_ask(c, pictures, count, asked);
-    if (checkup_logits(c, c->settings, answer, 0, &l, err) < 0) return -1;
-    *nats = logits_log_probability(&l, answer, &same) / (double)answer->count;
-    checkup_logits_release(&l);
+    if (checkup_nats(c, c->settings, answer, nats, err) < 0) return -1;
+    *nats /= (double)answer->count;
     return 0;
 }
 
