@@ -165,6 +165,8 @@ int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
 double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
 bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);
+// Computes the prompt of the conversation while `listener` observes. -1: c->stopped, or err.
+int checkup_prefill(struct checkup *c, const struct hook *listener, struct err *err);
 // Writes a calibration (core/methods/calibration.h) over prompts about these pictures.
 int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, size_t count,
                       const char *path, struct err *err);

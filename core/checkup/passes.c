@@ -282,26 +282,29 @@ bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logit
 
 // --- calibrations --------------------------------------------------------------------------------
 
+int checkup_prefill(struct checkup *c, const struct hook *listener, struct err *err)
+{
+    static const struct answer_options options = { .forward_only = true };
+    struct hooks hooks;
+    bool done;
+    if (attach(c, c->settings, &hooks, err) < 0) return -1;
+    hooks_add(&hooks, listener);
+    if (answer_run(&c->talk, c->settings, &hooks, c->work->cancel, &options, NULL, &done, err) < 0)
+        return -1;
+    return done ? 0 : stopped(c, err);
+}
+
 int checkup_calibrate(struct checkup *c, const char *name, const int *pictures, size_t count,
                       const char *path, struct err *err)
 {
-    const struct answer_options options = { .forward_only = true };
     const struct calibration_kind *kind = calibration_kind_find(name, err);
-    const struct sinks nobody = { 0 };
-    bool answered;
     if (!kind) return -1;
     struct calibration_sums *sums = calibration_start(kind, c->model);
     const struct hook hook = calibration_hook(sums);
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
-        struct hooks hooks;
         checkup_ask(c, &pictures[i], 1, "What is in the picture?");
-        status = attach(c, c->settings, &hooks, err);
-        hooks_add(&hooks, &hook);
-        if (status == 0)
-            status = answer_run(&c->talk, c->settings, &hooks, c->work->cancel, &options, &nobody,
-                                &answered, err);
-        if (c->work->cancel && atomic_load(c->work->cancel)) status = stopped(c, err);
+        status = checkup_prefill(c, &hook, err);
     }
     const struct calibration_source source = { .model = c->model->checkpoint->weights,
                                                .data = "",

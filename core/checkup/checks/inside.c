@@ -12,7 +12,6 @@
 #include "core/probes/measure.h"
 #include "core/probes/probe.h"
 #include "core/probes/results.h"
-#include "core/talk/answer.h"
 
 static const char question[] = "What is in the picture?";
 enum { PICTURES = 3, TOKENS = 24, MAPS = 3 };
@@ -224,21 +223,13 @@ static int check_heads(struct inside *n, struct err *err)
     struct checkup *c = n->c;
     const struct decoder_config *d = &c->model->decoder.config;
     struct shares s = { .layers = d->layers, .heads = (int)d->heads };
-    const struct answer_options options = { .forward_only = true };
-    const struct sinks nobody = { 0 };
-    bool answered;
+    const struct hook hook = { .wants = shares_wants, .take = shares_take, .self = &s };
     int status = 0;
     s.share = xcalloc((size_t)s.layers * (size_t)s.heads, sizeof *s.share);
     for (int i = 0; i < n->count && status == 0; i++) {
-        struct hooks hooks;
         const int picture = n->first + i;
         checkup_ask(c, &picture, 1, question);
-        status = conversation_hooks(&c->talk, c->settings, checkup_tensors(c), &hooks, err);
-        hooks_add(&hooks, &(struct hook){ .wants = shares_wants, .take = shares_take, .self = &s });
-        conversation_stale(&c->talk, STALE_KV);
-        if (status == 0)
-            status = answer_run(&c->talk, c->settings, &hooks, c->work->cancel, &options, &nobody,
-                                &answered, err);
+        status = checkup_prefill(c, &hook, err);
     }
     double most = 0, mean = 0;
     int layer = 0, head = 0;
