@@ -327,17 +327,17 @@ static void report(struct checkup *c, double share)
         sinks_progress(r->work->sinks, &r->pace, "checking", step, 100);
 }
 
-static bool is_stopped(const struct run *r)
+bool checkup_stopped(struct checkup *c)
 {
-    const struct checkup_work *w = r->work;
+    const struct checkup_work *w = c->work;
     if (w->job && job_stopped(w->job) != JOB_GO) atomic_store(w->stop, true);
-    return r->c.stopped || (w->cancel && atomic_load(w->cancel));
+    c->stopped |= w->cancel && atomic_load(w->cancel);
+    return c->stopped;
 }
 
 static bool report_loading(void *self, uint64_t done, uint64_t total)
 {
-    const struct run *r = self;
-    return !is_stopped(r);
+    return !checkup_stopped(self);
 }
 
 // --- a model -------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ static int open_model(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;
     struct checkup_work *w = r->work;
-    const struct load_progress progress = { report_loading, r };
+    const struct load_progress progress = { report_loading, c };
     const double start = clock_seconds();
     *c = (struct checkup){ .work = w,
                            .folder = r->folder,
@@ -375,7 +375,7 @@ static int open_model(struct run *r, struct err *err)
     c->model = model_open(c->name, w->backend, NULL, &progress, &c->closed);
     c->load_s = clock_seconds() - start;
     c->memory[1] = memory_now();
-    if (!c->model) return is_stopped(r) ? err_set(err, "stopped") : 0;
+    if (!c->model) return checkup_stopped(c) ? err_set(err, "stopped") : 0;
     if (checkpoint_identify(c->model->checkpoint, &progress, err) < 0) return -1;
     if (adapter_apply_settings(&c->adapter, c->model, c->settings, &c->unfit) < 0) {
         adapter_free(c->adapter);
@@ -503,11 +503,11 @@ static int run_check(struct run *r, const struct checkup_check *check, struct er
     } else if (check->sees && c->model && !model_has_vision(c->model)) {
         struct finding f = finding(c, check->name);
         finding_skip(&f, "the model is text-only");
-    } else if (check->run(c, &why) < 0 && !is_stopped(r)) {
+    } else if (check->run(c, &why) < 0 && !checkup_stopped(&r->c)) {
         struct finding f = finding(c, "completed");
         finding_fails(&f, "%s", why.text);
     }
-    if (is_stopped(r)) return JOB_STOPPED;
+    if (checkup_stopped(&r->c)) return JOB_STOPPED;
     add_check(r, check);
     return write_record(r, err);
 }
@@ -532,7 +532,7 @@ static int run_model(struct run *r, struct err *err)
         status = run_check(r, checkup_checks[i], err);
         r->done += r->now;
     }
-    if (status < 0 && is_stopped(r)) status = JOB_STOPPED;
+    if (status < 0 && checkup_stopped(&r->c)) status = JOB_STOPPED;
     close_model(r);
     return status;
 }

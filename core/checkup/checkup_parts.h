@@ -115,6 +115,9 @@ int checkup_maps(struct checkup *c, const char *title, const char *text,
 // Returns how many of `full` samples there is time for, at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
+// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below check
+// it themselves; longer work calls it.
+bool checkup_stopped(struct checkup *c);
 
 // --- pictures (pictures.c) -----------------------------------------------------------------------
 

@@ -57,7 +57,8 @@ static int measure_mean(struct inside *n, const char *name, const struct setting
     for (int i = 0; i < n->count && status == 0; i++) {
         struct results r = { 0 };
         ask(n, i);
-        status = measure(&measuring, &c->talk, probe_named(name), &r, err);
+        status = checkup_stopped(c) ? err_set(err, "stopped")
+                                    : measure(&measuring, &c->talk, probe_named(name), &r, err);
         if (status == 0) results_mean_add(&m, &r);
         if (status == 0 && !i && first)
             *first = r;
@@ -66,7 +67,6 @@ static int measure_mean(struct inside *n, const char *name, const struct setting
     }
     results_mean_take(&m, mean);
     if (status < 0) results_release(mean);
-    if (status < 0 && c->work->cancel && atomic_load(c->work->cancel)) c->stopped = true;
     return status;
 }
 

@@ -106,15 +106,9 @@ static void hear(void *self, const struct event *e)
         k->validation = strtod(e->value, NULL);
 }
 
-static bool must_stop(const struct checkup *c)
-{
-    if (c->work->job && job_stopped(c->work->job) != JOB_GO) return true;
-    return c->work->cancel && atomic_load(c->work->cancel);
-}
-
 static enum job_stop stop_reason(struct job *j)
 {
-    return must_stop(((struct learns *)j->runner)->c) ? JOB_CANCEL : JOB_GO;
+    return checkup_stopped(((struct learns *)j->runner)->c) ? JOB_CANCEL : JOB_GO;
 }
 
 static void poll(struct job *j)
@@ -148,7 +142,7 @@ static int train(struct learns *k, const struct settings *s, struct err *err)
     conversation_stale(&k->c->talk, STALE_VISUAL);
     conversation_reset_methods(&k->c->talk);
     if (status == 0) return 0;
-    if (must_stop(k->c)) k->c->stopped = true;
+    checkup_stopped(k->c); // for c->stopped: the job may have failed because of it
     return status < 0 ? -1 : err_set(err, "stopped");
 }
 

@@ -46,11 +46,10 @@ static int scan_weights(struct checkup *c, struct err *err)
     struct finding f = finding(c, "numbers of the weights");
     struct buf names = { 0 };
     int64_t scanned = 0, broken = 0, tensors = 0;
-    for (int64_t i = 0; i < k->tensor_count; i++) {
+    for (int64_t i = 0; i < k->tensor_count && !checkup_stopped(c); i++) {
         const struct safetensor *t = k->tensors[i];
-        if (c->work->cancel && atomic_load(c->work->cancel)) c->stopped = true;
         checkup_progress(c, (double)i, (double)k->tensor_count);
-        if (c->stopped || !safetensor_is_float(t)) continue;
+        if (!safetensor_is_float(t)) continue;
         const int64_t here = count_broken(t);
         scanned += safetensor_count(t);
         broken += here;
