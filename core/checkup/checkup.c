@@ -146,10 +146,11 @@ struct run {
     struct checkup_work *work;
     char *folder;
     cJSON *record;
-    struct checkup c; // of the open model
-    size_t at;        // number of the model
-    double done, all; // forecast seconds of the model's checks: of those done, and of all
-    double now;       // of the running check
+    struct checkup c;           // of the open model
+    struct folder_work scratch; // its temporary files, in the output folder
+    size_t at;                  // number of the model
+    double done, all;           // forecast seconds of the model's checks: of those done, and of all
+    double now;                 // of the running check
     struct pace pace;
 };
 
@@ -361,7 +362,6 @@ static int open_model(struct run *r, struct err *err)
     const struct load_progress progress = { report_loading, c };
     const double start = clock_seconds();
     *c = (struct checkup){ .work = w,
-                           .folder = r->folder,
                            .name = w->options.models.list[r->at],
                            .settings = plain_settings(w->settings),
                            .backend = w->backend,
@@ -369,6 +369,11 @@ static int open_model(struct run *r, struct err *err)
                            .scale = 1,
                            .progress = report };
     conversation_init(&c->talk, w->backend);
+    char *scratch = xasprintf("%s/work", r->folder);
+    const int begun = folder_begin(&r->scratch, scratch, err);
+    free(scratch);
+    if (begun < 0) return -1;
+    c->scratch = r->scratch.path;
     if (w->options.adapter && settings_set(c->settings, "adapter", w->options.adapter, err) < 0)
         return -1;
     c->memory[0] = memory_now();
@@ -395,6 +400,7 @@ static void close_model(struct run *r)
     settings_free(c->settings);
     cJSON_Delete(c->rows);
     cJSON_Delete(c->figures);
+    folder_abandon(&r->scratch);
     *c = (struct checkup){ 0 };
 }
 
@@ -573,7 +579,7 @@ static char *outcome_of(const cJSON *record)
 
 int checkup_run(struct checkup_work *w, struct err *err)
 {
-    struct run r = { .work = w, .folder = checkup_folder(&w->options) };
+    struct run r = { .work = w, .folder = checkup_folder(&w->options), .scratch.lock = -1 };
     int status = open_record(&r, err);
     if (status == 0) status = write_record(&r, err);
     for (r.at = 0; r.at < w->options.models.count && status == 0; r.at++)

@@ -59,7 +59,7 @@ struct checkup_picture {
 
 struct checkup {
     struct checkup_work *work;
-    const char *folder;  // of the output
+    const char *scratch; // folder of temporary files
     const char *name;    // of the model, as given
     struct model *model; // NULL: it could not be opened
     struct err closed;   // why the model could not be opened

@@ -52,7 +52,7 @@ int checkup_curves(struct checkup *c, const char *title, const char *text,
             (struct plot_line){ .name = t->columns[k], .x = x, .y = y, .count = t->row_count };
         count++;
     }
-    char *path = xasprintf("%s/figure.svg", c->folder);
+    char *path = xasprintf("%s/figure.svg", c->scratch);
     const struct plot_axes axes = { .x = t->columns[0], .y = results_unit(t->name) };
     const int status = plot_figure(path, &look, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) free(lines[i].x);
@@ -63,6 +63,6 @@ int checkup_maps(struct checkup *c, const char *title, const char *text,
                  const struct event_heatmap *maps, size_t count, struct err *err)
 {
     const struct figure_look look = figure_look(NULL);
-    char *path = xasprintf("%s/figure.svg", c->folder);
+    char *path = xasprintf("%s/figure.svg", c->scratch);
     return take_file(c, title, text, path, heatmap_figure(path, &look, maps, count, err), err);
 }

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
@@ -312,7 +311,6 @@ int checkup_calibrate(struct checkup *c, const char *name, const int *pictures, 
                                                .arithmetic = model_arithmetic(c->model, c->backend,
                                                                               c->settings),
                                                .files = c->model->checkpoint->files };
-    unlink(path);
     if (status == 0) status = calibration_write(sums, &source, path, err);
     calibration_free(sums);
     return status;

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
@@ -130,13 +129,12 @@ static int train(struct learns *k, const struct settings *s, struct err *err)
                      .settings = (struct settings *)s,
                      .backend = k->c->backend,
                      .sinks = &sinks,
-                     .state = k->c->folder,
+                     .state = k->c->scratch,
                      .stop_reason = stop_reason,
                      .poll = poll,
                      .runner = k,
                      .answer_lock = -1 };
     k->first = k->last = k->validation = NAN;
-    folder_remove(k->out);
     sinks_add(&sinks, (struct sink){ hear, k });
     const int status = j.kind->run(&j, err);
     conversation_stale(&k->c->talk, STALE_VISUAL);
@@ -276,7 +274,6 @@ static int learn(struct learns *k, const struct plan *p, struct err *err)
     if (status == 0) status = judge(k, p, s, before, &f, &why);
     if (status < 0) finding_fails(&f, "%s", why.text);
     folder_remove(k->out);
-    unlink(k->data);
     settings_free(s);
     if (c->stopped) *err = why;
     return c->stopped ? -1 : 0;
@@ -306,8 +303,8 @@ static int begin(struct learns *k, struct err *err)
 static int run(struct checkup *c, struct err *err)
 {
     struct learns k = { .c = c };
-    k.data = xasprintf("%s/samples.json", c->folder);
-    k.out = xasprintf("%s/trained", c->folder);
+    k.data = xasprintf("%s/samples.json", c->scratch);
+    k.out = xasprintf("%s/trained", c->scratch);
     int status = 0;
     struct finding f;
     if (c->adapter || model_quantised(c->model)) {

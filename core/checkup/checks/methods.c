@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/event.h"
 #include "core/eval/compare.h"
@@ -160,7 +159,7 @@ static int try_approximation(struct methods_check *k, struct err *err)
 {
     struct checkup *c = k->c;
     const int64_t layers = c->model->decoder.config.layers;
-    char *path = xasprintf("%s/ffn.safetensors", c->folder);
+    char *path = xasprintf("%s/ffn.safetensors", c->scratch);
     struct calibration calibration = { 0 };
     float *redundancy = NULL;
     struct measured m;
@@ -211,7 +210,6 @@ static int try_approximation(struct methods_check *k, struct err *err)
     }
     free(redundancy);
     calibration_close(&calibration);
-    unlink(path);
     free(path);
     return status;
 }
