@@ -11,6 +11,7 @@
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
+#include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/base/event.h"
 #include "core/base/file_in.h"
@@ -404,20 +405,31 @@ static void close_model(struct run *r)
     *c = (struct checkup){ 0 };
 }
 
-// Fails if the model differs from the recorded one; records the model if the record has none.
-static int note_identity(struct run *r, struct err *err)
+// Fails if the findings so far were made with another model, adapter or setting, or on another
+// device.
+static int check_same(const struct run *r, const struct provenance *now, struct err *err)
+{
+    const char *device = record_text(json_get(r->record, "machine"), "device"),
+               *here = device_text(r->work->backend);
+    struct provenance then;
+    int status = 0;
+    if (strcmp(device, here) != 0)
+        status = err_set(err, "the device was %.100s, now %s", device, here);
+    else if (!provenance_get(&then, model_record(r)))
+        status = err_set(err, "the model's provenance is missing");
+    else {
+        status = provenance_same(&then, now, err);
+        provenance_release(&then);
+    }
+    if (status == 0) return 0;
+    return err_in(err, "'%s' holds findings made under other conditions (--again starts again)",
+                  r->folder);
+}
+
+static void put_model(const struct run *r, const struct provenance *now)
 {
     const struct model *m = r->c.model;
     cJSON *to = model_record(r);
-    const cJSON *was = json_get(to, "identity");
-    if (!m) return 0;
-    if (cJSON_IsString(was)) {
-        bool earlier;
-        if (checkpoint_check_identity(m->checkpoint, was->valuestring, &earlier, err) == 0)
-            return 0;
-        return err_in(err, "'%s' holds findings about another model (--again starts again)",
-                      r->folder);
-    }
     struct model_part parts[MODEL_PARTS];
     double parameters = 0;
     model_count(m, parts);
@@ -428,7 +440,24 @@ static int note_identity(struct run *r, struct err *err)
     cJSON_AddStringToObject(to, "weights", dtype_form(m->dtype).name);
     cJSON_AddStringToObject(to, "arithmetic", model_arithmetic(m, r->work->backend, r->c.settings));
     if (r->c.adapter) cJSON_AddStringToObject(to, "adapter", r->c.adapter->name);
-    return 0;
+    provenance_put(now, to);
+}
+
+// Records the model, or compares it with the recorded one.
+static int note_model(const struct run *r, struct err *err)
+{
+    const struct checkup *c = &r->c;
+    const struct provenance_env env = { c->model, c->adapter, c->backend, c->settings };
+    struct provenance now;
+    int status = 0;
+    if (!c->model) return 0;
+    provenance_of_job(&now, &env);
+    if (json_get(model_record(r), "identity"))
+        status = check_same(r, &now, err);
+    else
+        put_model(r, &now);
+    provenance_release(&now);
+    return status;
 }
 
 // --- the time ------------------------------------------------------------------------------------
@@ -525,7 +554,7 @@ static int run_model(struct run *r, struct err *err)
     for (int i = 0; i < CHECK_COUNT; i++) due |= is_due(r, checkup_checks[i]);
     if (!due) return 0;
     status = open_model(r, err);
-    if (status == 0) status = note_identity(r, err);
+    if (status == 0) status = note_model(r, err);
     if (status == 0) status = plan_time(r, err);
     if (status == 0) status = write_record(r, err);
     r->done = r->all = 0;

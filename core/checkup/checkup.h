@@ -10,7 +10,7 @@
 // with the first check that is missing there. checkup.html and checkup.md are made from it alone.
 //
 //   { "format", "program", "of", "machine": {"device", "memory GiB"}, "quick",
-//     "models": [ { "name", "identity", "family", ..., "checks": [ CHECK ] } ] }
+//     "models": [ { "name", "identity", ..., "provenance", "checks": [ CHECK ] } ] }
 //   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE] }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
 //              "numbers": [ {"name", "value", "unit", "samples"} ] }     null: no number

@@ -20,6 +20,10 @@ cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up wa
 out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only opens" -c /wait </dev/null 2>&1) ||
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
+# It does not continue with another adapter, which the arguments need not name.
+out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
+    -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
+[[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
 
 # Killed in each check, it continues there and finds the same.
 found() { # the findings without times
