@@ -9,6 +9,7 @@
 #include "core/base/json.h"
 #include "core/eval/compare_text.h"
 #include "core/files/safetensors.h"
+#include "core/jobs/identity.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
 
@@ -312,18 +313,6 @@ static void list_notices(struct checkup *c)
     }
 }
 
-// Returns the identity of the model that an adapter was trained on, from its training.json; NULL:
-// unknown. The caller deletes it.
-static cJSON *trained_on(const char *folder)
-{
-    char *path = xasprintf("%s/training.json", folder);
-    cJSON *record = json_read(path, RECORD_MOST, NULL),
-          *identity = cJSON_DetachItemFromObject(record, "identity");
-    cJSON_Delete(record);
-    free(path);
-    return identity;
-}
-
 // True if a list of names like "config.json, model-1.safetensors" contains a file of weights.
 static bool has_weights(const char *names)
 {
@@ -340,17 +329,17 @@ static void check_adapter(struct checkup *c)
         finding_fails(&f, "%s", c->unfit.text);
         return;
     }
-    cJSON *identity = trained_on(c->adapter->folder);
-    const char *model = cJSON_GetStringValue(json_get(identity, "model")),
-               *files = cJSON_GetStringValue(json_get(identity, "files"));
-    char *differ = checkpoint_files_differ(files && *files ? files : NULL, k->files);
-    if (!model || !*model)
+    char *path = xasprintf("%s/training.json", c->adapter->folder);
+    cJSON *record = json_read(path, RECORD_MOST, NULL);
+    const struct identity was = identity_of(record);
+    char *differ = checkpoint_files_differ(was.files && *was.files ? was.files : NULL, k->files);
+    if (!was.model || !*was.model)
         finding_works(&f,
                       "'%s' fits the model's shapes; it does not record the model that it was "
                       "trained on%s%s",
                       adapter, c->adapter->base && *c->adapter->base ? ", but names " : "",
                       c->adapter->base ? c->adapter->base : "");
-    else if (!strcmp(model, k->fingerprint) || checkpoint_matches_earlier(k, model))
+    else if (!strcmp(was.model, k->fingerprint) || checkpoint_matches_earlier(k, was.model))
         finding_works(&f, "'%s' was trained on this model", adapter);
     else if (differ && has_weights(differ))
         finding_fails(&f, "'%s' was trained on another model: these files differ: %s", adapter,
@@ -362,9 +351,10 @@ static void check_adapter(struct checkup *c)
         finding_measured(&f,
                          "'%s' records a model with another fingerprint (%.12s, here %.12s), but "
                          "not which of its files differ: intact and sees show whether it fits",
-                         adapter, model, k->fingerprint);
+                         adapter, was.model, k->fingerprint);
     free(differ);
-    cJSON_Delete(identity);
+    cJSON_Delete(record);
+    free(path);
 }
 
 static int run(struct checkup *c, struct err *err)
