@@ -479,7 +479,7 @@ static int measure_rates(struct run *r, struct err *err)
     struct checkup_answer a;
     struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
     const int first = 0;
-    checkup_ask(c, &first, c->scenes ? 1 : 0, "What is in the picture?");
+    checkup_ask(c, &first, c->scenes ? 1 : 0, checkup_question);
     struct err why;
     for (int i = 0; i < 2; i++) {
         if (checkup_answer(c, s, WARM_TOKENS, false, &a, &why) < 0) break;

@@ -124,6 +124,10 @@ bool checkup_stopped(struct checkup *c);
 // Draws the scenes into FOLDER/scenes unless they exist, and reads all pictures. 0 or -1.
 int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err);
 void checkup_pictures_release(struct checkup *c);
+extern const char checkup_question[]; // about a picture
+// Returns how many pictures to measure, at most `full` (with --quick one): the user's, if any, else
+// scenes. *first: index of the first one.
+int checkup_measured(const struct checkup *c, int full, int *first);
 
 // --- passes (passes.c) ---------------------------------------------------------------------------
 

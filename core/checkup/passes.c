@@ -302,7 +302,7 @@ int checkup_calibrate(struct checkup *c, const char *name, const int *pictures, 
     const struct hook hook = calibration_hook(sums);
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
-        checkup_ask(c, &pictures[i], 1, "What is in the picture?");
+        checkup_ask(c, &pictures[i], 1, checkup_question);
         status = checkup_prefill(c, &hook, err);
     }
     const struct calibration_source source = { .model = c->model->checkpoint->weights,

@@ -110,6 +110,16 @@ int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err
     return status;
 }
 
+const char checkup_question[] = "What is in the picture?";
+
+int checkup_measured(const struct checkup *c, int full, int *first)
+{
+    const int own = (int)(c->view_count - c->scenes), most = own ? own : (int)c->scenes;
+    const int count = checkup_samples(c, c->work->options.quick ? 1 : full, 1);
+    *first = own ? (int)c->scenes : 0;
+    return count < most ? count : most;
+}
+
 void checkup_pictures_release(struct checkup *c)
 {
     for (size_t i = 0; i < c->view_count; i++) {

@@ -217,7 +217,7 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
 {
     struct checkup_answer first = { 0 }, live = { 0 }, resumed = { 0 };
     struct settings *s = settings_copy(c->settings);
-    checkup_ask(c, b->pictures, b->count, "What is in the picture?");
+    checkup_ask(c, b->pictures, b->count, checkup_question);
     int status = checkup_answer(c, s, TOKENS, false, &first, err);
     if (status == 0) {
         checkup_answered(c, &first);
@@ -318,7 +318,7 @@ static int begin(struct checkup *c, struct base *b, struct err *err)
 {
     struct checkup_answer a;
     struct settings *s = checkup_with(c, "sample.ignore_eos", "on", NULL);
-    checkup_ask(c, b->pictures, b->count, "What is in the picture?");
+    checkup_ask(c, b->pictures, b->count, checkup_question);
     int status = checkup_answer(c, s, TOKENS, true, &a, err);
     settings_free(s);
     if (status < 0) return -1;
@@ -346,7 +346,7 @@ static int run(struct checkup *c, struct err *err)
     if (status == 0) status = check_kept(c, &b, err);
     checkup_progress(c, 3, 4);
     if (status == 0) {
-        checkup_ask(c, b.pictures, b.count, "What is in the picture?");
+        checkup_ask(c, b.pictures, b.count, checkup_question);
         status = check_drafts(c, err);
     }
     if (status == 0) status = check_text(c, err);

@@ -13,7 +13,6 @@
 #include "core/probes/probe.h"
 #include "core/probes/results.h"
 
-static const char question[] = "What is in the picture?";
 enum { PICTURES = 3, TOKENS = 24, MAPS = 3 };
 
 static const struct probe *probe_named(const char *name)
@@ -33,7 +32,7 @@ struct inside {
 static void ask(const struct inside *n, int i)
 {
     const int picture = n->first + i;
-    checkup_ask(n->c, &picture, 1, question);
+    checkup_ask(n->c, &picture, 1, checkup_question);
     checkup_answered(n->c, &n->answer[i]);
 }
 
@@ -228,7 +227,7 @@ static int check_heads(struct inside *n, struct err *err)
     s.share = xcalloc((size_t)s.layers * (size_t)s.heads, sizeof *s.share);
     for (int i = 0; i < n->count && status == 0; i++) {
         const int picture = n->first + i;
-        checkup_ask(c, &picture, 1, question);
+        checkup_ask(c, &picture, 1, checkup_question);
         status = checkup_prefill(c, &hook, err);
     }
     double most = 0, mean = 0;
@@ -270,14 +269,11 @@ static int check_heads(struct inside *n, struct err *err)
 static int run(struct checkup *c, struct err *err)
 {
     struct inside n = { .c = c };
-    const int own = (int)(c->view_count - c->scenes), most = own ? own : (int)c->scenes;
-    n.first = own ? (int)c->scenes : 0;
-    n.count = checkup_samples(c, c->work->options.quick ? 1 : PICTURES, 1);
-    if (n.count > most) n.count = most;
+    n.count = checkup_measured(c, PICTURES, &n.first);
     int status = 0;
     for (int i = 0; i < n.count && status == 0; i++) {
         const int picture = n.first + i;
-        checkup_ask(c, &picture, 1, question);
+        checkup_ask(c, &picture, 1, checkup_question);
         status = checkup_answer_some(c, TOKENS, &n.answer[i], err);
     }
     checkup_progress(c, 1, 8);

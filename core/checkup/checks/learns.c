@@ -19,7 +19,7 @@
 #include "core/eval/evaluate_parts.h"
 #include "core/jobs/job.h"
 
-static const char question[] = "What is in the picture?", text_question[] = "What is the word?";
+static const char text_question[] = "What is the word?";
 enum { SAMPLES = 4, OTHERS = 2, STEPS_MOST = 24, STEPS_LEAST = 6, STEPS_QUICK = 4, TOKENS = 16 };
 // The loss must fall below this share of its first value.
 static const double falls = 0.93;
@@ -70,8 +70,8 @@ static int write_data(const struct learns *k, const struct checkup_answer *answe
     cJSON *list = cJSON_CreateArray();
     for (int i = 0; i < count; i++) {
         cJSON *sample = cJSON_CreateObject(), *turns = cJSON_CreateArray();
-        char *asked =
-            xasprintf("%s%s", k->sees ? "<image>\n" : "", k->sees ? question : text_question);
+        char *asked = xasprintf("%s%s", k->sees ? "<image>\n" : "",
+                                k->sees ? checkup_question : text_question);
         const int picture = answers ? k->other[i] : picture_of(k, i);
         if (k->sees) {
             char *path = realpath(k->c->views[picture].path, NULL);
@@ -148,7 +148,7 @@ static int train(struct learns *k, const struct settings *s, struct err *err)
 
 static void ask(const struct learns *k, int picture)
 {
-    checkup_ask(k->c, &picture, k->sees, k->sees ? question : text_question);
+    checkup_ask(k->c, &picture, k->sees, k->sees ? checkup_question : text_question);
 }
 
 // Computes the mean log-probability of the model's own answers about other pictures.

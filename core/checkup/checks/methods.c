@@ -17,7 +17,6 @@
 #include "core/probes/hellinger.h"
 #include "core/probes/results.h"
 
-static const char question[] = "What is in the picture?";
 enum { PICTURES = 3, TOKENS = 24, SCORES = 4, KEEPS = 4, QUARTER = 4 };
 
 static const char *const scores[SCORES] = { "contribution", "attention", "uniform", "random" };
@@ -48,7 +47,7 @@ static int measure_with(struct methods_check *k, const struct settings *s, struc
         bool same;
         const struct hook hook = compare_meter_hook(&meter, s);
         if (!ids->count) continue;
-        checkup_ask(c, &k->picture[i], 1, question);
+        checkup_ask(c, &k->picture[i], 1, checkup_question);
         c->listener = &hook;
         const int status = checkup_logits(c, s, ids, 0, &l, err);
         c->listener = NULL;
@@ -219,14 +218,13 @@ static int try_approximation(struct methods_check *k, struct err *err)
 static int begin(struct methods_check *k, struct err *err)
 {
     struct checkup *c = k->c;
-    const int own = (int)(c->view_count - c->scenes), most = own ? own : (int)c->scenes;
-    k->count = checkup_samples(c, c->work->options.quick ? 1 : PICTURES, 1);
-    if (k->count > most) k->count = most;
+    int first;
+    k->count = checkup_measured(c, PICTURES, &first);
     k->all = (c->work->options.quick ? SCORES : SCORES * KEEPS) + 6;
     int status = 0;
     for (int i = 0; i < k->count && status == 0; i++) {
-        k->picture[i] = (own ? (int)c->scenes : 0) + i;
-        checkup_ask(c, &k->picture[i], 1, question);
+        k->picture[i] = first + i;
+        checkup_ask(c, &k->picture[i], 1, checkup_question);
         status = checkup_answer_some(c, TOKENS, &k->answer[i], err);
     }
     // Measures twice: the first time warms up.

@@ -207,7 +207,7 @@ static void check_template(struct checkup *c)
     struct err err;
     char *source = companions_template(m);
     const int pictures[] = { 0 };
-    checkup_ask(c, pictures, c->scenes ? 1 : 0, "What is in the picture?");
+    checkup_ask(c, pictures, c->scenes ? 1 : 0, checkup_question);
     if (conversation_sequence(&c->talk, 1, c->settings, true, &s, &err) < 0) {
         finding_fails(&f, "a question cannot be rendered: %s", err.text);
     } else {

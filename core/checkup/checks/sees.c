@@ -12,7 +12,6 @@
 
 #include "core/base/text.h"
 
-static const char question[] = "What is in the picture?";
 enum { TOKENS = 32, ASKED = 8, LEAST = 2, SCENES_LEAST = 4 };
 static const double same_nats = 0.01;
 
@@ -26,7 +25,7 @@ struct described {
 static int describe(struct checkup *c, struct described *d, struct err *err)
 {
     const struct checkup_picture *p = &c->views[d->picture];
-    checkup_ask(c, &d->picture, 1, question);
+    checkup_ask(c, &d->picture, 1, checkup_question);
     if (checkup_answer(c, c->settings, TOKENS, false, &d->answer, err) < 0) return -1;
     char *name = xasprintf("describes %s", p->name);
     struct finding f = finding(c, name);
@@ -60,7 +59,8 @@ static int check_looks(struct checkup *c, const struct described *d, int count, 
         if (!d[i].answer.ids.count) continue;
         for (int k = 0; k < SHOWN; k++) {
             double nats;
-            if (nats_with(c, &d[i].answer.ids, &shown[k], k != NONE, question, &nats, err) < 0)
+            if (nats_with(c, &d[i].answer.ids, &shown[k], k != NONE, checkup_question, &nats, err) <
+                0)
                 return -1;
             sum[k] += nats;
         }
@@ -129,7 +129,7 @@ int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, doubl
     const char *truths[CHECKUP_SCENES];
     for (int i = 0; i < n; i++) truths[i] = c->views[i].truth;
     for (int i = 0; i < n; i++) {
-        checkup_ask(c, &i, 1, question);
+        checkup_ask(c, &i, 1, checkup_question);
         if (checkup_rank(c, s, truths, (size_t)n, nats + i * n, err) < 0) return -1;
     }
     return 0;
