@@ -220,18 +220,16 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
                  struct finding *f, struct err *err)
 {
     struct checkup *c = k->c;
-    struct adapter *trained = adapter_read(k->out, c->model, err), *own = c->adapter;
+    struct adapter *trained = adapter_read(k->out, c->model, err);
     double loss = NAN, nats = NAN, after = NAN;
     if (!trained) return err_in(err, "the adapter just written");
-    if (own) adapter_remove(own);
     adapter_apply(trained);
     c->adapter = trained;
     conversation_reset_methods(&c->talk);
     int status = p->align ? 0 : mean_loss(k, s, &loss, err);
     if (status == 0) status = own_nats(k, s, &nats, err);
     adapter_free(trained);
-    c->adapter = own;
-    if (own) adapter_apply(own);
+    c->adapter = NULL; // models with an adapter are not trained
     conversation_reset_methods(&c->talk);
     if (status == 0) status = own_nats(k, c->settings, &after, err);
     if (status < 0) return -1;
