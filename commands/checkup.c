@@ -40,16 +40,13 @@ static int checkup_command(struct shell *shell, int argc, char **argv, struct er
                               .backend = engine_backend(shell->engine),
                               .sinks = shell->sinks,
                               .cancel = engine_cancel_flag(shell->engine) };
-    struct err why;
-    const bool named = checkup_options_read(&w.options, argc, argv, NULL, &why) == 0;
-    checkup_options_release(&w.options);
-    char *model = !named && loaded ? loaded->name : NULL;
+    char *model = loaded ? loaded->name : NULL;
     int status = checkup_options_read(&w.options, argc, argv, model, err);
     // `vlmsh checkup` has no database, so it checks in this process.
     if (status == 0 && (w.options.here || !shell->store))
         status = check_here(shell, &w, err);
     else if (status == 0)
-        status = check_as_job(shell, argc, argv, model, err);
+        status = check_as_job(shell, argc, argv, w.options.unnamed ? model : NULL, err);
     checkup_work_release(&w);
     return status;
 }
@@ -75,7 +72,7 @@ static const struct command_action actions[] = {
 const struct command command_checkup = {
     .name = "checkup",
     .also = "test verify sanity broken diagnose doctor",
-    .usage = "/checkup " CHECKUP_USAGE " [--here] | show DIR | compare A B",
+    .usage = "/checkup [MODEL...] " CHECKUP_USAGE " [--here] | show DIR | compare A B",
     .help = "Starts a job that checks whether a model works and writes a report.",
     .details = "MODEL is a folder, a GGUF file or a name in the hub cache (default: the loaded "
                "model). Runs as a job (/jobs, /wait); --here runs it in this process. Writes "

@@ -11,6 +11,7 @@
 #include "commands/reference.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
+#include "core/checkup/checkup.h"
 #include "core/engine/device.h"
 #include "sessions/job_run.h"
 #include "tui/lines.h"
@@ -224,9 +225,8 @@ static const struct subcommand subcommands[] = {
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "quantise a model to a GGUF file", run_quantize },
-    { "checkup",
-      "MODEL... [--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]",
-      "check a model and write a page about it", run_command },
+    { "checkup", "MODEL... " CHECKUP_USAGE, "check a model and write a page about it",
+      run_command },
     { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",

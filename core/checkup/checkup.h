@@ -34,12 +34,12 @@ struct job;
 struct settings;
 struct sinks;
 
-#define CHECKUP_USAGE                                                                      \
-    "[MODEL...] [--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] " \
-    "[--again]"
+#define CHECKUP_USAGE \
+    "[--adapter DIR] [--pictures DIR] [--out DIR] [--quick] [--only NAME,...] [--again]"
 
 struct checkup_options {
     struct names models;
+    bool unnamed;               // argv names no model
     const char *adapter;        // NULL: the adapter of the settings
     const char *pictures, *out; // borrowed from argv; out NULL: "checkup-MODEL"
     struct names only;          // names of checks; empty: all
