@@ -2,7 +2,6 @@
 #include "core/checkup/checkup_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/base/file_in.h"
@@ -26,14 +25,6 @@ static int take_file(struct checkup *c, const char *title, const char *text, cha
     return svg ? 0 : -1;
 }
 
-static bool has_name(const char *names, const char *name)
-{
-    const size_t length = strlen(name);
-    for (const char *at = names; at; at = strchr(at, '|'), at = at ? at + 1 : NULL)
-        if (!strncmp(at, name, length) && (!at[length] || at[length] == '|')) return true;
-    return false;
-}
-
 int checkup_curves(struct checkup *c, const char *title, const char *text,
                    const struct result_table *t, const char *columns, struct err *err)
 {
@@ -41,7 +32,7 @@ int checkup_curves(struct checkup *c, const char *title, const char *text,
     const struct figure_look look = figure_look(NULL);
     size_t count = 0;
     for (int k = 1; k < t->column_count && count < PLOT_LINES; k++) {
-        if (columns ? !has_name(columns, t->columns[k]) : text_ends(t->columns[k], " std"))
+        if (columns ? !results_lists(columns, t->columns[k]) : text_ends(t->columns[k], " std"))
             continue;
         double *x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *x), *y = x + t->row_count;
         for (size_t i = 0; i < t->row_count; i++) {

@@ -211,7 +211,7 @@ const char *results_unit(const char *name)
     return k ? k->unit : NULL;
 }
 
-static bool names(const char *columns, const char *column)
+bool results_lists(const char *columns, const char *column)
 {
     const size_t n = strlen(column);
     for (const char *p = columns; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
@@ -227,7 +227,7 @@ const char *results_column_unit(const struct result_table *t, int column)
     for (int i = 0; first && (k = kinds_at(i, &command)); i++)
         for (; k->name; k++)
             if (!strcmp(k->name, first->name) &&
-                (!k->columns || names(k->columns, t->columns[column])))
+                (!k->columns || results_lists(k->columns, t->columns[column])))
                 return k->unit;
     return NULL;
 }
@@ -246,6 +246,6 @@ bool results_same_unit(const struct result_table *t, int column)
     const struct result_kind *k = result_kind(t->name);
     bool any = false;
     for (int c = 1; k && k->columns && c < t->column_count; c++)
-        any |= names(k->columns, t->columns[c]);
-    return !any || names(k->columns, t->columns[column]);
+        any |= results_lists(k->columns, t->columns[c]);
+    return !any || results_lists(k->columns, t->columns[column]);
 }

@@ -156,6 +156,8 @@ bool results_live(const char *name);
 const char *map_axis_name(enum map_axis axis);
 // Returns the unit of a table or map ("cosine") by its name; NULL: unknown, or several units.
 const char *results_unit(const char *name);
+// Returns true if a list separated by "|" has this column; `columns` NULL: false.
+bool results_lists(const char *columns, const char *column);
 // Returns the unit of a column (1 or higher); NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);
 // Returns true if the column (1 or higher) has the unit of results_unit, and can share its axis.
