@@ -97,6 +97,20 @@ int text_check(const char *text, size_t size, const char *name, struct err *err)
     return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;
 }
 
+void text_put_xml(struct buf *to, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        switch (*p) {
+        case '&': buf_puts(to, "&amp;"); break;
+        case '<': buf_puts(to, "&lt;"); break;
+        case '>': buf_puts(to, "&gt;"); break;
+        case '"': buf_puts(to, "&quot;"); break;
+        case '\'': buf_puts(to, "&#39;"); break;
+        default: buf_putc(to, *p);
+        }
+    }
+}
+
 const char *text_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,4 +1,4 @@
-// core/base/text.h -- checks texts, splits paths, sorts.
+// core/base/text.h -- checks and escapes texts, splits paths, sorts.
 //
 //   if (text_ends(path, ".gguf")) ...
 //   if (text_check(text, size, path, err) < 0) ...   // a file that must be UTF-8
@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+
+struct buf;
 
 // Returns whether `text` ends with `end`; every text ends with "".
 bool text_ends(const char *text, const char *end);
@@ -31,6 +33,9 @@ size_t text_mark(const char *text, size_t size);
 int text_check(const char *text, size_t size, const char *name, struct err *err);
 // text_check for a part that begins at `line` of its file; 0: a single line without number.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
+
+// Appends a text for XML or HTML, between tags or quotes: & < > " ' become entities.
+void text_put_xml(struct buf *to, const char *text);
 
 // Returns the file name in a path, after the last '/'. Borrowed.
 const char *text_file_name(const char *path);

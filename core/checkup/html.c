@@ -10,6 +10,7 @@
 
 #include "core/base/base64.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 
 static const char style[] =
     ":root{color-scheme:light dark;--back:#fff;--text:#1b1f24;--soft:#59636e;--line:#d1d9e0;"
@@ -41,23 +42,12 @@ static const char style[] =
     "@media print{body{max-width:none;padding:0;font-size:10pt}.skip{display:none}"
     ".models>div,figure{break-inside:avoid}h2,h3{break-after:avoid}}\n";
 
-static void put_text(struct buf *b, const char *text)
-{
-    for (; *text; text++) switch (*text) {
-        case '&': buf_puts(b, "&amp;"); break;
-        case '<': buf_puts(b, "&lt;"); break;
-        case '>': buf_puts(b, "&gt;"); break;
-        case '"': buf_puts(b, "&quot;"); break;
-        default: buf_putc(b, *text); break;
-        }
-}
-
 // Writes the text of a field between two tags.
 static void put_field(struct buf *b, const char *open, const cJSON *object, const char *key,
                       const char *close)
 {
     buf_puts(b, open);
-    put_text(b, record_text(object, key));
+    text_put_xml(b, record_text(object, key));
     buf_puts(b, close);
 }
 
@@ -71,7 +61,7 @@ static void put_verdict(struct buf *b, const char *verdict)
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         if (!strcmp(verdict, signs[i].verdict)) opening = signs[i].opening;
     buf_puts(b, opening);
-    put_text(b, verdict);
+    text_put_xml(b, verdict);
     buf_puts(b, "</span>");
 }
 
@@ -79,7 +69,7 @@ static void put_verdict(struct buf *b, const char *verdict)
 static void put_anchor(struct buf *b, int m, const cJSON *check)
 {
     buf_printf(b, "%d-", m + 1);
-    put_text(b, record_text(check, "name"));
+    text_put_xml(b, record_text(check, "name"));
 }
 
 // --- the head ------------------------------------------------------------------------------------
@@ -95,7 +85,7 @@ static void put_overview(struct buf *b, const cJSON *models, const struct names 
     for (size_t i = 0; i < checks->count; i++) {
         int m = 0;
         buf_puts(b, "<tr><th scope=\"row\">");
-        put_text(b, checks->list[i]);
+        text_put_xml(b, checks->list[i]);
         buf_puts(b, "</th>");
         cJSON_ArrayForEach(model, models)
         {
@@ -144,7 +134,7 @@ static void put_models(struct buf *b, const cJSON *models)
             char short_identity[17];
             snprintf(short_identity, sizeof short_identity, "%s", record_text(model, "identity"));
             buf_puts(b, "<tr><th scope=\"row\">Identity</th><td><code>");
-            put_text(b, short_identity);
+            text_put_xml(b, short_identity);
             buf_puts(b, "</code></td></tr>");
         }
         buf_puts(b, "</tbody></table></div>\n");
@@ -165,7 +155,7 @@ static void put_numbers(struct buf *b, const cJSON *row)
         put_field(b, "<tr><th scope=\"row\">", n, "name", "</th><td>");
         struct buf value = { 0 };
         record_number(&value, n);
-        put_text(b, value.data);
+        text_put_xml(b, value.data);
         buf_release(&value);
         buf_puts(b, "</td><td class=\"soft\">");
         if (cJSON_IsNumber(samples)) buf_printf(b, "n = %.0f", samples->valuedouble);
@@ -192,7 +182,7 @@ static void put_figures(struct buf *b, const cJSON *check, const char *model)
         buf_puts(b, "<figure><img src=\"data:image/svg+xml;base64,");
         base64_encode(b, svg, strlen(svg));
         put_field(b, "\" alt=\"", figure, "title", "\"><figcaption>");
-        if (model) put_text(b, model);
+        if (model) text_put_xml(b, model);
         put_field(b, model ? ": " : "", figure, "title", ". ");
         put_field(b, "", figure, "text", "</figcaption></figure>\n");
     }
@@ -227,7 +217,7 @@ static void put_check(struct buf *b, const cJSON *models, const char *name)
     for (size_t i = 0; i < rows.count; i++) {
         if (!several) buf_puts(b, "<div>");
         buf_puts(b, "<h3>");
-        put_text(b, rows.list[i]);
+        text_put_xml(b, rows.list[i]);
         buf_puts(b, several ? "</h3><div class=\"models\">\n" : "</h3>");
         cJSON_ArrayForEach(model, models)
         {

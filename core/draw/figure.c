@@ -13,6 +13,7 @@
 
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/settings/settings.h"
 
 enum { SIDE_MOST = 32000 }; // pixels of a PNG side; Cairo's limit is 32767
@@ -111,20 +112,6 @@ static void text_clean(struct buf *to, const char *text)
             buf_puts(to, replacement);
         } else {
             buf_add(to, text, (size_t)n);
-        }
-    }
-}
-
-static void put_xml(struct buf *to, const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        switch (*p) {
-        case '&': buf_puts(to, "&amp;"); break;
-        case '<': buf_puts(to, "&lt;"); break;
-        case '>': buf_puts(to, "&gt;"); break;
-        case '"': buf_puts(to, "&quot;"); break;
-        case '\'': buf_puts(to, "&#39;"); break;
-        default: buf_putc(to, *p);
         }
     }
 }
@@ -247,7 +234,7 @@ static void put_svg_font(struct buf *to, const struct figure *f)
     for (char *p = font.data; *p; p++)
         if (strchr("'\"\\;,", *p)) *p = ' '; // these would end the font name
     buf_puts(to, "<g font-family=\"");
-    put_xml(to, font.data);
+    text_put_xml(to, font.data);
     buf_printf(to, ", sans-serif\" fill=\"#%06x\">\n", (unsigned)f->look.theme->text);
     buf_release(&font);
 }
@@ -267,7 +254,7 @@ static void put_svg(struct buf *b, const struct figure *f, const struct figure_t
     if (t->rgb != f->look.theme->text) buf_printf(b, " fill=\"#%06x\"", (unsigned)t->rgb);
     if (t->turn != 0) buf_printf(b, " transform=\"rotate(%.3g %.1f %.1f)\"", -t->turn, t->x, t->y);
     buf_putc(b, '>');
-    put_xml(b, text);
+    text_put_xml(b, text);
     buf_puts(b, "</text>\n");
 }
 
@@ -448,7 +435,7 @@ static void add_texts(const struct figure *f)
     buf_add(&all, file->bytes.data, at);
     if (file->title) {
         buf_puts(&all, "<title>");
-        put_xml(&all, file->title);
+        text_put_xml(&all, file->title);
         buf_puts(&all, "</title>\n");
     }
     put_svg_font(&all, f);
