@@ -1,6 +1,7 @@
 // core/base/text.c -- checks texts, splits paths, sorts.
 #include "core/base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,21 @@ char *text_folder(const char *path)
 {
     const size_t length = (size_t)(text_file_name(path) - path);
     return length ? xstrndup(path, length) : xstrdup("./");
+}
+
+bool text_shard(const char *path, const char *end, struct text_shard *shard)
+{
+    static const char form[] = "-00002-of-00003"; // each digit stands for any digit
+    const size_t n = strlen(path), m = sizeof form - 1 + strlen(end);
+    if (n < m || !text_ends(path, end)) return false;
+    const char *at = path + n - m;
+    for (size_t i = 0; form[i]; i++)
+        if (isdigit((unsigned char)form[i]) ? !isdigit((unsigned char)at[i]) : at[i] != form[i])
+            return false;
+    *shard = (struct text_shard){ .stem = n - m,
+                                  .part = strtoul(at + strlen("-"), NULL, 10),
+                                  .count = strtoul(at + strlen("-00002-of-"), NULL, 10) };
+    return true;
 }
 
 int text_compare(const void *a, const void *b)

@@ -42,6 +42,15 @@ const char *text_file_name(const char *path);
 // Returns the folder in a path, with its '/'; "./" if the path has none. The caller frees it.
 char *text_folder(const char *path);
 
+// The name of one of several files: "NAME-00002-of-00003.parquet".
+struct text_shard {
+    size_t stem; // length of NAME, with its folder
+    size_t part, count;
+};
+
+// Reads such a name, which ends with `end` (".parquet"); false for any other name.
+bool text_shard(const char *path, const char *end, struct text_shard *shard);
+
 // Orders texts by strcmp, for qsort and bsearch: of char pointers, or of structs whose first member
 // is one.
 int text_compare(const void *a, const void *b);

@@ -96,23 +96,14 @@ static char *repository_folder(const char *kind, const char *name)
 // safetensors. Leaves out picture encoders, and all but the first part of a model in several parts.
 static char **list_gguf(const char *folder)
 {
-    static const char end[] = "-00001-of-00003.gguf"; // each digit matches any digit
-    const size_t m = sizeof end - 1;
     bool others = false;
     size_t count = 0;
     char **names = folder_list(folder);
     for (char **name = names; *name; name++) {
         others |= text_ends(*name, ".safetensors");
-        bool model = checkpoint_is_gguf(*name) && !strstr(*name, "mmproj");
-        if (model && strlen(*name) >= m) {
-            const char *part = *name + strlen(*name) - m;
-            bool numbered = true;
-            for (size_t i = 0; i < m; i++)
-                numbered &= isdigit((unsigned char)end[i]) ? isdigit((unsigned char)part[i]) != 0
-                                                           : part[i] == end[i];
-            model = !numbered || !strncmp(part, end, strlen("-00001"));
-        }
-        if (model)
+        struct text_shard shard;
+        if (checkpoint_is_gguf(*name) && !strstr(*name, "mmproj") &&
+            (!text_shard(*name, ".gguf", &shard) || shard.part == 1))
             names[count++] = *name;
         else
             free(*name);
@@ -359,11 +350,11 @@ static void find_parquet(const char *folder, int depth, struct names *found)
     char **names = folder_list(folder);
     for (char **name = names; *name; name++) {
         char *path = xasprintf("%s/%s", folder, *name);
-        const char *shard = strstr(*name, "-of-");
+        struct text_shard shard;
         if (is_folder(path) && depth > 0 && **name != '.')
             find_parquet(path, depth - 1, found);
         else if (text_ends(*name, ".parquet") && is_file(path) &&
-                 (!shard || shard - *name < 6 || !strncmp(shard - 6, "-00000", 6)))
+                 (!text_shard(*name, ".parquet", &shard) || shard.part == 0))
             names_add(found, path, NULL);
         free(path);
     }

@@ -66,10 +66,9 @@ static void find_files(const char *folder, const char *ending, int depth, struct
 // Returns the length of a path without its ending and "-00000-of-00003".
 static size_t stem_of(const char *path)
 {
-    const char *name = text_file_name(path), *end = strrchr(name, '.');
-    const char *shard = strstr(name, "-of-");
-    if (shard && shard - name > 6 && shard[-6] == '-' && text_ends(path, ".parquet"))
-        return (size_t)(shard - 6 - path);
+    const char *end = strrchr(text_file_name(path), '.');
+    struct text_shard shard;
+    if (text_shard(path, ".parquet", &shard)) return shard.stem;
     return end ? (size_t)(end - path) : strlen(path);
 }
 

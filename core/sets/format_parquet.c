@@ -189,21 +189,6 @@ static int make_record(struct set_record *r, cJSON *row, int64_t number, struct 
 
 // --- files ---------------------------------------------------------------------------------------
 
-// "NAME-00001-of-00003.parquet": 3, and the length of "NAME-". 1 for any other name.
-static size_t shard_count(const char *path, size_t *stem)
-{
-    static const char form[] = "-00001-of-00003.parquet";
-    const size_t n = strlen(path), m = sizeof form - 1;
-    if (n < m) return 1;
-    *stem = n - m + 1;
-    for (size_t i = 0; i < m; i++) {
-        const char c = path[n - m + i];
-        if (form[i] >= '0' && form[i] <= '9' ? c < '0' || c > '9' : c != form[i]) return 1;
-    }
-    const unsigned long count = strtoul(path + *stem + strlen("00001-of-"), NULL, 10);
-    return count ? count : 1;
-}
-
 // Renames columns as the user says. If the user names the pictures, leaves out all others.
 static int name_columns(struct parquet *p, const struct set_columns *columns, struct err *err)
 {
@@ -248,16 +233,15 @@ static int open_file(struct shards *s, const char *path, struct err *err)
 
 static int open_files(struct shards *s, const char *path, struct err *err)
 {
-    size_t stem;
-    const size_t count = shard_count(path, &stem);
-    if (count == 1) return open_file(s, path, err);
+    struct text_shard all;
     int status = 0;
-    for (size_t i = 0; i < count && status == 0; i++) {
-        char *file = xasprintf("%.*s%05zu-of-%05zu.parquet", (int)stem, path, i, count);
+    if (!text_shard(path, ".parquet", &all) || all.count < 2) return open_file(s, path, err);
+    for (size_t i = 0; i < all.count && status == 0; i++) {
+        char *file = xasprintf("%.*s-%05zu-of-%05zu.parquet", (int)all.stem, path, i, all.count);
         status = open_file(s, file, err);
         free(file);
     }
-    return status < 0 ? err_in(err, "'%s' is one of %zu files", path, count) : 0;
+    return status < 0 ? err_in(err, "'%s' is one of %zu files", path, all.count) : 0;
 }
 
 static bool has_column(const struct parquet *p, const char *name)
