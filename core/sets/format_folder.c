@@ -97,7 +97,7 @@ static int check_splits(const char *path, const struct names *files, struct err 
 static int list_files(const char *path, struct names *files, struct err *err)
 {
     static const char *const endings[] = { ".parquet", ".tsv", ".jsonl", ".json", ".csv" };
-    struct names all = { 0 }, stems = { 0 };
+    struct names all = { 0 }, seen = { 0 };
     int status = 0;
     if (is_folder(path)) {
         for (size_t i = 0; !all.count && i < sizeof endings / sizeof *endings; i++)
@@ -114,13 +114,17 @@ static int list_files(const char *path, struct names *files, struct err *err)
         if (!all.count) status = err_set(err, "no file matches '%s'", path);
     }
     for (size_t i = 0; status == 0 && i < all.count; i++) {
+        const char *file = all.list[i];
+        struct text_shard shard;
         bool known;
-        char *stem = xstrndup(all.list[i], stem_of(all.list[i]));
-        names_add(&stems, stem, &known);
-        if (!known) names_add(files, all.list[i], NULL);
-        free(stem);
+        char *whole = text_shard(file, ".parquet", &shard)
+                          ? xasprintf("%.*s-of-%zu", (int)shard.stem, file, shard.count)
+                          : xstrdup(file);
+        names_add(&seen, whole, &known);
+        if (!known) names_add(files, file, NULL);
+        free(whole);
     }
-    names_release(&stems);
+    names_release(&seen);
     names_release(&all);
     return status;
 }
@@ -150,14 +154,20 @@ static void parts_close(void *self)
     free(p);
 }
 
-// Returns the part of a file's path that distinguishes it from the other files: without the folder
-// and the ending.
-static char *label_of(const char *path, const char *file)
+// Returns the part of a file's path that distinguishes it from the files before it: without the
+// folder and, unless another file has the same name, without the ending.
+static char *label_of(const struct parts *p, const char *path, const char *file)
 {
     size_t skip = is_folder(path) ? strlen(path) : strcspn(path, "*?[");
     while (!is_folder(path) && skip && path[skip - 1] != '/') skip--;
     while (file[skip] == '/') skip++;
-    return xstrndup(file + skip, stem_of(file) - skip);
+    char *label = xstrndup(file + skip, stem_of(file) - skip);
+    for (size_t i = 0; i < p->count; i++) {
+        if (strcmp(p->list[i].label, label) != 0) continue;
+        free(label);
+        return xstrdup(file + skip);
+    }
+    return label;
 }
 
 // Compares the files' first ids: reading all would take long.
@@ -188,10 +198,11 @@ static void *parts_open(const char *path, const char *folder, const struct set_c
     int64_t *counts = xcalloc(files.count + 1, sizeof *counts);
     *count = 0;
     for (size_t i = 0; status == 0 && i < files.count; i++) {
-        struct part *part = &p->list[p->count++];
+        struct part *part = &p->list[i];
         part->path = xstrdup(files.list[i]);
         part->folder = *folder ? xstrdup(folder) : path_folder(part->path);
-        part->label = label_of(path, part->path);
+        part->label = label_of(p, path, part->path);
+        p->count++;
         part->first = *count;
         part->format = set_format_of(part->path, columns, err);
         if (part->format)

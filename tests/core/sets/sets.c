@@ -352,8 +352,6 @@ static void test_text(void **state)
     dataset_close(&d);
 }
 
-// --- refusals ------------------------------------------------------------------------------------
-
 // '~' becomes a byte 0.
 static void write_text(const char *name, const char *text)
 {
@@ -364,6 +362,27 @@ static void write_text(const char *name, const char *text)
     fclose(f);
     free(path);
 }
+
+// Files whose names differ only in the ending are all read, with ids of their own.
+static void test_same_names(void **state)
+{
+    static const char *const ids[] = { "same_0", "same.tsv_0" };
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    write_text("same.jsonl", "{\"question_id\": 0, \"text\": \"q\"}\n");
+    write_text("same.tsv", "index\tquestion\n0\tq\n");
+    open_set(&d, "vqa", NULL, "same.*");
+    assert_int_equal(d.count, 2);
+    for (int i = 0; i < 2; i++) {
+        if (dataset_read(&d, i, &s, &err) < 0) fail_msg("%s", err.text);
+        assert_string_equal(s.id, ids[i]);
+        sample_release(&s);
+    }
+    dataset_close(&d);
+}
+
+// --- refusals ------------------------------------------------------------------------------------
 
 // Opening or reading the first sample gives the error.
 static void check_refused(const char *set, const char *name, const char *text, const char *why)
@@ -784,6 +803,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_nan),
         cmocka_unit_test(test_none),
+        cmocka_unit_test(test_same_names),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
