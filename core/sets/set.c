@@ -52,20 +52,14 @@ void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to
     if (way->after) buf_puts(to, way->after);
 }
 
-static const struct set_format *find_format(const char *path, const struct set_columns *columns,
-                                            struct err *err)
-{
-    if (!set_folder_is(path)) return set_format_of(path, columns, err);
-    return set_folder_check(path, columns, err) < 0 ? NULL : &set_format_folder;
-}
-
 int eval_set_check(const char *path, const char *columns, struct err *err)
 {
     struct set_columns c;
     if (set_columns_parse(&c, columns, err) < 0) return -1;
-    const struct set_format *format = find_format(path, &c, err);
+    const bool good = set_folder_is(path) ? set_folder_check(path, &c, err) == 0
+                                          : set_format_of(path, &c, err) != NULL;
     set_columns_release(&c);
-    return format ? 0 : -1;
+    return good ? 0 : -1;
 }
 
 struct opened {
@@ -438,19 +432,20 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
                   const char *path, const char *images, const char *columns, struct err *err)
 {
     struct opened *o = xcalloc(1, sizeof *o);
+    const bool several = set_folder_is(path);
     o->set = set;
     o->way = way;
     if (set_columns_parse(&o->columns, columns, err) == 0)
-        o->format = find_format(path, &o->columns, err);
+        o->format = several ? &set_format_folder : set_format_of(path, &o->columns, err);
     if (!o->format) {
         set_columns_release(&o->columns);
         free(o);
         return -1;
     }
     *d = (struct dataset){ .path = xstrdup(path),
-                           .folder = images                ? xstrdup(images)
-                                     : set_folder_is(path) ? xstrdup("")
-                                                           : path_folder(path),
+                           .folder = images    ? xstrdup(images)
+                                     : several ? xstrdup("")
+                                               : path_folder(path),
                            .file = -1 };
     o->self = o->format->open(d->path, d->folder, &o->columns, &d->count, err);
     if (!o->self) {
