@@ -170,15 +170,16 @@ static char *label_of(const struct parts *p, const char *path, const char *file)
     return label;
 }
 
-// Compares the files' first ids: reading all would take long.
-static void find_collisions(struct parts *p, const int64_t *counts)
+// Compares the files' first ids: reading all would take long. Every format refuses a file without
+// rows.
+static void find_collisions(struct parts *p)
 {
     struct names ids = { 0 };
     for (size_t i = 0; i < p->count; i++) {
         struct set_record r = { 0 };
         struct err ignored;
         bool known = false;
-        if (counts[i] && p->list[i].format->read(p->list[i].self, 0, &r, &ignored) == 0) {
+        if (p->list[i].format->read(p->list[i].self, 0, &r, &ignored) == 0) {
             const char *id = set_text(&r, "index");
             if (id) names_add(&ids, id, &known);
         }
@@ -195,23 +196,26 @@ static void *parts_open(const char *path, const char *folder, const struct set_c
     struct names files = { 0 };
     int status = list_files(path, &files, err);
     p->list = xcalloc(files.count + 1, sizeof *p->list);
-    int64_t *counts = xcalloc(files.count + 1, sizeof *counts);
     *count = 0;
     for (size_t i = 0; status == 0 && i < files.count; i++) {
+        const struct set_format *format = set_format_of(files.list[i], columns, err);
+        if (!format) {
+            status = -1;
+            break;
+        }
         struct part *part = &p->list[i];
+        part->format = format;
         part->path = xstrdup(files.list[i]);
         part->folder = *folder ? xstrdup(folder) : path_folder(part->path);
         part->label = label_of(p, path, part->path);
         p->count++;
         part->first = *count;
-        part->format = set_format_of(part->path, columns, err);
-        if (part->format)
-            part->self = part->format->open(part->path, part->folder, columns, &counts[i], err);
+        int64_t rows = 0;
+        part->self = format->open(part->path, part->folder, columns, &rows, err);
         status = part->self ? 0 : err_in(err, "'%s'", part->path);
-        *count += counts[i];
+        *count += rows;
     }
-    if (status == 0) find_collisions(p, counts);
-    free(counts);
+    if (status == 0) find_collisions(p);
     names_release(&files);
     if (status == 0) return p;
     parts_close(p);
@@ -251,23 +255,27 @@ static const struct part *part_of(const struct parts *p, int64_t index)
     return &p->list[low];
 }
 
-static int parts_read(void *self, int64_t index, struct set_record *r, struct err *err)
+static int read_row(const struct parts *p, int64_t index, bool texts, struct set_record *r,
+                    struct err *err)
 {
-    const struct parts *p = self;
     const struct part *part = part_of(p, index);
-    if (part->format->read(part->self, index - part->first, r, err) < 0)
-        return err_in(err, "'%s'", part->path);
+    const struct set_format *f = part->format;
+    const int status =
+        (texts && f->read_texts ? f->read_texts : f->read)(part->self, index - part->first, r, err);
+    if (status < 0) return err_in(err, "'%s'", part->path);
     r->file = part->label;
     r->shared = p->collide;
     return 0;
 }
 
+static int parts_read(void *self, int64_t index, struct set_record *r, struct err *err)
+{
+    return read_row(self, index, false, r, err);
+}
+
 static int parts_read_texts(void *self, int64_t index, struct set_record *r, struct err *err)
 {
-    const struct parts *p = self;
-    const struct part *part = part_of(p, index);
-    return (part->format->read_texts ? part->format->read_texts
-                                     : part->format->read)(part->self, index - part->first, r, err);
+    return read_row(self, index, true, r, err);
 }
 
 static char *parts_picture(void *self, const char *name, size_t *size, struct err *err)
