@@ -55,11 +55,10 @@ static int add_column(struct set_columns *c, const char *part, struct err *err)
 
 int set_columns_parse(struct set_columns *c, const char *text, struct err *err)
 {
-    *c = (struct set_columns){ .text = text ? xstrdup(text) : NULL };
-    char *copy = xstrdup(text ? text : ""), *rest = copy;
+    *c = (struct set_columns){ 0 };
+    char *copy = text ? xstrdup(text) : NULL, *rest = copy;
     int status = 0;
-    for (char *part; text && status == 0 && (part = strsep(&rest, ","));)
-        status = add_column(c, part, err);
+    for (char *part; status == 0 && (part = strsep(&rest, ","));) status = add_column(c, part, err);
     free(copy);
     if (status < 0) set_columns_release(c);
     return status;
@@ -68,7 +67,6 @@ int set_columns_parse(struct set_columns *c, const char *text, struct err *err)
 void set_columns_release(struct set_columns *c)
 {
     for (size_t i = 0; i < c->count; i++) free(c->list[i].column);
-    free(c->text);
     *c = (struct set_columns){ 0 };
 }
 

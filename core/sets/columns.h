@@ -15,7 +15,6 @@
 enum { SET_COLUMNS = 40 };
 
 struct set_columns {
-    char *text; // as typed; NULL: none
     struct {
         const char *key; // of a record
         char *column;    // of the file

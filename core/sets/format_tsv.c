@@ -15,7 +15,6 @@ enum { SHORT_IMAGE = 64, STEPS = 8 };
 
 struct tsv {
     struct set_index x;
-    bool named; // the user names the column of pictures
     const struct set_columns *columns;
     const char *folder;
 };
@@ -46,7 +45,6 @@ static void *tsv_open(const char *path, const char *folder, const struct set_col
     struct tsv *t = xcalloc(1, sizeof *t);
     t->folder = folder;
     t->columns = columns;
-    t->named = set_columns_of(columns, "image") != NULL;
     if (set_index_open(&t->x, path, columns, err) < 0) {
         tsv_close(t);
         return NULL;
@@ -200,7 +198,7 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
         set_put(r, "index", scratch_printf(&r->scratch, "%" PRId64, index));
     const char *path = set_text(r, "image_path");
     // The user's column of pictures has files or base64, which has no full stop.
-    if (t->x.rows[index].image_size && t->named) {
+    if (t->x.rows[index].image_size && set_columns_picture(t->columns, 0)) {
         struct buf cell = { 0 };
         if (set_index_image(&t->x, index, &cell, err) < 0) return -1;
         const char *picture = scratch_take(&r->scratch, &cell);
