@@ -75,18 +75,20 @@ void set_add_picture(struct set_record *r, const char *path, const char *folder)
     r->pictures[r->picture_count++] = picture_source(path, folder);
 }
 
+void set_add_item(struct set_record *r, const cJSON *item, const char *folder)
+{
+    char *name = dialogue_picture(item);
+    if (name && *name) set_add_picture(r, name, folder);
+    free(name);
+}
+
 void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder)
 {
     const char *text = cJSON_GetStringValue(cell);
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL, *item;
     const cJSON *list = parsed ? parsed : cJSON_IsArray(cell) ? cell : NULL;
     if (!list && text && *text && !python_is_missing(text)) set_add_picture(r, text, folder);
-    cJSON_ArrayForEach(item, list)
-    {
-        char *name = dialogue_picture(item);
-        if (name && *name) set_add_picture(r, name, folder);
-        free(name);
-    }
+    cJSON_ArrayForEach(item, list) set_add_item(r, item, folder);
     cJSON_Delete(parsed);
 }
 

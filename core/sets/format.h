@@ -67,6 +67,8 @@ const char *set_text(const struct set_record *r, const char *key);
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
+// Adds the picture that a JSON value names: a path, or an object (dialogue_picture). "": none.
+void set_add_item(struct set_record *r, const cJSON *item, const char *folder);
 // Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
 void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
 void set_record_release(struct set_record *r);

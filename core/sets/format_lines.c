@@ -340,13 +340,6 @@ static void take_turns(struct set_record *r)
     }
 }
 
-static void add_picture(struct set_record *r, const cJSON *item, const char *folder)
-{
-    char *name = dialogue_picture(item);
-    if (name && *name) set_add_picture(r, name, folder);
-    free(name);
-}
-
 static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct lines *l = self;
@@ -361,12 +354,14 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     add_beside(l->beside, r->json);
     r->faults = l->beside->faults.data;
     const cJSON *image = json_get(r->json, "image"), *item;
-    if (!cJSON_IsArray(image)) add_picture(r, image, l->folder);
-    const char *file = image ? NULL : set_text(r, "filename"); // HallusionBench
-    if (!file && !image) file = set_text(r, "imgname");        // ChartQA
-    if (file && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
+    if (!cJSON_IsArray(image))
+        set_add_item(r, image, l->folder);
+    else
+        cJSON_ArrayForEach(item, image) set_add_item(r, item, l->folder);
+    const char *file = set_text(r, "filename"); // HallusionBench
+    if (!file) file = set_text(r, "imgname");   // ChartQA
+    if (file && !image && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
         set_add_picture(r, file, l->folder);
-    if (cJSON_IsArray(image)) cJSON_ArrayForEach(item, image) add_picture(r, item, l->folder);
     for (int i = 1; set_columns_picture(l->columns, i); i++)
         set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)), l->folder);
     if (!l->world.ids.count) return 0;
