@@ -135,9 +135,7 @@ int choices_letter_ignoring_case(const char *text)
 
 char *choices_extract_dot(struct scratch *s, const char *raw)
 {
-    const char *p = raw;
-    size_t length;
-    while (*p && python_is_space(python_char(p, &length))) p += length;
+    const char *p = python_skip_space(raw);
     if (*p >= 'A' && *p <= 'Z' && p[1] == '.') return scratch_dup(s, p, 1);
     return scratch_dup(s, raw, strlen(raw));
 }

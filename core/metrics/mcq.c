@@ -28,20 +28,13 @@ static bool declines(const char *answer)
     return false;
 }
 
-static const char *skip_spaces(const char *p)
-{
-    size_t length;
-    while (*p && python_is_space(python_char(p, &length))) p += length;
-    return p;
-}
-
 // Returns the letter of the first match of (?i)answer\s+is\s+\**([ABCD]), as in "answer is **B".
 static int find_verbose(const char *answer)
 {
     for (const char *p = answer; (p = strcasestr(p, "answer")); p++) {
-        const char *word = p + strlen("answer"), *is = skip_spaces(word);
+        const char *word = p + strlen("answer"), *is = python_skip_space(word);
         if (is == word || strncasecmp(is, "is", 2) != 0) continue;
-        const char *after = is + 2, *q = skip_spaces(after);
+        const char *after = is + 2, *q = python_skip_space(after);
         if (q == after) continue;
         q += strspn(q, "*");
         if (*q && strchr("ABCDabcd", *q)) return (*q & ~0x20) - 'A';

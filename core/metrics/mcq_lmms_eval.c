@@ -231,13 +231,6 @@ static int find_terse(struct scratch *s, const char *text, int count)
     return *line ? NO_LETTER : letter;
 }
 
-static const char *skip_space(const char *p)
-{
-    size_t length;
-    while (*p && python_is_space(python_char(p, &length))) p += length;
-    return p;
-}
-
 // Finds the last choice letter that comes after "answer", "answers", "answer is", "answer:" ... and
 // is not followed by another letter.
 static int find_stated(const char *text, int count)
@@ -246,11 +239,11 @@ static int find_stated(const char *text, int count)
     for (const char *p = text; (p = strcasestr(p, "answer")); p += strlen("answer")) {
         const char *q = p + strlen("answer");
         q += *q == 's' || *q == 'S';
-        const char *is = skip_space(q);
+        const char *is = python_skip_space(q);
         if (is > q && !strncasecmp(is, "is", 2)) q = is + 2;
-        q = skip_space(q);
+        q = python_skip_space(q);
         q += *q == ':' || *q == '-';
-        q = skip_space(q);
+        q = python_skip_space(q);
         q += *q == '(';
         const char *after = q + 1;
         int found;

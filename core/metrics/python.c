@@ -19,6 +19,13 @@ int32_t python_char(const char *p, size_t *length)
     return n > 0 ? c : -1;
 }
 
+const char *python_skip_space(const char *p)
+{
+    size_t length;
+    while (*p && python_is_space(python_char(p, &length))) p += length;
+    return p;
+}
+
 const char *python_before(const char *text, const char *p)
 {
     do p--;
