@@ -7,8 +7,9 @@
 //
 // VQAv2: a JSON list of {"question_id", "answer"} with EvalAI's clean-up. MMBench: the table
 // without pictures, hints and categories, with a column "prediction" (TSV, which spreadsheets open
-// and save as xlsx). Others: LLaVA's JSON lines {"question_id", "prompt", "text", "answer_id",
-// "model_id", "metadata"}. Ids are numbers where the file has numbers.
+// and save as xlsx). MM-Vet: a JSON object of answers by id. Others: LLaVA's JSON lines
+// {"question_id", "prompt", "text", "answer_id", "model_id", "metadata"}. Ids are numbers where the
+// file has numbers.
 #ifndef CORE_SETS_SUBMIT_H
 #define CORE_SETS_SUBMIT_H
 
@@ -21,8 +22,8 @@ struct eval_set;
 struct set_way;
 
 struct submission *submission_new(void);
-// answer NULL: no answer; VQAv2's list and MMBench's table still get a row, because servers require
-// one per question.
+// answer NULL: no answer; VQAv2's list, MMBench's table and MM-Vet's object still get an entry,
+// because servers and scripts require one per question.
 void submission_add(struct submission *s, int64_t index, const char *answer);
 // Replaces an existing file.
 int submission_write(const struct submission *s, const char *path, const struct dataset *data,
