@@ -9,12 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "core/base/scratch.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/python.h"
+#include "core/metrics/regex.h"
 
 struct box {
     double x1, y1, x2, y2;
@@ -52,12 +50,7 @@ bool box_numbers(const char *text, double *numbers, int count)
 static bool find_texts(const char *pattern, const char *text, struct scratch *s, char **parts,
                        int count)
 {
-    int code;
-    PCRE2_SIZE offset;
-    pcre2_code *re =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, NULL);
-    if (!re) BUG("'%s' at %zu", pattern, offset);
+    pcre2_code *re = regex_compile(pattern);
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
     const bool found =
         pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL) == count + 1;

@@ -8,12 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
-#include "core/base/err.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
+#include "core/metrics/regex.h"
 
 enum { TAIL = 800, LINES = 6 }; // characters, lines
 
@@ -63,13 +60,9 @@ struct found {
 static struct found search(const char *pattern, const char *text, bool all)
 {
     struct found f = { .first = NO_LETTER };
-    int code;
-    PCRE2_SIZE offset, at = 0;
+    PCRE2_SIZE at = 0;
     const size_t size = strlen(text);
-    pcre2_code *re =
-        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                      PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, NULL);
-    if (!re) BUG("'%s' at %zu", pattern, offset);
+    pcre2_code *re = regex_compile(pattern);
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
     int n = 0;
     while (at <= size && (!f.end || all) &&

@@ -5,18 +5,15 @@
 // questions follow MMMU's own rule, as in lmms-eval since 0.7.3: it compares all phrases and
 // numbers of the answer with the references. Sources:
 // lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py, mmmu/utils.py (from MMMU's eval_utils.py).
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "core/base/names.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
+#include "core/metrics/regex.h"
 
 // --- multiple choice -----------------------------------------------------------------------------
 
@@ -156,12 +153,9 @@ static void add_numbers(struct values *v, struct scratch *s, const char *text)
         "-?(?:\\d+\\.\\d+|\\.\\d+|\\d+\\b)(?![eE][+-]?\\d+)(?![,\\d])"
     };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        int code;
-        PCRE2_SIZE offset, at = 0;
+        PCRE2_SIZE at = 0;
         const size_t size = strlen(text);
-        pcre2_code *re =
-            pcre2_compile((PCRE2_SPTR)patterns[i], PCRE2_ZERO_TERMINATED,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &offset, NULL);
+        pcre2_code *re = regex_compile(patterns[i]);
         pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
         while (at <= size && pcre2_match(re, (PCRE2_SPTR)text, size, at, 0, match, NULL) > 0) {
             const PCRE2_SIZE *found = pcre2_get_ovector_pointer(match);
