@@ -163,16 +163,10 @@ static int read_whole(const struct metric_case *c)
     return choices_whole_letter(c->answer);
 }
 
-static char upper(char c)
-{
-    return c >= 'a' && c <= 'z' ? (char)(c & ~0x20) : c;
-}
-
 static int read_first(const struct metric_case *c)
 {
-    char *head = python_head(c->scratch, python_strip(c->scratch, c->answer, NULL), 1);
-    *head = upper(*head);
-    return choices_whole_letter(head);
+    const char *bare = python_strip(c->scratch, c->answer, NULL);
+    return choices_letter_ignoring_case(python_head(c->scratch, bare, 1));
 }
 
 // --- AI2D ----------------------------------------------------------------------------------------
@@ -180,10 +174,7 @@ static int read_first(const struct metric_case *c)
 // Reads the answer as a letter, ignoring case and ASCII punctuation.
 static int read_bare(const struct metric_case *c)
 {
-    struct buf b = { 0 };
-    for (const char *p = c->answer; *p; p++)
-        if (!strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *p)) buf_putc(&b, upper(*p));
-    return choices_whole_letter(scratch_take(c->scratch, &b));
+    return choices_letter_ignoring_case(python_drop_punctuation(c->scratch, c->answer));
 }
 
 // --- ScienceQA -----------------------------------------------------------------------------------

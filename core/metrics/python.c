@@ -187,6 +187,14 @@ char *python_replace(struct scratch *s, const char *text, const char *from, cons
     return scratch_take(s, &b);
 }
 
+char *python_drop_punctuation(struct scratch *s, const char *text)
+{
+    struct buf b = { 0 };
+    for (; *text; text++)
+        if (!strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *text)) buf_putc(&b, *text);
+    return scratch_take(s, &b);
+}
+
 char *python_head(struct scratch *s, const char *text, size_t count)
 {
     const char *p = text;

@@ -36,6 +36,7 @@ char *python_strip(struct scratch *s, const char *text, const char *letters);
 char *python_strip_each(struct scratch *s, const char *text, const char *letters);
 // `from` is not empty.
 char *python_replace(struct scratch *s, const char *text, const char *from, const char *to);
+char *python_drop_punctuation(struct scratch *s, const char *text);   // ASCII only
 char *python_head(struct scratch *s, const char *text, size_t count); // text[:count]
 char *python_words(struct scratch *s, const char *text);              // " ".join(text.split())
 // True if pandas, which reads the suites' tables, treats the word as a missing value ("", nan,

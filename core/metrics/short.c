@@ -110,10 +110,7 @@ static int score_anls(const struct metric *m, const struct metric_case *c, struc
 
 static char *clean_punctuation(struct scratch *s, const char *text)
 {
-    struct buf b = { 0 };
-    for (const char *p = python_lower(s, text); *p; p++)
-        if (!strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", *p)) buf_putc(&b, *p);
-    return scratch_take(s, &b);
+    return python_drop_punctuation(s, python_lower(s, text));
 }
 
 static char *clean_case(struct scratch *s, const char *text)
