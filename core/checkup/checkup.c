@@ -453,6 +453,11 @@ static int note_model(const struct run *r, struct err *err)
     int status = 0;
     if (!c->model) return 0;
     provenance_of_job(&now, &env);
+    if (r->work->options.pictures) {
+        char hex[HASH_HEX];
+        checkup_pictures_hash(c, hex);
+        provenance_add(&now, "pictures", hex);
+    }
     if (json_get(model_record(r), "identity"))
         status = check_same(r, &now, err);
     else

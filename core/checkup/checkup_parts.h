@@ -18,6 +18,7 @@
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
+#include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/checkup/checkup.h"
 #include "core/methods/method.h"
@@ -124,6 +125,8 @@ bool checkup_stopped(struct checkup *c);
 // Draws the scenes into FOLDER/scenes unless they exist, and reads all pictures. 0 or -1.
 int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err);
 void checkup_pictures_release(struct checkup *c);
+// Hashes the user's pictures.
+void checkup_pictures_hash(const struct checkup *c, char hex[HASH_HEX]);
 extern const char checkup_question[]; // about a picture
 // Returns how many pictures to measure, at most `full` (with --quick one): the user's, if any, else
 // scenes. *first: index of the first one.

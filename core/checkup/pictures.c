@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/event.h"
 #include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/json.h"
@@ -66,21 +67,37 @@ static int draw_scenes(const char *folder, struct err *err)
     return scenes_written(&request) ? 0 : scenes_write(&request, NULL, &report, err);
 }
 
-// Skips files that are not pictures; a folder without pictures is an error.
+// Leaves out files that are not pictures; a folder without pictures is an error.
 static int add_folder(struct checkup *c, const char *folder, struct err *err)
 {
     char **names = folder_list(folder);
-    struct err why = { 0 };
-    size_t added = 0;
-    for (size_t i = 0; names[i] && added < CHECKUP_PICTURES; i++) {
+    struct err why = { 0 }; // of the first file that is left out
+    int added = 0, bad = 0;
+    bool further = false;
+    for (size_t i = 0; names[i]; i++) {
+        if (*names[i] == '.') continue;
+        if (added == CHECKUP_PICTURES) {
+            further = true;
+            break;
+        }
         char *path = xasprintf("%s/%s", folder, names[i]);
-        if (*names[i] != '.' && add(c, path, NULL, &why) == 0) added++;
+        if (add(c, path, NULL, bad ? NULL : &why) == 0)
+            added++;
+        else
+            bad++;
         free(path);
     }
     folder_list_free(names);
-    if (added) return 0;
-    return err_set(err, "--pictures: no picture in '%s' can be used%s%s", folder,
-                   *why.text ? ": " : "", why.text);
+    if (!added)
+        return err_set(err, "--pictures: no picture in '%s' can be used%s%s", folder,
+                       *why.text ? ": " : "", why.text);
+    if (bad)
+        sinks_notice(c->work->sinks, "--pictures: %d of the files in '%s' cannot be used: %s%s",
+                     bad, folder, why.text, bad > 1 ? "; ..." : "");
+    if (further)
+        sinks_notice(c->work->sinks, "--pictures: only the first %d pictures in '%s' are used",
+                     CHECKUP_PICTURES, folder);
+    return 0;
 }
 
 static int add_blank(struct checkup *c, struct err *err)
@@ -108,6 +125,15 @@ int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err
     }
     free(scenes);
     return status;
+}
+
+void checkup_pictures_hash(const struct checkup *c, char hex[HASH_HEX])
+{
+    struct hash h;
+    hash_start(&h);
+    for (size_t i = c->scenes; i < c->view_count; i++)
+        hash_add(&h, c->talk.pictures[i].sha256, strlen(c->talk.pictures[i].sha256));
+    hash_end(&h, hex);
 }
 
 const char checkup_question[] = "What is in the picture?";

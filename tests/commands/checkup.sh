@@ -25,6 +25,14 @@ out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
 [[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
 
+# Nor with other pictures in the same folder. It names what it leaves out of such a folder.
+mkdir "$dir/pictures" && cp demo/pictures/scene-0.png "$dir/pictures" && echo text >"$dir/pictures/notes.txt"
+out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens) || fail "pictures" "$out"
+[[ $out == *"1 of the files in '$dir/pictures' cannot be used: "*notes.txt* ]] || fail "a file that is no picture" "$out"
+cp demo/pictures/scene-1.png "$dir/pictures/scene-0.png"
+out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens,sees) && fail "other pictures" "$out"
+[[ $out == *"pictures was "* ]] || fail "other pictures" "$out"
+
 # Killed in each check, it continues there and finds the same.
 found() { # the findings without times
     python3 - "$1" <<'PY'
