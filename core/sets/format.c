@@ -63,6 +63,12 @@ const char *set_text(const struct set_record *r, const char *key)
     return text && *text && strcmp(text, "nan") != 0 ? text : NULL;
 }
 
+const char *set_id(struct set_record *r)
+{
+    const char *id = set_text(r, "index");
+    return id && r->shared ? scratch_printf(&r->scratch, "%s_%s", r->file, id) : id;
+}
+
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise)
 {
     const char *text = cJSON_GetStringValue(json_get(json, key));

@@ -63,6 +63,8 @@ const struct set_format *set_format_of(const char *path, const struct set_column
 
 // A text or number as text, borrowed; NULL: absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);
+// The row's id, with the file's name in front if files have the same ids; NULL: it has none.
+const char *set_id(struct set_record *r);
 // The text of a key of any JSON object, or `otherwise`.
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute.

@@ -366,8 +366,8 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     if (status == 0) status = check_utf8(r.json, "its row", err);
     if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
-    const char *id = set_text(&r, "index");
-    if (id) s->id = r.shared ? xasprintf("%s_%s", r.file, id) : xstrdup(id);
+    const char *id = set_id(&r);
+    if (id) s->id = xstrdup(id);
     s->kind = xstrdup(kind_of(o->set, &r));
     if (status == 0 && o->set->boxes) take_expression(&r, part);
     s->broken = status < 0;

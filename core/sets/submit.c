@@ -58,9 +58,9 @@ struct writing {
 };
 
 // Writes the id as the file has it: servers and scripts find answers by id.
-static void put_id(struct buf *b, const struct set_record *r)
+static void put_id(struct buf *b, struct set_record *r)
 {
-    const char *text = set_text(r, "index"), *id = text ? text : "";
+    const char *text = set_id(r), *id = text ? text : "";
     const bool digits = *id && strspn(id, "0123456789") == strlen(id) && (id[0] != '0' || !id[1]);
     if (r->number && digits)
         buf_puts(b, id);
@@ -92,7 +92,7 @@ static void put_mmvet(struct writing *w, struct set_record *r, const char *promp
 static void put_llava(struct writing *w, struct set_record *r, const char *prompt,
                       const char *answer)
 {
-    const char *id = set_text(r, "index");
+    const char *id = set_id(r);
     char hex[HASH_HEX];
     if (!answer) return;
     buf_puts(&w->out, "{\"question_id\": ");

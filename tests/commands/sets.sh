@@ -181,6 +181,9 @@ same "a mean for each file" "$(value "score Art/val" | head -1 | cut -d' ' -f1) 
 check_has "several splits" 'select(.event=="error").message' "has files of several splits, test and val: choose one with a pattern"
 check_has "no such file" 'select(.event=="error").message' "no file matches '$work/no*such'"
 check_has "not sets" 'select(.event=="error").message' "is not in a known format"
+tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/eval $work/tasks --set blink --answers $work/tasks_said.jsonl --here"
+same "a submission's ids are those of --answers" "$(jq -r .question_id "$work/tasks_said.jsonl" | paste -sd' ') $(value n | paste -sd' ')" \
+    "Art/val_0 Art/val_1 Jigsaw/val_0 3 3"
 
 # The authors' own files.
 echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
