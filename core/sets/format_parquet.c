@@ -213,11 +213,12 @@ static int name_columns(struct parquet *p, const struct set_columns *columns, st
     return status;
 }
 
-static int open_file(struct shards *s, const char *path, struct err *err)
+static int open_file(struct shards *s, const char *path, const struct set_columns *columns,
+                     struct err *err)
 {
     struct parquet p;
     if (parquet_open(&p, path, err) < 0) return -1;
-    if (name_columns(&p, s->columns, err) < 0) {
+    if (name_columns(&p, columns, err) < 0) {
         parquet_close(&p);
         return -1;
     }
@@ -231,14 +232,16 @@ static int open_file(struct shards *s, const char *path, struct err *err)
     return 0;
 }
 
-static int open_files(struct shards *s, const char *path, struct err *err)
+static int open_files(struct shards *s, const char *path, const struct set_columns *columns,
+                      struct err *err)
 {
     struct text_shard all;
     int status = 0;
-    if (!text_shard(path, ".parquet", &all) || all.count < 2) return open_file(s, path, err);
+    if (!text_shard(path, ".parquet", &all) || all.count < 2)
+        return open_file(s, path, columns, err);
     for (size_t i = 0; i < all.count && status == 0; i++) {
         char *file = xasprintf("%.*s-%05zu-of-%05zu.parquet", (int)all.stem, path, i, all.count);
-        status = open_file(s, file, err);
+        status = open_file(s, file, columns, err);
         free(file);
     }
     return status < 0 ? err_in(err, "'%s' is one of %zu files", path, all.count) : 0;
@@ -335,8 +338,7 @@ static int open_pictures(struct shards *s, struct err *err)
     s->question_rows = s->first[s->count];
     if (!at || !has_column(s->files, "imageId")) return 0;
     char *path = xasprintf("%.*s%s%s", (int)(at - s->path), s->path, instead, at + strlen(words));
-    s->columns = &own;
-    if (access(path, F_OK) == 0) status = open_files(s, path, err);
+    if (access(path, F_OK) == 0) status = open_files(s, path, &own, err);
     for (int64_t i = s->question_rows; status == 0 && i < s->first[s->count]; i++) {
         struct parquet_row row;
         status = read_row(s, i, PARQUET_TEXTS, &row, err);
@@ -361,7 +363,7 @@ static void *shards_open(const char *path, const char *folder, const struct set_
     s->folder = folder;
     s->columns = columns;
     pthread_mutex_init(&s->lock, NULL);
-    int status = open_files(s, path, err);
+    int status = open_files(s, path, columns, err);
     if (status == 0) status = check_columns(s->files, err);
     if (status == 0 && !s->first[s->count]) status = err_set(err, "'%s' contains no rows", path);
     if (status == 0) status = read_shots(s, err);
