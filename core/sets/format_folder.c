@@ -85,8 +85,10 @@ static int check_splits(const char *path, const struct names *files, struct err 
             if (first && first != splits[k])
                 return err_set(err,
                                "'%s' has files of several splits, %s and %s: choose one with a "
-                               "pattern, such as '%s/*/%s-*'",
-                               path, first, splits[k], path, first);
+                               "pattern, such as '%s/%s%s%c*'",
+                               path, first, splits[k], path,
+                               strchr(file + strlen(path) + 1, '/') ? "*/" : "", splits[k],
+                               name[n]);
             first = splits[k];
         }
     }

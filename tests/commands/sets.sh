@@ -178,7 +178,7 @@ tiny "/eval $work/tasks --set blink --answers $work/tasks.jsonl" "/wait" "/eval 
 same "questions of all files" "$(value n | paste -sd' ')" "3 3 3 3"
 same "a mean for each file" "$(value "score Art/val" | head -1 | cut -d' ' -f1) $(value "score Jigsaw/val" | head -1 | cut -d" " -f1) $(value "mean of kinds" | head -1 | cut -d' ' -f1)" \
     "0.500000 1.000000 0.750000"
-check_has "several splits" 'select(.event=="error").message' "has files of several splits, test and val: choose one with a pattern"
+check_has "several splits" 'select(.event=="error").message' "has files of several splits, test and val: choose one with a pattern, such as '$work/splits/val.*'"
 check_has "no such file" 'select(.event=="error").message' "no file matches '$work/no*such'"
 check_has "not sets" 'select(.event=="error").message' "is not in a known format"
 tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/eval $work/tasks --set blink --answers $work/tasks_said.jsonl --here"
