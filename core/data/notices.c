@@ -74,8 +74,10 @@ void data_notices_sample(struct data_notices *n, const struct tokenizer *t, cons
     key_counts_add(&n->unread, &s->unread,
                    choices ? "the choices, which only evaluations read" : NULL);
     data_notices_texts(n, t, s, parts);
-    for (size_t i = 0; parts & DATA_ANSWERS && i < d->count; i++)
-        n->untrained += d->messages[i].role == ROLE_ASSISTANT && d->messages[i].untrained;
+    for (size_t i = 0; parts & DATA_ANSWERS && i < d->count; i++) {
+        const struct message *m = &d->messages[i];
+        n->untrained += m->role == ROLE_ASSISTANT && m->untrained && !m->example;
+    }
 }
 
 // --- in words ------------------------------------------------------------------------------------

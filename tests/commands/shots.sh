@@ -33,6 +33,7 @@ lines "/load $root/demo/model" "/eval $work/data.json --shots $work/shots-2.json
     "/eval show" "/eval $work/data.json --shots $work/data.json --metric loss --here" "/eval $work/data.json --metric loss --here"
 check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
 check "examples are not scored" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'2\n2\n2\n2'
+check "examples are not excluded answers" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' ""
 same "examples change the loss" "$(jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | tail -2 | uniq | wc -l)" 2
 echo '{"question": "Why?"}' >"$work/open.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
