@@ -358,7 +358,7 @@ static int read_alone(const struct dataset *d, int64_t index, struct sample *s, 
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err)
 {
     const int status = read_alone(d, index, s, err);
-    if (status == 0 && d->shots) shots_put(d->shots, &s->dialogue);
+    if (status == 0 && d->shots) shots_put(d->shots, s);
     return status;
 }
 

@@ -45,7 +45,7 @@ struct dataset {
     bool lines; // JSON lines
     struct dataset_entry *entries;
     int64_t count;
-    struct dialogue *shots;              // examples in front of each sample; NULL: none
+    struct shots *shots;                 // examples in front of each sample; NULL: none
     const struct dataset_reader *reader; // NULL: a file of JSON samples
     void *self;                          // of the reader
 };

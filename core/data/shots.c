@@ -10,6 +10,11 @@
 
 enum { SHOTS_MOST = 64 }; // examples of a file
 
+struct shots {
+    struct dialogue front;
+    struct names unread; // keys of the file that nothing reads (core/data/keys.h)
+};
+
 // Appends the messages begin..end of `from`, whose pictures get numbers from `pictures` on.
 static void append_messages(struct dialogue *d, const struct dialogue *from, size_t begin,
                             size_t end, size_t pictures)
@@ -55,7 +60,7 @@ int dataset_add_shots(struct dataset *d, const char *path, struct err *err)
 {
     struct dataset file;
     if (dataset_open(&file, path, NULL, err) < 0) return err_in(err, "--shots");
-    struct dialogue *shots = xcalloc(1, sizeof *shots);
+    struct shots *shots = xcalloc(1, sizeof *shots);
     int status = 0;
     if (file.count > SHOTS_MOST)
         status = err_set(err, "'%s' has %lld examples, more than %d", path, (long long)file.count,
@@ -63,33 +68,42 @@ int dataset_add_shots(struct dataset *d, const char *path, struct err *err)
     for (int64_t i = 0; i < file.count && status == 0; i++) {
         struct sample s;
         status = dataset_read(&file, i, &s, err);
-        if (status == 0) status = add_example(shots, &s, err);
+        if (status == 0) status = add_example(&shots->front, &s, err);
         if (status < 0) err_in(err, "'%s', line %lld", path, (long long)s.line);
+        for (size_t k = 0; k < s.unread.count; k++) {
+            char *key = xasprintf("%s of --shots", s.unread.list[k]);
+            names_add(&shots->unread, key, NULL);
+            free(key);
+        }
         sample_release(&s);
     }
     dataset_close(&file);
-    for (size_t i = 0; i < shots->count; i++)
-        shots->messages[i].example = shots->messages[i].untrained = true;
+    for (size_t i = 0; i < shots->front.count; i++)
+        shots->front.messages[i].example = shots->front.messages[i].untrained = true;
     d->shots = shots;
     return status < 0 ? err_in(err, "--shots") : 0;
 }
 
-void shots_put(const struct dialogue *shots, struct dialogue *d)
+void shots_put(const struct shots *shots, struct sample *s)
 {
-    struct dialogue whole = { 0 };
+    struct dialogue *d = &s->dialogue, whole = { 0 };
     const size_t system = d->count && d->messages[0].role == ROLE_SYSTEM;
     append_messages(&whole, d, 0, system, 0);
-    append_messages(&whole, shots, 0, shots->count, d->path_count);
+    append_messages(&whole, &shots->front, 0, shots->front.count, d->path_count);
     append_messages(&whole, d, system, d->count, 0);
     for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
     free(d->messages);
     d->messages = whole.messages;
     d->count = whole.count;
-    append_pictures(d, shots); // after the sample's own, which keep their numbers
+    append_pictures(d, &shots->front); // after the sample's own, which keep their numbers
+    for (size_t i = 0; i < shots->unread.count; i++)
+        names_add(&s->unread, shots->unread.list[i], NULL);
 }
 
-void shots_free(struct dialogue *shots)
+void shots_free(struct shots *shots)
 {
-    if (shots) dialogue_release(shots);
+    if (!shots) return;
+    dialogue_release(&shots->front);
+    names_release(&shots->unread);
     free(shots);
 }

@@ -6,11 +6,13 @@
 #include "core/base/err.h"
 
 struct dataset;
-struct dialogue;
+struct sample;
+struct shots;
 
 // Reads the examples of a file in any format of data sets; dataset_read then puts them in front.
 int dataset_add_shots(struct dataset *d, const char *path, struct err *err);
-void shots_put(const struct dialogue *shots, struct dialogue *d);
-void shots_free(struct dialogue *shots); // NULL is fine
+// Adds the examples to a sample, and their unread keys to the sample's.
+void shots_put(const struct shots *shots, struct sample *s);
+void shots_free(struct shots *shots); // NULL is fine
 
 #endif

@@ -35,6 +35,10 @@ check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntr
 check "examples are not scored" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'2\n2\n2\n2'
 check "examples are not excluded answers" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' ""
 same "examples change the loss" "$(jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | tail -2 | uniq | wc -l)" 2
+jq -c '. + {tools: [1]}' "$work/shots-1.jsonl" >"$work/tools.jsonl"
+lines "/load $root/demo/model" "/eval $work/data.json --shots $work/tools.jsonl --metric loss --here"
+check "a key that nothing reads" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' \
+    'not used: "tools" of --shots (2 samples)'
 echo '{"question": "Why?"}' >"$work/open.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
 check_has "no answer" 'select(.event=="error").message' "open.jsonl', line 1: it has no answer"
