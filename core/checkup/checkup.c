@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/adapter_config.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
@@ -17,7 +18,6 @@
 #include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/json.h"
-#include "core/base/text.h"
 #include "core/engine/device.h"
 #include "core/files/content.h"
 #include "core/jobs/job.h"
@@ -121,10 +121,8 @@ void checkup_options_release(struct checkup_options *o)
 char *checkup_folder(const struct checkup_options *o)
 {
     if (o->out) return xstrdup(o->out);
-    char *name = xstrdup(o->models.list[0]);
-    for (size_t n = strlen(name); n > 1 && name[n - 1] == '/';) name[--n] = 0;
-    char *folder =
-        xasprintf("checkup-%s%s", text_file_name(name), o->models.count > 1 ? "-and-others" : "");
+    char *name = folder_name(o->models.list[0]);
+    char *folder = xasprintf("checkup-%s%s", name, o->models.count > 1 ? "-and-others" : "");
     free(name);
     return folder;
 }
