@@ -635,11 +635,8 @@ int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
         cJSON_ArrayForEach(check, json_get(model, "checks"))
             cJSON_ArrayForEach(row, json_get(check, "rows"))
     {
-        table_add(&t, "%s", record_text(model, "name"));
-        table_add(&t, "%s", record_text(check, "name"));
-        table_add(&t, "%s", record_text(row, "name"));
-        table_add(&t, "%s", record_text(row, "verdict"));
-        table_add(&t, "%s", record_text(row, "text"));
+        table_row(&t, "%s|%s|%s|%s|%s", record_text(model, "name"), record_text(check, "name"),
+                  record_text(row, "name"), record_text(row, "verdict"), record_text(row, "text"));
     }
     table_emit(&t, sinks);
     cJSON_Delete(record);

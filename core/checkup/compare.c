@@ -21,12 +21,7 @@ struct comparison {
 static void add_row(struct comparison *c, const char *what, const char *a, const char *b,
                     const char *change)
 {
-    table_add(&c->table, "%s", c->model);
-    table_add(&c->table, "%s", c->check);
-    table_add(&c->table, "%s", what);
-    table_add(&c->table, "%s", a);
-    table_add(&c->table, "%s", b);
-    table_add(&c->table, "%s", change);
+    table_row(&c->table, "%s|%s|%s|%s|%s|%s", c->model, c->check, what, a, b, change);
     c->changed++;
 }
 
