@@ -16,7 +16,7 @@ cp "$dir/sound/checkup.json" "$dir/before.json"
 out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "the same again" "$out"
 cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up was changed" "$out"
 
-# As a job, of the model in use; interrupted between two checks it continues.
+# As a job, of the model in use.
 out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only opens" -c /wait </dev/null 2>&1) ||
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
