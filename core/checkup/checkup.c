@@ -343,14 +343,14 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
 
 // --- a model -------------------------------------------------------------------------------------
 
+// Returns the defaults but for the adapter, the dtype of keys and values, and the precision of
+// matrix products. The caller frees them.
 static struct settings *plain_settings(const struct settings *s)
 {
     struct settings *plain = measure_without_methods(s);
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (row->use == USE_SAMPLING || row->use == USE_SEED || row->use == USE_LENGTH ||
-            setting_in(row, "ctx") || setting_in(row, "chat") || setting_in(row, "image"))
-            settings_reset(plain, row->key);
+        if (row->stale != STALE_KV && row->use != USE_ARITHMETIC) settings_reset(plain, row->key);
     return plain;
 }
 

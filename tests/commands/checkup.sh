@@ -25,7 +25,12 @@ out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
 [[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
 
-# Nor with other pictures in the same folder. It names what it leaves out of such a folder.
+# Settings of the shell that concern other work change nothing.
+out=$("$VLMSH" --plain $model -c "/set train.filter nothing" -c "/set train.clip 1e-7" \
+    -c "/checkup --here --quick --out $dir/settings --only learns" </dev/null 2>&1) || fail "with settings" "$out"
+[[ $out == *"none of 1 checks fails"* ]] || fail "with settings" "$out"
+
+# It does not continue with other pictures in the same folder, and names what it leaves out of such a folder.
 mkdir "$dir/pictures" && cp demo/pictures/scene-0.png "$dir/pictures" && echo text >"$dir/pictures/notes.txt"
 out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens) || fail "pictures" "$out"
 [[ $out == *"1 of the files in '$dir/pictures' cannot be used: "*notes.txt* ]] || fail "a file that is no picture" "$out"
