@@ -168,9 +168,10 @@ static int try_approximation(struct methods_check *k, struct err *err)
         !(redundancy = calibration_numbers(&calibration, "ffn.redundancy", 1, &layers, err)))
         status = -1;
     if (status == 0) {
+        const double eta = settings_real(c->settings, "ffn.eta");
         int above = 0;
         double least;
-        for (int64_t l = 0; l < layers - 1; l++) above += redundancy[l] > 0.96f;
+        for (int64_t l = 0; l < layers - 1; l++) above += redundancy[l] > eta;
         char *list = redundant_layers(redundancy, (int)layers, &least);
         struct settings *none = checkup_with(c, "ffn.calibration", path, "ffn.eta", "1",
                                              "ffn.approx", "hadamard", NULL),
@@ -179,8 +180,8 @@ static int try_approximation(struct methods_check *k, struct err *err)
                         *some = checkup_with(c, "ffn.calibration", path, "ffn.layers", list,
                                              "ffn.approx", "hadamard", NULL),
                         *skip = checkup_with(c, "ffn.layers", list, "ffn.approx", "skip", NULL);
-        char *text = xasprintf("%d of %lld layers have a redundancy above 0.96", above,
-                               (long long)layers),
+        char *text = xasprintf("%d of %lld layers have a redundancy above %g", above,
+                               (long long)layers, eta),
              *which = xasprintf("layers %s, redundancy %.3g and more", list, least);
         if (above) status = try_settings(k, "FFN approximation, auto", all, text, &m, err);
         if (status == 0)
