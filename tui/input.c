@@ -5,6 +5,7 @@
 #include "tui/input.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -134,30 +135,54 @@ enum { PASTE_BYTES = sizeof paste_end - 1, PASTE_PAUSE = 1000, PASTE_LOOK = 100 
 static struct paste {
     char last[PASTE_BYTES]; // last bytes read, to find the marks of a paste
     bool open;
+    // The terminal, opened again without blocking; -1: not opened. Ctrl-C empties the terminal's
+    // queue, so a byte that poll reported may be gone, and a blocking read would wait for a key.
+    int terminal;
     const char *rest; // rest of the end mark that is inserted; NULL: none
-} paste;
+} paste = { .terminal = -1 };
+
+static void paste_begins(FILE *stream)
+{
+    const char *name = ttyname(fileno(stream));
+    if (!paste.open && name)
+        paste.terminal = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    paste.open = true;
+}
+
+static void paste_ends(void)
+{
+    if (paste.terminal >= 0) close(paste.terminal);
+    paste.terminal = -1;
+    paste.open = false;
+}
 
 static bool interrupted(void)
 {
     return signals_interrupted() || signals_terminated();
 }
 
-// Waits for the next byte of a paste. False: interrupted. Uses short timeouts, because a signal
-// just before poll does not wake it.
-static bool paste_continues(FILE *stream)
+// Waits for the next byte of a paste. EOF: interrupted, or the input ended. Uses short timeouts,
+// because a signal just before poll does not wake it.
+static int paste_byte(FILE *stream)
 {
+    unsigned char byte;
     struct pollfd in = { .fd = fileno(stream), .events = POLLIN };
     for (int wait = PASTE_PAUSE; !interrupted();) {
         const int ready = poll(&in, 1, wait);
-        if (ready > 0) return true;
-        if (ready < 0 && errno != EINTR) return false;
-        if (ready < 0 || wait == PASTE_LOOK) continue;
+        if (ready < 0 && errno != EINTR) return EOF;
+        if (ready > 0 && paste.terminal < 0) return rl_getc(stream);
+        if (ready > 0) {
+            const ssize_t count = read(paste.terminal, &byte, 1);
+            if (count > 0) return byte;
+            if (count == 0 || (errno != EAGAIN && errno != EINTR)) return EOF;
+        }
+        if (ready != 0 || wait == PASTE_LOOK) continue;
         fputs("\n(the paste has not ended yet; Ctrl-C discards it)\n", rl_outstream);
         fflush(rl_outstream);
         rl_on_new_line();
         wait = PASTE_LOOK;
     }
-    return false;
+    return EOF;
 }
 
 static int next_byte(FILE *stream)
@@ -166,7 +191,7 @@ static int next_byte(FILE *stream)
     paste.rest = NULL;
     if (early_left()) return early_next();
     const bool within = paste.open && RL_ISSTATE(RL_STATE_MOREINPUT);
-    const int byte = within && !paste_continues(stream) ? EOF : rl_getc(stream);
+    const int byte = within ? paste_byte(stream) : rl_getc(stream);
     if (byte >= 0 || !within) return byte;
     paste.rest = paste_end + 1; // readline 8.2 does not end a paste when the input ends
     return (unsigned char)paste_end[0];
@@ -177,8 +202,8 @@ static int get_byte(FILE *stream)
     const int byte = next_byte(stream);
     memmove(paste.last, paste.last + 1, PASTE_BYTES - 1);
     paste.last[PASTE_BYTES - 1] = (char)byte;
-    if (!memcmp(paste.last, paste_begin, PASTE_BYTES)) paste.open = true;
-    if (!memcmp(paste.last, paste_end, PASTE_BYTES)) paste.open = false;
+    if (!memcmp(paste.last, paste_begin, PASTE_BYTES)) paste_begins(stream);
+    if (!memcmp(paste.last, paste_end, PASTE_BYTES)) paste_ends();
     return byte;
 }
 
