@@ -1,7 +1,7 @@
 // core/adapter/adapter.c -- applies, removes, scales, queries and measures an adapter.
 //
-// Easy to get wrong: a tied head is not a weight of the model; it follows the embedding unless the
-// adapter has its own head.
+// Easy to get wrong: a tied head is not in the model's list of weights; it follows the embedding
+// unless the adapter has its own head.
 #include "core/adapter/adapter.h"
 
 #include <math.h>

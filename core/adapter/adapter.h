@@ -8,9 +8,10 @@
 //   adapter_free(a);
 //
 // adapter_config.json, adapter_model.safetensors: in PEFT format (LORA, LN_TUNING,
-// modules_to_save). extra.safetensors: tensors that PEFT cannot represent. Either file may be
-// absent. Applying an adapter only swaps pointers: whole weights are replaced, and LoRA is attached
-// to linear layers. All shapes are checked against the model when the folder is read.
+// modules_to_save). extra.safetensors: tensors that PEFT cannot represent. A folder may lack
+// extra.safetensors or both of the PEFT files. Applying an adapter only swaps pointers: whole
+// weights are replaced, and LoRA is attached to linear layers. All shapes are checked against the
+// model when the folder is read.
 //
 // Room core/adapter/: reads, applies and writes adapters; writes whole models; records the
 // provenance of numbers. Uses talk, methods, model and what they use.
@@ -43,7 +44,7 @@ enum adapter_kind {
 struct adapter {
     char *folder;
     char *name; // last level of the folder's path
-    char *base; // base model according to its config; "" when unknown
+    char *base; // base model named in adapter_config.json; "" if none
     struct model *model;
     struct adapter_entry *list; // core/adapter/adapter_entry.h
     size_t count, capacity;
@@ -51,7 +52,7 @@ struct adapter {
     int64_t targets;      // weights that adapter_config.json names for LoRA
     struct names bare;    // targets without tensors in the file
     struct names notices; // sentences about unused or missing parts of the folder
-    struct safetensors *file, *extra; // matrices stay mapped
+    struct safetensors *file, *extra; // open files, because matrices may be used in place (mapped)
     struct arena *arena;
     bool applied;
     bool reported; // the notices were shown
@@ -60,13 +61,13 @@ struct adapter {
 
 // Returns true if the folder looks like an adapter.
 bool adapter_is(const char *folder);
-// Returns -1 if the folder is no adapter; the message says what it is instead.
+// Returns -1 if the folder is not an adapter; the message says what it is instead.
 int adapter_need(const char *folder, struct err *err);
-// Reads the folder and checks everything against the model, which must outlive the adapter. NULL
-// with a message that names the folder and the tensor.
+// Reads the folder and checks everything against the model, which must outlive the adapter. Returns
+// NULL on failure; the message names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// The same from opened files (fuzzing); takes ownership of them, even on failure. config and file
-// may be NULL together, extra on its own.
+// adapter_read from opened files (for fuzzing). Takes ownership of `file` and `extra`, even on
+// failure. `config` and `file` may both be NULL, and so may `extra`.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
 void adapter_free(struct adapter *a); // removes it first if applied

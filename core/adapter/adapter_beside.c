@@ -1,9 +1,9 @@
-// core/adapter/adapter_beside.c -- reports other files in an adapter's folder and unused keys of
-// adapter_config.json, which may belong to the training.
+// core/adapter/adapter_beside.c -- reports files in an adapter's folder and keys of
+// adapter_config.json that vlmsh does not use, although the training may have used them.
 //
 // Trainers save more than LoRA: weights in other files (LLaVA's projector), a tokenizer with added
-// tokens, another chat template, other picture sizes. The adapter was trained with them, although
-// PEFT does not read them either.
+// tokens, another chat template, other picture sizes. The adapter was trained with them, but
+// neither PEFT nor vlmsh reads them.
 #include "core/adapter/adapter_config.h"
 
 #include <stdlib.h>
@@ -156,7 +156,7 @@ static const char known[] =
     "runtime_config target_modules target_parameters task_type trainable_token_indices "
     "use_bdlora use_dora use_qalora use_rslora velora_config";
 
-// Finds keys of rank_pattern and alpha_pattern that apply to no LoRA of the file.
+// Finds keys of rank_pattern and alpha_pattern that match no LoRA in the file.
 static void check_patterns(struct adapter *a, const struct adapter_config *c)
 {
     static const char *const objects[] = { "rank_pattern", "alpha_pattern" };

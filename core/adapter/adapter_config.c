@@ -16,7 +16,7 @@ enum {
     PATTERN_LIMIT = 1 << 16, // bytes of an expression
     PATTERNS_LIMIT = 4096,   // expressions in rank_pattern, in alpha_pattern
     SAVED_LIMIT = 1024,      // modules_to_save: each is compared with the name of each tensor
-    MATCH_LIMIT = 100000,    // steps of a match: module names are short
+    MATCH_LIMIT = 100000,    // steps per match: enough for module names, which are short
     HEAP_LIMIT = 1024,       // kB
 };
 static const double SCALE_LIMIT = 1e6;
@@ -267,8 +267,8 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 }
 
 // Returns the layer of a module, such as 3 for "model.layers.3.mlp.up_proj": the last number inside
-// its name that follows the name of a layer list. "layers_pattern" gives one or several names of
-// lists; absent: any name counts. -1 if there is no such number.
+// its name that follows the name of a layer list. "layers_pattern" names these lists; without it,
+// any name counts. -1 if there is no such number.
 static int64_t layer_of(const cJSON *pattern, const char *module)
 {
     const char *one = cJSON_GetStringValue(pattern);
@@ -303,7 +303,7 @@ static bool layer_chosen(const struct adapter_config *c, const char *module)
 
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
-    // Both are regular expressions or lists of names.
+    // Each of them is a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
     const cJSON *exclude = json_get(c->json, "exclude_modules");
     if (cJSON_IsString(exclude)) {

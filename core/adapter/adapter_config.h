@@ -38,7 +38,8 @@ struct adapter_config {
 int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err);
 void adapter_config_release(struct adapter_config *c);
 
-// Sets the scale of LoRA's product in the module, whose A has `rank` rows.
+// Sets *scale, the factor of B A in the module. `rank`: number of rows of A, which must be the
+// config's rank.
 int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
                          struct err *err);
 // Returns 1 if the config selects the module (target_modules, exclude_modules,

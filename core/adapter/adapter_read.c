@@ -3,8 +3,8 @@
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
-//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a copy, with bias "all"
-//   tensors that methods learn                                  in extra.safetensors
+//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    second copy of a bias (bias
+//   "all") tensors that methods learn                                  in extra.safetensors
 //
 // MODULE may be the name in any version of transformers (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not
@@ -113,7 +113,7 @@ static int take_mapped(struct arena *arena, const struct safetensor *t, struct t
 typedef int take_fn(struct arena *arena, const struct safetensor *t, struct tensor *to,
                     struct err *err);
 
-// Copies the tensor to the device of the weight that it changes (NULL: a tied head, on the first
+// Puts the tensor on the device of the weight `w` that it changes (NULL: a tied head, on the first
 // GPU).
 static int take_beside(const struct reading *r, const struct weight *w, take_fn *take,
                        const struct safetensor *t, struct tensor *to)
@@ -138,7 +138,7 @@ static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind
 static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_kind kind,
                                         const struct weight *w)
 {
-    for (size_t i = a->count; i-- > 0;) // the entry is most often the newest
+    for (size_t i = a->count; i-- > 0;) // usually the newest entry
         if (a->list[i].kind == kind && a->list[i].weight == w) return &a->list[i];
     return NULL;
 }
@@ -355,7 +355,7 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
         return err_set(r->err, "it appears twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
-    // Vectors are f32 in the model, matrices as stored.
+    // The model holds vectors in f32, and matrices in the type of their file.
     return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
 }
 
@@ -494,7 +494,7 @@ static int find_bare(struct reading *r)
     return 0;
 }
 
-// Reports modules_to_save without tensors in the file; the model's own are used.
+// Reports modules_to_save without tensors in the file; the model's own tensors are used.
 static void find_unsaved(struct reading *r)
 {
     struct names unsaved = { 0 };
@@ -638,7 +638,7 @@ int adapter_need(const char *folder, struct err *err)
                    folder, model ? " but a model: open it with /load" : "");
 }
 
-// *file stays NULL if the folder has no such file.
+// Opens a file of the folder; *file stays NULL if it is absent.
 static int open_file(const char *folder, const char *name, struct safetensors **file,
                      struct err *err)
 {

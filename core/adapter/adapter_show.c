@@ -28,7 +28,7 @@ bool adapter_learned(const struct adapter *a, const struct method *m)
     return false;
 }
 
-// LoRA of a kind of layer, such as "decoder q_proj": number of layers, ranks.
+// Totals of LoRA on layers that share a name, such as "decoder q_proj".
 struct lora_group {
     int64_t layers, parameters, low, high; // lowest and highest rank
     double norm, scale;                    // sums over the layers

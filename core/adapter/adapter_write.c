@@ -142,8 +142,8 @@ static size_t common_prefix(const struct writing *w, enum model_part_kind part)
     return n;
 }
 
-// Collects the last levels of the targets' names; returns false if a module that is no target has
-// one of them too.
+// Collects the last levels of the targets' names; returns false if a module that is not a target
+// shares one.
 static bool target_leaves(const struct writing *w, enum model_part_kind part, struct names *leaves,
                           const char **module)
 {
@@ -153,7 +153,7 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
         names_add(leaves, name_last_level(s->module), NULL);
         *module = s->module;
     }
-    // A bias is not marked as a target.
+    // Skips biases: the slot of a bias may not be a target although its module is one.
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
         if (s->weight->part != part || s->target ||
@@ -182,7 +182,7 @@ static char *target_expression(const struct writing *w)
         if (module) buf_putc(&b, ')');
         names_release(&leaves);
     }
-    if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's name for none
+    if (!b.length) buf_puts(&b, "dummy-target-modules"); // PEFT's word for no targets
     if (whole) return buf_take(&b);
     buf_release(&b);
     return NULL;
@@ -299,7 +299,7 @@ static void add_outputs(struct writing *w, const struct slot *s)
                    xasprintf("%s%s.lora_B.weight", prefix, s->module));
     }
     if (!s->trained && !s->saved) return;
-    const bool norm = s->target && !s->lora; // in PEFT, a weight with LoRA is in its base layer
+    const bool norm = s->target && !s->lora; // PEFT puts a weight with LoRA under base_layer
     const char *level = s->saved ? "" : norm ? "ln_tuning_layers." : "base_layer.";
     add_output(w, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));
@@ -307,8 +307,8 @@ static void add_outputs(struct writing *w, const struct slot *s)
         add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
 }
 
-// A router's bias is not a weight, but PEFT cannot load a router without it. It stays f32, because
-// rounding would select other experts.
+// A router's bias is not in the model's list of weights, but PEFT cannot load a router without it.
+// It stays f32, because rounding would select other experts.
 static void add_constants(struct writing *w)
 {
     struct decoder_constant c = { 0 };

@@ -39,7 +39,7 @@ int adapters_merge(const struct adapters *s, const char *folder, struct merge_re
                    struct err *err);
 
 // For a job: reads the adapter that the settings select and applies it to a model that has none.
-// The caller frees *a (adapter_free) before the model. *a NULL: none selected.
+// The caller frees *a (adapter_free) before the model. *a is NULL if they select none.
 int adapter_apply_settings(struct adapter **a, struct model *m, const struct settings *s,
                            struct err *err);
 // Returns an adapter's extra tensors for methods; none if `a` is NULL.

@@ -209,7 +209,8 @@ static struct gguf_tensor *add_rows(struct export *e, const char *plain, const s
     return t;
 }
 
-// Splits InternLM2's matrix: for each key head its query heads, the key and the value.
+// Splits InternLM2's packed matrix, which contains, for each key head, the rows of its query heads,
+// of the key and of the value.
 static void add_packed(struct export *e, const char *plain, const struct weight *w)
 {
     const struct decoder_config *d = &e->model->decoder.config;

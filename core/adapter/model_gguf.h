@@ -24,7 +24,7 @@ struct whole_file;
 struct gguf_summary {
     uint64_t bytes;     // of the tensors
     int matrices;       // number of matrices
-    int misfits;        // matrices of another type, because blocks do not fit their rows
+    int misfits;        // matrices of another type, because their rows are not whole blocks
     char types[160];    // of matrices: "12 q8_0, 3 f16"
     const char *unread; // parts of the model that were not written, in words; NULL: none
     size_t ends;        // number of tokens that end an answer
@@ -39,15 +39,16 @@ int model_write_gguf(const struct model *m, const char *type, const char *path,
 
 // --- the picture encoder and projector, in a separate file (mmproj) ------------------------------
 
-// Returns the path of the encoder's file for a language model's; the caller frees it.
+// Returns the path of the encoder's file that belongs to the language model's file; the caller
+// frees it.
 char *model_mmproj_path(const char *model);
-// Checks the name of a type for its matrices. -1: unknown; the message lists the types.
+// Checks the name of a type for the encoder's matrices. -1: unknown; the message lists the types.
 int model_mmproj_type(const char *type, struct err *err);
 // Returns 0 if the encoder can be written; -1 with the reason.
 int model_mmproj_check(const struct model *m, struct err *err);
-// Writes matrices in `type` (NULL: in `model`, the type of the language model's file, or in 16 bits
-// if `model` is quantised); falls back to f16 for a matrix whose rows are not whole blocks. Tables
-// of positions, norms and biases stay f32.
+// Writes the encoder and the projector, their matrices in `type`. NULL: in `model`, the type of the
+// language model's file, or in 16 bits if that type is quantised. A matrix whose rows are not whole
+// blocks becomes f16. Tables of positions, norms and biases stay f32.
 int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err);

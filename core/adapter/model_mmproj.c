@@ -3,7 +3,7 @@
 //
 // Keys and names: clip-impl.h of llama.cpp's mtmd and its conversion/*.py; core/files/gguf_vision.c
 // reads them. Easy to get wrong:
-//   - a convolution over two video frames becomes two convolutions over one;
+//   - a convolution over two video frames becomes two convolutions over one frame each;
 //   - the file omits the blocks after the one whose features are used, and the norm after them
 //     (LLaVA);
 //   - queries, keys and values are three tensors, except in GLM's files.
@@ -36,7 +36,7 @@ struct encoder {
     const char *norm;      // name of the projector's norm
     const char *linear[2]; // names of its linear layers
     int (*check)(const struct model *m, struct err *err); // NULL: always possible
-    void (*put)(struct export *e);                        // metadata of this type only
+    void (*put)(struct export *e);                        // writes metadata that only this type has
 };
 
 // --- metadata ------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ static int refuse(const char *what, struct err *err)
     return err_set(err, "the picture encoder cannot be written as GGUF: %s", what);
 }
 
-// The activation's name in the file means erf for CLIP and tanh for SigLIP.
+// GGUF's name for the activation (clip.use_gelu) means erf for CLIP and tanh for SigLIP.
 static int check_llava(const struct model *m, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
@@ -247,7 +247,7 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-// Adds weight and bias; name NULL: nothing.
+// Adds weight and bias; adds nothing if `name` is NULL.
 static void add_pair(struct export *e, const char *start, const char *name,
                      const struct tensor *weight, const struct tensor *bias)
 {

@@ -38,7 +38,7 @@ static int by_offset(const void *a, const void *b)
 struct source {
     const struct tensor *tensor; // NULL: the file's bytes
     const struct lora *lora;
-    bool in_file; // takes the file's numbers, because the tensor was rounded temporarily
+    bool in_file; // takes the file's values: the tensor was rounded temporarily
 };
 
 static struct source source_of(const struct model *m, const struct safetensor *t)
@@ -55,7 +55,7 @@ static struct source source_of(const struct model *m, const struct safetensor *t
     return (struct source){ is_head ? head : NULL, NULL, false };
 }
 
-// Adds scale B A for rows first.. of [out,in] to `to` [rows,in].
+// Adds to `to` [rows,in] the rows of scale B A [out,in] from `first` on.
 static int add_lora(const struct model *m, const struct lora *lora, int64_t first, int64_t rows,
                     float *to, struct err *err)
 {
@@ -270,7 +270,8 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     struct settings *settings = settings_new();
     struct conversation c;
     bool answered;
-    settings_set(settings, "compute.matmul", "f32", NULL); // the differences are small
+    settings_set(settings, "compute.matmul", "f32",
+                 NULL); // so that rounding does not hide small differences
     settings_set(settings, "kv.dtype", "f32", NULL);
     hooks_add(&hooks, &hook);
     conversation_init(&c, m->arena.backend);
@@ -294,7 +295,7 @@ static int compare(const struct model *m, const char *folder, struct merge_repor
                    struct err *err)
 {
     int64_t rows = 0, vocab = m->decoder.config.vocab;
-    // The new folder includes the tensors that the model ignores.
+    // The new folder includes the tensors that the model ignores, so the load must ignore them too.
     char *name = m->ignore ? unread_join(folder) : xstrdup(folder);
     struct model *written = model_load(name, m->arena.backend, NULL, err);
     float *a = written ? fixed_logits(m, &r->rows, err) : NULL;

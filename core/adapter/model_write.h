@@ -26,18 +26,18 @@ struct merge_report {
     bool routed;               // rounding may send a row to other experts
 };
 
-// Writes a folder, which must be absent or empty; it gets its name when it is complete and, with a
-// report, compared. Extra deltas go to extra.safetensors beside the model, which makes the folder
-// an adapter folder too.
+// Writes a folder, which must be absent or empty; it gets its name once it is complete and, if
+// `report` is not NULL, compared. Extra deltas go to extra.safetensors beside the model, which
+// makes the folder an adapter folder too.
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
-// The same into an existing folder, without a comparison; replaces a file of the same name when the
+// Writes into an existing folder, without a comparison; replaces a file of the same name once the
 // new one is complete.
 int model_write_into(const struct model *m, const struct adapter_delta *deltas, size_t count,
                      const char *folder, struct err *err);
 
-// Reads rows first.. of a weight plus its LoRA, as f32 in Hugging Face's order. If the tensor has
-// another order (struct head_order), the rows must be whole heads.
+// Reads `rows` rows of a weight plus its LoRA, from row `first` on, as f32 in Hugging Face's order.
+// If the tensor has another order (struct head_order), the rows must be whole heads.
 int model_weight_rows(const struct model *m, const struct weight *w, int64_t first, int64_t rows,
                       float *to, struct err *err);
 

@@ -49,7 +49,8 @@ static char *named_hash(const char *path, const char *hash)
     return text;
 }
 
-// Adds the effective value of a setting if it differs from the default; adds a file's hash.
+// Adds the effective value of a setting if it differs from the default; for a file, its name and
+// hash.
 static void add_changed(struct provenance *p, const struct provenance_env *env,
                         const struct setting *row)
 {

@@ -4,7 +4,7 @@
 //   const struct provenance_env env = { model, adapter, backend, settings };
 //   struct provenance now, then;
 //   provenance_of(&now, &env, STALE_NEXT); // of answers; of measurements: STALE_MEASURED
-//   provenance_put(&now, line);            // into an object of JSON, as "provenance"
+//   provenance_put(&now, line);            // into a JSON object, as "provenance"
 //
 //   if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...
 //   provenance_release(&now);
@@ -18,7 +18,7 @@
 #include "core/base/json.h"
 #include "core/settings/settings.h"
 
-// Columns of a CSV file written by /collect; their names start with this.
+// Prefix of the provenance columns in a CSV file written by /collect.
 #define PROVENANCE_COLUMN       "provenance."
 #define PROVENANCE_COLUMN_MODEL PROVENANCE_COLUMN "model" // fingerprint
 #define PROVENANCE_COLUMN_STATE PROVENANCE_COLUMN "state" // provenance_state
@@ -41,9 +41,9 @@ struct provenance {
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
-// As provenance_of, without the date, for work that may be resumed another day.
+// provenance_of without the date, for work that may be resumed another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
-// As provenance_of_job, plus the settings that affect only scores.
+// provenance_of_job plus the settings that affect only scores.
 void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);

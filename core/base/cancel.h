@@ -23,12 +23,13 @@ struct cancel_watcher {
     void *self;
 };
 
-// Sets the flag to check, until cancel_unwatch or another call. `by` is copied and may be NULL.
+// Sets the flag that cancel_requested checks, until cancel_unwatch or another call. `by` is copied
+// and may be NULL.
 void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by);
 void cancel_unwatch(const atomic_bool *flag);
 // Calls `look` (on the watching thread only), then returns whether the flag is set.
 bool cancel_requested(void);
-// cancel_requested without calling `look`, for use inside it.
+// cancel_requested without calling `look`; `look` itself may use it.
 bool cancel_set(void);
 // cancel_requested, but first reports the progress of reading `total` bytes, unless `total` is
 // small. `what` is a static string.

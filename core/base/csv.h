@@ -30,13 +30,13 @@ struct csv {
 };
 
 int csv_read(struct csv *t, const char *path, struct err *err);
-// The same from memory; `name` is used in messages.
+// csv_read from memory; `name` is used in messages.
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);
 
 int csv_column(const struct csv *t, const char *name); // -1: none
-// The same; -1 with a message that lists the columns.
+// csv_column, but -1 comes with a message that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
 // Returns the index of a column; adds the column, with empty fields, if it is missing.
 int csv_need_column(struct csv *t, const char *name);
@@ -44,12 +44,12 @@ size_t csv_add_row(struct csv *t); // adds a row of empty fields; returns its in
 void csv_drop_row(struct csv *t, size_t row);
 void csv_set(struct csv *t, size_t row, int column, const char *text);
 const char *csv_cell(const struct csv *t, size_t row, int column);
-// Returns whether the field is one of these values, separated by "|".
+// Returns whether `text` is one of `values`, which are separated by "|".
 bool csv_is(const char *text, const char *values);
 // Returns whether the field is a number; NaN is one, an empty field is not.
 bool csv_number(const char *text, double *value);
 
-// Selects all rows; the caller frees it.
+// Returns a selection of all rows, a flag for each; the caller frees it.
 bool *csv_all(const struct csv *t);
 // "COLUMN=VALUE" (or VALUE|VALUE...): deselects the other rows. `path` is used in messages.
 int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
@@ -57,8 +57,8 @@ int csv_where(const struct csv *t, const char *where, const char *path, bool *ch
 
 // Writes a quoted CSV string (NULL: an empty one).
 void csv_quote(struct buf *b, const char *text);
-// For rows written one at a time (core/base/file_out.h): a quoted string (NULL: an empty one), then
-// `end`: ',' or '\n'.
+// Writes a field of a row to a file (core/base/file_out.h): a quoted string (NULL: an empty one),
+// then `end`: ',' or '\n'.
 void csv_text(FILE *f, const char *text, char end);
 
 #endif

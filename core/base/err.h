@@ -23,8 +23,8 @@ int err_set(struct err *err, const char *format, ...) __attribute__((format(prin
 // Prepends "CONTEXT: " to the message. Returns -1.
 int err_in(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Sets a function to call before BUG or lack of memory ends the program: the screen restores the
-// terminal in it.
+// Sets a function to call before BUG or lack of memory ends the program: the screen uses it to
+// restore the terminal.
 void fatal_set_hook(void (*hook)(void));
 // Sets a file descriptor to which the message is also written, for background processes. -1: none.
 void fatal_set_file(int file);

@@ -36,7 +36,7 @@ enum event_kind {
                     // question's
     EVENT_PROGRESS, // progress of a load (job 0) or a job
     EVENT_SETTING,  // key, value: changed (ok is true), or queried; count: number of answer tokens
-                    // if it changed during an answer, else 0
+                    // so far if it changed during an answer, else 0
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
     EVENT_DONE,     // ok: a line of input was processed
@@ -57,7 +57,7 @@ enum event_kind {
     EVENT_MESSAGE,   // message, pictures: sent to the model, before the answer begins
     EVENT_UNDO,      // count: number of last messages removed
     EVENT_CLEAR,     // the conversation was cleared
-    EVENT_MEASURED,  // key = name, text = its tables and maps as JSON
+    EVENT_MEASURED,  // key = name of a measurement, text = its tables and maps as JSON
     EVENT_ANSWERING, // ok: true when an answer starts, false when it has ended
     // Emitted by jobs (core/jobs/job.h):
     EVENT_METRIC, // key = series, count = step, real
@@ -78,8 +78,8 @@ struct event_answer {
     double prefill_s, decode_s, vision_s;
     const char *stop;     // "eos", "length", "cancelled"
     bool full;            // stop is "length" because of the context limit, not of sample.max_tokens
-    bool in_conversation; // part of the conversation; false for a prefill only or a batch of
-                          // questions
+    bool in_conversation; // part of the conversation; false for a prefill without answer, or in a
+                          // batch of questions
     bool again;           // replaces the answer that was the last message
     const struct boxes *boxes; // in the answer (core/picture/boxes.h); NULL: none
     int boxed;                 // index of the picture that the boxes refer to
@@ -89,8 +89,7 @@ struct event_table {
     const char *name;
     const char *const *columns; // [column_count]
     int column_count, row_count;
-    // [row_count * column_count], row by row; as shown. Numbers are recognised by json sinks
-    // through `numeric`.
+    // [row_count * column_count], row by row; as shown. JSON sinks recognise numbers by `numeric`.
     const char *const *cells;
     const bool *numeric; // [column_count]
     bool titled;         // one of several tables: its name is shown
@@ -238,7 +237,7 @@ void table_begin(struct table_builder *t, const char *name, const char *columns)
 void table_add(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void table_take(struct table_builder *t, char *text); // adds a cell and frees it later
-// Adds the cells that | separates in the format; a NULL string counts as "".
+// Adds the cells of the format, which are separated by |; a NULL string counts as "".
 void table_row(struct table_builder *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Emits and frees the table.

@@ -1,4 +1,4 @@
-// core/base/file_in.c -- opens all data files that are read.
+// core/base/file_in.c -- opens the data files that vlmsh reads.
 #include "core/base/file_in.h"
 
 #include <errno.h>
@@ -141,9 +141,9 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err)
     }
 }
 
-// Reads until the end. Reads a regular file with pread from its beginning, because others use the
-// descriptor's offset. Before each read of any other file, waits until there is input or *cancel is
-// true.
+// Reads until the end. Reads a regular file with pread from its beginning, because other readers
+// share the descriptor's offset. Before each read of any other file, waits until there is input or
+// *cancel is true.
 static char *read_all(int fd, const char *path, size_t limit, size_t *size,
                       const atomic_bool *cancel, struct err *err)
 {

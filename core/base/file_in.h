@@ -21,7 +21,8 @@
 
 // Opens a regular file: a descriptor for the caller to close, or -1.
 int file_in_open(const char *path, struct err *err);
-// The same, but pipes and devices are allowed: reading gives EAGAIN instead of waiting.
+// file_in_open, but pipes and devices are allowed: reading from them gives EAGAIN instead of
+// waiting.
 int file_in_open_any(const char *path, struct err *err);
 // Refuses files under /proc, which may block. *st receives the open file's status.
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
@@ -37,8 +38,8 @@ void file_in_clear(void);              // call it when a command begins
 // Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
 
-// Reads a whole file into memory (NUL-terminated, not counted in *size), at most `limit` bytes.
-// NULL on error; the caller frees it.
+// Reads a whole file into memory and adds a NUL, which *size does not count. Returns NULL on error,
+// also if the file exceeds `limit` bytes; the caller frees the text.
 char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 // Reads bytes of an open file until `size` are read or the file ends; -1 on error (errno).
 ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);

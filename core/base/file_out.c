@@ -1,4 +1,4 @@
-// core/base/file_out.c -- files that commands write by name.
+// core/base/file_out.c -- output files that the user names.
 #include "core/base/file_out.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ static bool is_of_database(const char *path)
     return found;
 }
 
-// Recognises files of a model by content or by a name that only such files have.
+// Recognises files of a model by content or by a name that only model files have.
 static bool is_model_file(const char *path, const struct stat *st)
 {
     static const char *const names[] = { "config.json",
@@ -167,7 +167,8 @@ static FILE *begin(const char *path, struct err *err)
         fflush(standard == 1 ? stdout : stderr); // to keep the order of outputs
         fd = fcntl(standard, F_DUPFD_CLOEXEC, 0);
     } else if (file_out_special(path)) {
-        // Opening a pipe without a reader fails (ENXIO); writes then block as usual.
+        // With O_NONBLOCK, opening a pipe without a reader fails (ENXIO). Clearing it makes writes
+        // block as usual.
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd >= 0) fcntl(fd, F_SETFL, 0);
     } else {

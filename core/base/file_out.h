@@ -2,7 +2,7 @@
 //
 //   FILE *f = file_out_open("table.csv", &err);       // table.csv.part-XXXXXX
 //   fputs(..., f);
-//   if (file_out_close(f, "table.csv", &err) < 0) ... // renamed; on failure nothing is left
+//   if (file_out_close(f, "table.csv", &err) < 0) ... // renamed; removed on failure
 //
 // An existing file is replaced only if this program wrote it and nobody has changed it since
 // (core/base/written.h), if it is empty (mktemp), or with --force. Never replaced: files that the
@@ -20,14 +20,15 @@
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
-// The same for a file that the user may edit, such as a data set: only --force replaces it later.
+// file_out_close for a file that the user may edit, such as a data set: only --force replaces it
+// later.
 int file_out_close_work(FILE *f, const char *path, struct err *err);
 void file_out_abandon(FILE *f, const char *path); // discards the new file; an existing one is
                                                   // unchanged
 // Writes a whole file at once.
 int file_out_write(const char *path, const void *bytes, size_t size, struct err *err);
 
-// 0 if the path may be written. For commands that compute for long before they write.
+// Returns 0 if the path may be written. For commands that compute for long before they write.
 int file_out_check(const char *path, struct err *err);
 // Sets --force for this thread's outputs; returns the previous value.
 bool file_out_force(bool force);

@@ -19,8 +19,8 @@ struct folder_work {
     int lock; // held until the folder has its name (core/base/unfinished.h)
 };
 
-// Creates a folder beside `target`, which must be absent or an empty folder. Removes the remains of
-// killed processes.
+// Creates a folder beside `target`, which must be absent or an empty folder. Removes unfinished
+// folders that killed processes left.
 int folder_begin(struct folder_work *work, const char *target, struct err *err);
 // folder_commit discards the folder on failure. Both functions release *work.
 int folder_commit(struct folder_work *work, const char *target, struct err *err);
@@ -32,8 +32,8 @@ void folder_remove(const char *path);
 
 // Returns whether the path is a folder without entries.
 bool folder_is_empty(const char *path);
-// The names of a folder's entries, sorted, without "." and "..", up to a NULL; empty if it cannot
-// be read. folder_list_free it.
+// Returns the sorted names of a folder's entries, without "." and "..", ending with NULL; an empty
+// list if the folder cannot be read. Free the list with folder_list_free.
 char **folder_list(const char *path);
 void folder_list_free(char **names);
 

@@ -14,8 +14,8 @@
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 
-// Without memory cJSON's own allocator returns NULL, which looks like invalid JSON or a missing
-// member; xmalloc ends the program.
+// When memory runs out, cJSON's own allocator returns NULL, which looks like invalid JSON or a
+// missing member; xmalloc ends the program instead.
 __attribute__((constructor)) static void use_xmalloc(void)
 {
     cJSON_InitHooks(&(cJSON_Hooks){ .malloc_fn = xmalloc, .free_fn = free });
@@ -54,7 +54,8 @@ static cJSON **find_key(cJSON **slots, size_t count, const char *key)
     }
 }
 
-// Keeps the last of members with one key, as Python does; cJSON would find the first.
+// Of several members with the same key, keeps only the last, as Python does; cJSON would find the
+// first.
 static void keep_last(cJSON *item)
 {
     size_t count = 2;
@@ -74,7 +75,7 @@ static void keep_last(cJSON *item)
 static cJSON *parse(const char *text, size_t size, const char *name, struct err *err)
 {
     const char *end = size ? memchr(text, '\0', size) : NULL;
-    // JSON has no NUL, which would end the text early.
+    // Refuses NUL, which JSON forbids and which would end the text early.
     cJSON *json = end ? NULL : cJSON_ParseWithLengthOpts(text, size, &end, false);
     // Only white space may follow the value.
     for (const char *p = end; json && p && p < text + size; p++)
@@ -280,7 +281,7 @@ bool json_is_on(const cJSON *item)
 }
 
 // The whole number of an item if it is known exactly: from its kept text, or from a double below
-// 2^53, beyond which several whole numbers are the same double.
+// 2^53, beyond which several whole numbers share a double.
 static bool exact_whole(const cJSON *item, int64_t *value)
 {
     if (!cJSON_IsNumber(item)) return false;

@@ -12,7 +12,8 @@
 #include "core/base/mem.h"
 
 // Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
-// Of several members with one key the last one counts, as in Python. The caller cJSON_Deletes it.
+// Of several members with the same key the last one counts, as in Python. The caller frees the
+// value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // The same for data, whose texts must be complete: refuses invalid UTF-8 and \u0000, which ends a C
@@ -27,7 +28,7 @@ const char *json_python(const char *text, size_t size);
 bool json_has_nul(const char *text, size_t size);
 
 // Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
-// whole number is too large to be exact as a double. `object` may be NULL (all keys absent).
+// whole number is not known exactly. `object` may be NULL (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
@@ -38,7 +39,7 @@ int json_text(const cJSON *object, const char *key, const char *otherwise, const
               struct err *err);
 // An object, borrowed; NULL if the key is absent or null.
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
-// NULL when absent, null, or object is NULL.
+// Returns NULL if the key is absent or null, or if `object` is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
 // Returns whether a value is set: not absent, null, false, or an empty list or object.
 bool json_is_on(const cJSON *item);
@@ -50,12 +51,12 @@ cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct 
 char *json_number_text(const cJSON *item); // of a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);
-// For comparing ids: the shortest form of a whole number written another way ("1.0", "1e3"); any
+// For comparing ids: returns a whole number written as "1.0" or "1e3" in plain digits, and any
 // other text unchanged. free() it.
 char *json_number_key(const char *text);
 
-// The whole number of an item; `otherwise` if it is not one, is not exact, or if `item` is NULL.
-// All code reads whole numbers of files with this function or json_int.
+// Returns the whole number of an item; `otherwise` if the item is NULL, not a whole number, or not
+// known exactly. All code reads whole numbers from files with this function or json_int.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
 // Appends the text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names)

@@ -24,11 +24,11 @@ char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Edit distance: inserted, deleted, replaced or swapped letters between two words.
 size_t text_distance(const char *a, const char *b);
 
-// product = a * b; true on overflow.
+// Sets *product to a * b; returns true on overflow.
 bool mul_overflows(size_t a, size_t b, size_t *product);
 
-// A growing text (or byte) buffer. Zero-initialised is empty; data is NUL-terminated once something
-// was added.
+// A growing text (or byte) buffer. A zero-initialised buffer is empty; data is NUL-terminated after
+// the first addition.
 struct buf {
     char *data;
     size_t length, capacity;

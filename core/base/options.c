@@ -1,4 +1,4 @@
-// core/base/options.c -- reads words by rows of options.
+// core/base/options.c -- parses words according to rows of options.
 #include "core/base/options.h"
 
 #include <errno.h>

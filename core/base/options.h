@@ -38,9 +38,9 @@ struct option_row {
     enum option_type type;
     size_t at; // offset of the field
     int64_t min, max;
-    // OPTION_CALL; value NULL: takes none; take NULL: other code reads the option first;
-    // options_parse refuses it. May keep the pointer. Returns 1 to leave the words after this one
-    // to the caller.
+    // For OPTION_CALL. `value` is NULL if the option takes none; `take` may keep the pointer, and
+    // returns 1 to leave the words after this one to the caller. take NULL: other code reads the
+    // option before options_parse, which refuses it.
     int (*take)(void *self, const char *value, struct err *err);
     int (*check)(const char *value, struct err *err); // checks an OPTION_TEXT, or NULL
     bool optional;                                    // an argument that may be missing
@@ -49,7 +49,8 @@ struct option_row {
 };
 
 // Reads all words; returns their number, or -1. The value of an option is the next word, or follows
-// `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. The last option of a name wins.
+// `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. If an option is repeated, the
+// last one wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);
 // Reads a whole number min..max; `what` names it in messages.

@@ -23,9 +23,9 @@ struct program {
     const atomic_bool *cancel; // kills it once true; NULL: cannot be cancelled
 };
 
-// Returns its exit status and appends its output to *out. Its standard input is empty, and Ctrl-C
-// in the terminal does not interrupt it. -1: it could not start, timed out, was cancelled or
-// killed.
+// Runs a program, returns its exit status and appends its output to *out. Its standard input is
+// empty, and Ctrl-C in the terminal does not interrupt it. Returns -1 if the program could not
+// start, timed out, was cancelled or killed.
 int program_run(const struct program *p, struct buf *out, struct err *err);
 
 #endif

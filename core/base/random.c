@@ -1,7 +1,7 @@
 // core/base/random.c -- counter-based draws: a bijective mixer over (seed, stream, index).
 #include "core/base/random.h"
 
-// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit changes every output bit.
+// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit affects every output bit.
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 
-// Zero-initialised is empty.
+// A zero-initialised struct is empty.
 struct scratch {
     void **list;
     size_t count, capacity;
@@ -18,7 +18,7 @@ struct scratch {
 void *scratch_keep(struct scratch *s, void *memory); // from malloc; returns it
 char *scratch_take(struct scratch *s,
                    struct buf *b); // the buffer's text, never NULL; b is empty again
-char *scratch_dup(struct scratch *s, const char *text, size_t length); // as xstrndup
+char *scratch_dup(struct scratch *s, const char *text, size_t length); // copies like xstrndup
 char *scratch_printf(struct scratch *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void scratch_release(struct scratch *s);

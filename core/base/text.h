@@ -15,7 +15,7 @@ struct buf;
 
 // Returns whether `text` ends with `end`; every text ends with "".
 bool text_ends(const char *text, const char *end);
-// Returns whether a list that ends with NULL contains the text. NULL, as text or list, gives false.
+// Returns whether a list that ends with NULL contains the text. Returns false if either is NULL.
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
@@ -48,13 +48,13 @@ struct text_shard {
     size_t part, count;
 };
 
-// Reads such a name, which ends with `end` (".parquet"); false for any other name.
+// Parses the name of such a file, which ends with `end` (".parquet"); false for any other name.
 bool text_shard(const char *path, const char *end, struct text_shard *shard);
 
-// Orders texts by strcmp, for qsort and bsearch: of char pointers, or of structs whose first member
+// Compares two items by strcmp, for qsort and bsearch: char pointers, or structs whose first member
 // is one.
 int text_compare(const void *a, const void *b);
-// Sorts such items of `size` bytes. Returns a text that occurs twice, or NULL.
+// Sorts items of `size` bytes by text_compare. Returns a text that occurs twice, or NULL.
 const char *text_sort(void *items, size_t count, size_t size);
 
 #endif

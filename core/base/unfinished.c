@@ -105,10 +105,10 @@ char *unfinished_begin(const char *path, bool folder, int *lock)
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err)
 {
-    errno = 0; // the error of an earlier write is lost
+    errno = 0; // errno of an earlier failed write is no longer known
     int status = ferror(f) || fflush(f) || (sync && fsync(fileno(f))) ? -1 : 0, why = errno;
-    // Keeps the lock until the rename, so that no process takes the file for that of a killed
-    // process.
+    // Keeps the lock until the rename, so that no process removes the file as the remains of a
+    // killed process.
     const int held = part ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
     if (fclose(f) && status == 0) status = -1, why = errno;
     if (status == 0 && part && rename(part, target) < 0) status = -1, why = errno;

@@ -13,7 +13,8 @@
 
 enum { MOST = 1 << 20 }; // bytes of the list; the older half is dropped beyond that
 
-// "\nSIZE SECONDS.NANOSECONDS PATH\n"; NULL for a path that does not fit on a line.
+// Returns "\nSIZE SECONDS.NANOSECONDS PATH\n"; NULL if the file does not exist or its path has a
+// newline.
 static char *describe(const char *path)
 {
     struct stat st;

@@ -502,7 +502,7 @@ static int measure_rates(struct run *r, struct err *err)
 }
 
 // The rates and the share of samples that fits into the time are part of the record, so that a
-// resumed run computes the same.
+// resumed run computes the same numbers.
 static int plan_time(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;

@@ -47,7 +47,7 @@ struct checkup_options {
 };
 
 extern const struct option_row checkup_rows[];
-// `model`: checked if argv names none; NULL: naming none is an error.
+// If argv names no model, `model` is checked; if `model` is NULL, that is an error.
 int checkup_options_read(struct checkup_options *o, int argc, char **argv, const char *model,
                          struct err *err);
 void checkup_options_release(struct checkup_options *o);
@@ -61,7 +61,7 @@ struct checkup_work {
     const struct sinks *sinks;
     const atomic_bool *cancel;
     struct job *job;   // NULL: in the shell
-    atomic_bool *stop; // of the job: `cancel`, set when the job must stop
+    atomic_bool *stop; // in a job: the flag of `cancel`, set when the job must stop
     char *outcome;     // out: the result in one line
 };
 

@@ -45,8 +45,8 @@ struct checkup_check {
     const char *shows;                          // one sentence
     bool sees;                                  // needs a model with a vision encoder
     bool closed;                                // runs even if the model could not be opened
-    struct checkup_cost cost, quick;            // with --quick
-    double (*seconds)(const struct checkup *c); // further forecast time; NULL: none
+    struct checkup_cost cost, quick;            // quick: cost with --quick
+    double (*seconds)(const struct checkup *c); // additional forecast seconds; NULL: none
     int (*run)(struct checkup *c, struct err *err);
 };
 
@@ -68,7 +68,7 @@ struct checkup {
     struct adapter *adapter;
     struct settings *settings; // greedy, every method off
     const struct backend *backend;
-    struct conversation talk; // contains all pictures as pending, and one question at a time
+    struct conversation talk; // holds all pictures as attachments, and one question at a time
     struct checkup_picture *views;
     size_t view_count, scenes; // the scenes come first
     int blank;                 // index of a grey picture in `talk`; -1: none
@@ -106,8 +106,8 @@ void finding_skip(struct finding *f, const char *why, ...) __attribute__((format
 void finding_measured(struct finding *f, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 void checkup_figure(struct checkup *c, const char *title, const char *text, const char *svg);
-// Adds a figure with columns of a table as curves over its keys (names separated by "|"; NULL: all
-// but deviations).
+// Adds a figure with columns of a table as curves over its keys. `columns`: their names, separated
+// by "|"; NULL: all but deviations.
 int checkup_curves(struct checkup *c, const char *title, const char *text,
                    const struct result_table *t, const char *columns, struct err *err);
 // Adds a figure with maps side by side.
@@ -116,8 +116,8 @@ int checkup_maps(struct checkup *c, const char *title, const char *text,
 // Returns how many of `full` samples there is time for, at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
-// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below check
-// it themselves; longer work calls it.
+// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below stop by
+// themselves; other long work must call this function.
 bool checkup_stopped(struct checkup *c);
 
 // --- pictures (pictures.c) -----------------------------------------------------------------------
@@ -150,7 +150,8 @@ struct checkup_answer {
 // pictures); the conversation is unchanged. -1: c->stopped, or err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
-// The same with at least one token: if the answer is empty, answers again with sample.ignore_eos.
+// checkup_answer with at least one token: if the answer is empty, answers again with
+// sample.ignore_eos.
 int checkup_answer_some(struct checkup *c, int most, struct checkup_answer *a, struct err *err);
 void checkup_answer_release(struct checkup_answer *a);
 // Adds the answer to the conversation.
@@ -169,7 +170,7 @@ int checkup_logits(struct checkup *c, const struct settings *s, const struct ids
 void checkup_logits_release(struct checkup_logits *l);
 // Returns the sum of the given tokens' log-probabilities; *same: whether each is the likeliest.
 double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
-// Computes that sum of the given answer, in nats.
+// Computes that sum for the given answer, in nats.
 int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *given, double *sum,
                  struct err *err);
 double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
@@ -190,7 +191,7 @@ int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, doubl
 // Returns the probability that a random assignment of descriptions is at least as likely as the
 // true one.
 double checkup_scene_chance(const double *nats, int n);
-// Returns whether the chance is too small for a model that does not see.
+// Returns whether the chance is so small that the model must see the scenes.
 bool checkup_scene_seen(double chance, int n);
 // Computes the mean log-probability, in nats per token, of plain English text over *tokens
 // predicted tokens.

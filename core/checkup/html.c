@@ -65,7 +65,7 @@ static void put_verdict(struct buf *b, const char *verdict)
     buf_puts(b, "</span>");
 }
 
-// The anchor of a check of model `m`.
+// Writes the anchor of a check of model `m`.
 static void put_anchor(struct buf *b, int m, const cJSON *check)
 {
     buf_printf(b, "%d-", m + 1);

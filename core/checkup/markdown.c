@@ -3,7 +3,7 @@
 
 #include "core/base/json.h"
 
-// Text within a cell of a table.
+// Writes text in a table cell.
 static void put_cell(struct buf *b, const char *text)
 {
     for (; *text; text++)

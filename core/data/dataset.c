@@ -266,7 +266,7 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err)
     return json;
 }
 
-// Returns the text of a string, or of a number as written; NULL for others.
+// Returns the text of a string, or of a number as written; NULL for any other value.
 static char *read_name(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);
@@ -300,7 +300,7 @@ static void add_reference(struct sample *s, const cJSON *item)
     }
 }
 
-// Values other than strings and numbers (VQA's answers with confidences) are not references.
+// Skips values other than strings, numbers and booleans (VQA's answers with confidences).
 static void read_references(struct sample *s, const cJSON *json)
 {
     static const char *const keys[] = { "answer",   "answers", "references",

@@ -58,10 +58,10 @@ struct sample {
     char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
     char *metric;      // the sample's metric, or NULL
     const char *suite; // suite whose scoring rule applies (core/sets/table.c), static; NULL: the
-                       // metric's
+                       // metric's rule applies
     int lost;          // number of choices that the suite's prompt leaves out ("None")
     char *group;       // name that questions scored together share (MME: a picture); NULL: none
-    int max_tokens;    // of an answer; 0: the setting
+    int max_tokens;    // limit of the answer; 0: the setting applies
     char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
     bool endings; // given as "endings": texts, never letters
@@ -86,12 +86,13 @@ void dataset_close(struct dataset *d);
 // Returns the sample's JSON (cJSON_Delete it); NULL if it is invalid or the file has changed. Only
 // for data sets without a reader.
 cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
-// Reads a sample. Sets line and id (release them) even if it returns -1 for an error in the rest.
+// Reads a sample. Sets line and id even if it returns -1 for an error in the rest of the sample;
+// release the sample in either case.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
 // Returns the bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
-// As dataset_read, for parsed JSON; `folder`: base of relative paths.
+// dataset_read for parsed JSON; `folder`: base of relative paths.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

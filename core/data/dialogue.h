@@ -14,7 +14,7 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char **marks; // [mark_count] marks of the first pictures in the texts ("<image_00>")
+    char **marks; // [mark_count] texts that stand for the first pictures ("<image_00>")
     size_t mark_count;
     char *reference;   // the data's answer to the last question, or NULL
     size_t placed;     // pictures of a sample's list that its texts or items show
@@ -22,9 +22,9 @@ struct dialogue {
 };
 
 // Reads a list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image",
-// "path"}]}. "image" and OpenAI's "image_url" also work for "path". Relative paths start at
-// `folder`; a path may be file:// or a data: URI (core/picture/source.h). Error messages name the
-// position: "message 2:
+// "path"}]}. "image" or OpenAI's "image_url" may replace "path". Relative paths start at `folder`;
+// a path may be file:// or a data: URI (core/picture/source.h). Error messages name the position:
+// "message 2:
 // \"content\" ...".
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
@@ -34,7 +34,8 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 // question.
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err);
-// The same, for answering: ends with the last question; the answer after it becomes `reference`.
+// dialogue_read_conversation, for answering: ends with the last question; the answer after it
+// becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);
 void dialogue_release(struct dialogue *d);

@@ -18,10 +18,10 @@ enum { KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 }; // KEY_SHOWN: bytes
 
 // --- marks ---------------------------------------------------------------------------------------
 
-// 0 or false: the turn is context, not a target.
+// Keys with which 0 or false makes the turn context, not a target.
 static const char marks[] =
     "weight loss train training trainable trained loss_mask loss_weight loss_scale train_on_turn";
-// 1 or true: the turn is context (torchtune).
+// Keys with which 1 or true makes the turn context (torchtune).
 static const char masks[] = "masked";
 
 // Returns 0 or 1; -1 for other values, such as a weight of 0.5.
@@ -66,7 +66,7 @@ static const char sample_keys[] = "metric image images choices endings answer an
                                   "captions caption label system video videos";
 static const char message_keys[] = "role content", turn_keys[] = "from value";
 static const char item_keys[] = "type text image image_url path url bytes";
-// The first key present has the dialogue of a sample.
+// The first of these keys that a sample has contains its dialogue.
 static const char *const forms[] = { "messages", "conversations", "question", "text", "ctx", NULL };
 
 static bool is_empty(const cJSON *value)

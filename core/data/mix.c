@@ -92,7 +92,7 @@ static int64_t share_out(struct mix *m, const struct mix_source *from)
 
 // --- samples -------------------------------------------------------------------------------------
 
-// Makes the path of a picture absolute: of a string, an object that names it, or a list of these.
+// Makes picture paths absolute in a string, an object that names a picture, or a list of these.
 static void place_picture(cJSON *item, const char *folder)
 {
     const char *path = cJSON_GetStringValue(item);
@@ -111,7 +111,7 @@ static void place_picture(cJSON *item, const char *folder)
     }
 }
 
-// Pictures of a sample: "image", "images", and in messages the parts of type image.
+// Makes the picture paths of a sample absolute: in "image", "images" and the items of messages.
 static void place_pictures(cJSON *json, const char *folder)
 {
     cJSON *message, *part;

@@ -19,7 +19,7 @@ struct mix_source {
 };
 
 struct mix_options {
-    int64_t count;            // samples of the result; 0: the most that repeats no sample
+    int64_t count;            // samples of the result; 0: as many as possible without repeating one
     uint64_t seed;            // of the choice and the order
     const char *const *kinds; // only samples of these kinds; kind_count 0: all
     size_t kind_count;

@@ -41,7 +41,7 @@ enum data_parts {
 };
 
 struct data_notices data_notices_new(const struct settings *settings);
-// Counts the sample's unused keys, and the special tokens and marks in those parts.
+// Counts the sample's unused keys, and the special tokens and untrained answers in its `parts`.
 void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                          int parts);
 // Counts the special tokens alone.

@@ -12,7 +12,8 @@
 void order_epoch(int64_t *order, int64_t n, bool shuffle, uint64_t seed, int64_t epoch);
 
 // Chooses about `count` of n samples to hold out for validation and sets chosen[n]. Samples of one
-// group (numbered from 0) stay together. Returns their number; 0: all are in one group.
+// group (numbered from 0) stay together. Returns the number of chosen samples; 0: all samples are
+// in one group.
 int64_t order_split(bool *chosen, const int64_t *group, int64_t n, int64_t count, uint64_t seed);
 
 #endif

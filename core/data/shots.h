@@ -13,6 +13,6 @@ struct shots;
 int dataset_add_shots(struct dataset *d, const char *path, struct err *err);
 // Adds the examples to a sample, and their unread keys to the sample's.
 void shots_put(const struct shots *shots, struct sample *s);
-void shots_free(struct shots *shots); // NULL is fine
+void shots_free(struct shots *shots); // may be NULL
 
 #endif

@@ -76,7 +76,7 @@ struct figure_file {
     struct buf texts; // of an SVG
 };
 
-enum { CHARACTERS = 400 };                        // of a text that are drawn
+enum { CHARACTERS = 400 };                        // drawn of each text
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- untrusted text ------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ static bool is_generic(const char *font)
     return false;
 }
 
-// Looks the font up in fontconfig as Cairo does.
+// Looks the font up in fontconfig, the way Cairo does.
 char *figure_font_instead(const char *font)
 {
     struct buf name = { 0 };
@@ -421,7 +421,7 @@ void figure_name(struct figure *f, const char *title)
                                        f->file->title);
 }
 
-// Cairo writes letters in SVG as outlines; so the texts are appended after the drawing as text.
+// Appends the texts as text elements, because Cairo would write their letters as outlines.
 static void add_texts(const struct figure *f)
 {
     struct figure_file *file = f->file;

@@ -94,7 +94,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// One scale for all frames: brighter means more in each of them.
+// Gives all frames the same scale, so that a colour means the same value in each.
 static void share_scale(struct film *f)
 {
     struct buf finite = { 0 };

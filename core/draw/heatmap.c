@@ -240,7 +240,7 @@ static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t 
         unit |= maps[i].unit != NULL;
         for (int k = 0; k < 2; k++) axes[k] |= maps[i].axes[k] != NULL;
     }
-    // Common letters are 0.56 of the font size wide, and lines are not quite full.
+    // Letters are 0.56 of the font size wide on average, and lines are not quite full.
     s->head = fmin(ceil((double)longest * size * 0.56 / (side * 0.9)), LINES) * line + 4;
     s->left = matrix ? numbers + (axes[0] ? line : 0) : 0;
     s->below = matrix ? line + 4 + (axes[1] ? line : 0) : 4;

@@ -11,25 +11,26 @@
 struct figure;
 struct figure_look;
 
-// Height of a map of `width`, by the aspect ratio of the area it covers (without a picture: of its
-// cells); in pixels or, on a terminal, in half characters, like `width`.
+// Returns the height of a map that is `width` wide, from the aspect ratio of the part of the
+// picture that it covers (without a picture: of its cells). Both are in pixels or, on a terminal,
+// in half characters.
 int heatmap_height(const struct event_heatmap *map, int width);
-// Opacity of a value's colour over the picture: low for low values.
+// Returns the opacity of a value's colour over the picture: low for low values.
 double heatmap_alpha(double share);
-// RGB pixels [height, width, 3]: the values' colours, by a ramp of core/draw/ramp.h, over the
+// Draws RGB pixels [height, width, 3]: the values' colours, by a ramp of core/draw/ramp.h, over the
 // picture; dropped tokens are grey.
 void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, int height,
                   uint8_t *pixels);
-// "attention, layer 3, mean of heads, answer, picture 0, tile 1 of 2".
+// Writes a title: "attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// Draws all maps side by side on an open figure, each with title, legend, unit and axes, from its
-// upper left corner; heatmap_size: their size in points. cut: values exceed the scale; the colour
-// bar then says "or more".
+// heatmap_paint draws all maps side by side, from the upper left corner of an open figure, each
+// with title, legend, unit and axes; heatmap_size computes their size in points. `cut`: values
+// exceed the scale, and the colour bar says "or more".
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);
 void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,
                    const struct event_heatmap *maps, size_t count, struct err *err);
-// Position of a value between min and max: 0..1; NaN: no value.
+// Returns the position of a value between min and max: 0..1; NaN: no value.
 double heatmap_share(const struct event_heatmap *map, int row, int col);
 
 #endif

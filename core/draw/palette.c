@@ -16,7 +16,7 @@ struct box {
 
 struct cut {
     uint32_t count[PALETTE_BINS];  // pixels of each 15-bit colour
-    uint64_t sum[PALETTE_BINS][3]; // sums of their channels
+    uint64_t sum[PALETTE_BINS][3]; // sums of the channels of these pixels
     uint16_t bins[PALETTE_BINS];   // occurring colours, in the order of boxes
     uint16_t sorted[PALETTE_BINS];
     struct box boxes[PALETTE_COLOURS];

@@ -16,7 +16,7 @@ enum { PALETTE_BINS = 1 << 15, PALETTE_COLOURS = 255 };
 struct palette {
     int count;
     uint8_t rgb[PALETTE_COLOURS][3];
-    uint8_t colour[PALETTE_BINS]; // of each 15-bit colour that occurs
+    uint8_t colour[PALETTE_BINS]; // index in `rgb` for each 15-bit colour that occurs
 };
 
 // pixels [count, channels]: RGB, or RGBA, of which transparent pixels (alpha 0) are ignored. free()

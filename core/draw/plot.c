@@ -292,7 +292,7 @@ static void draw_text(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
-// Draws '|' in empty cells.
+// Draws intervals, as '|' in empty cells.
 static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
                            const struct plot_line *line)
 {
@@ -309,7 +309,7 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
 }
 
 // Draws a line of too many points by columns: its mark at the mean and, for a single line, '.' from
-// minimum to maximum. Other lines are drawn point by point; returns false.
+// minimum to maximum. Draws any other line point by point and returns false.
 static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {

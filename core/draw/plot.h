@@ -51,8 +51,8 @@ size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, s
 // Replaces each value by the mean of the values at most window / 2 indices away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 
-// A line's points binned by columns, for more points than can be distinguished and ascending x:
-// draws the means, and the range from minimum to maximum around them.
+// A line's points binned by columns, for a line with ascending x and more points than columns can
+// show. Plots draw the means, and around them the range from minimum to maximum.
 struct plot_bins {
     double *x, *mean, *least, *most; // [count]; not finite: a gap
     size_t count;

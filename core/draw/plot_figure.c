@@ -13,8 +13,8 @@
 #include "core/draw/plot_parts.h"
 
 enum {
-    MARKED = 60, // most points of a line that still get marks
-    BINS = 240,  // of a line with more points
+    MARKED = 60, // a line with at most this many points has marks
+    BINS = 240,  // bins of a line with very many points
     TITLE_LINES = 3,
     TICKS_X = 9,
     TICKS_Y = 8
@@ -22,7 +22,7 @@ enum {
 
 // Points.
 static const double width = 480, height = 300, edge = 10, size = 9, line = 13, title_size = 11;
-static const double slant = 30; // degrees of bar names that are too long to be level
+static const double slant = 30; // degrees; for bar names that are too long to be level
 
 struct sheet {
     struct figure *f;

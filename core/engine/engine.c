@@ -14,7 +14,7 @@
 #include "core/model/converted.h"
 #include "core/model/unread.h"
 
-// Progress of file readers that have no engine.
+// Reports the progress of file readers, which have no engine.
 static void report_reading(void *self, const char *what, uint64_t done, uint64_t total)
 {
     struct engine *e = self;

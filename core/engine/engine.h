@@ -87,8 +87,8 @@ struct load_progress engine_progress(struct engine *e, const char *what);
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
 // one notice. A method that needs the former adapter is reset to its defaults, with a notice.
 const struct settings *engine_settings(const struct engine *e);
-// Values set one by one may be temporarily inconsistent: a notice between answers, an error during
-// one.
+// If the new value makes the settings inconsistent, engine_set gives a notice between answers and
+// fails during one.
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
@@ -97,9 +97,9 @@ void engine_restore(struct engine *e, const struct change *list, size_t count);
 // Copies the settings with these changes, for engine_lend. NULL: refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
-// Posts changes from any thread for the running answer, which applies them as engine_set_all does,
-// from its next token or once it has `tokens` tokens. Changes posted without a running answer, or
-// left at its end, wait for engine_apply_posted or the next answer if `tokens` is 0, else for an
+// Posts changes from any thread for the running answer, which applies them like engine_set_all
+// before its next token, or once it has `tokens` tokens. Changes posted without a running answer,
+// or left at its end, wait for engine_apply_posted or the next answer if `tokens` is 0, else for an
 // answer that long. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_apply_posted(struct engine *e);
@@ -108,8 +108,8 @@ void engine_apply_posted(struct engine *e);
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
 // For comparisons under settings of engine_propose: applies their adapter to the model and returns
-// its tensors. engine_lend NULL restores the state of the engine's own settings. Emits no events
-// and invalidates nothing.
+// its tensors. engine_lend with `s` NULL restores the state of the engine's own settings. Emits no
+// events and invalidates nothing.
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
 
@@ -148,7 +148,8 @@ void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e);                  // removes the pending pictures
 void engine_detach_one(struct engine *e, int picture); // removes one of them
 int engine_system(struct engine *e, const char *text, struct err *err); // "" removes it
-// Appends a message as given (pending pictures are not used); `pictures` by attach index.
+// Appends a message as given, without pending pictures; the message refers to pictures by attach
+// index.
 int engine_add_message(struct engine *e, const struct message *m, struct err *err);
 // Appends messages with their pictures, all or nothing. content_item.picture is an index into
 // `paths`; these pictures are never pending.
@@ -167,7 +168,7 @@ int engine_undo(struct engine *e, struct err *err);       // removes the last qu
                                                           // answer
 void engine_clear(struct engine *e);
 // Stashes the conversation and starts an empty one that is not recorded (a batch of questions);
-// engine_unstash restores it. One level.
+// engine_unstash restores it. At most one conversation can be stashed.
 void engine_stash(struct engine *e);
 void engine_unstash(struct engine *e);
 // Emits attention maps of answer tokens (EVENT_HEATMAP "live") while screen.live is on: at most one
@@ -182,7 +183,7 @@ void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
 const atomic_bool *engine_cancel_flag(const struct engine *e); // the flag, for passes of such work
 
-// Token counts of the current conversation, with pending pictures; counting computes no pass.
+// Token counts of the current conversation, with pending pictures; counting runs no pass.
 struct engine_context {
     int64_t text, visual, waiting_visual; // tokens
     int64_t cached;                       // already computed
@@ -196,7 +197,8 @@ int64_t engine_limit(const struct engine *e); // the `limit` of struct engine_co
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
 
-// Makes the next prefill (and its answer) write the matching tensors to a safetensors file.
+// Makes the next prefill (and its answer) write the tensors that match `patterns` to a safetensors
+// file.
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);
 
 #endif

@@ -17,11 +17,11 @@ struct engine {
     struct model *model;
     char provisional_identity[64]; // for events until the fingerprint is known; "" afterwards
     struct adapters adapters;      // of this model
-    struct tokenizer *tokenizer;   // loaded alone
+    struct tokenizer *tokenizer;   // loaded without a model, or NULL
     struct conversation conversation;
     struct conversation stashed;
     bool stash;
-    struct dump *dump;  // armed
+    struct dump *dump;  // requested for the next answer, or NULL
     bool watch;         // emits maps while answering
     double watch_pause; // minimum seconds between maps
     struct live *live;  // of the running answer

@@ -27,8 +27,7 @@ struct proposal {
     bool loaded;   // the model is new: checks every value
     bool single;   // one of several values set one by one: consistency is not required
     bool resets;   // resets impossible values that the changes do not name, with a notice
-    bool restored; // settings that the changes give impossible values keep the former ones, with a
-                   // notice
+    bool restored; // keeps a setting's former value, with a notice, if its new value is impossible
 
     // Result, beside env.settings (NULL: refused) and env.adapter (NULL: none, or not opened).
     bool *named;          // [settings_count()] the changes name the row

@@ -11,7 +11,7 @@
 // "response" or "answer" (the first present): what --submit writes, LLaVA's answer files, VQAv2's
 // upload.
 //
-// Several questions may have one id (LLaVA's TextVQA and MME name them by their picture). Their
+// Several questions may share an id (LLaVA's TextVQA and MME name them by their picture). Their
 // answers are matched by "prompt" (or "question"): the whole text, else its first line. If no
 // prompt of an id matches a question, the id's lines answer its questions in order, provided that
 // there are equally many. Any other line is unused.
@@ -26,7 +26,7 @@
 struct answer_file;
 
 struct answer_file *answer_file_read(const char *path, struct err *err); // NULL on error
-// Adds a question: the message of a sample. Call it in ascending order of the samples.
+// Adds a question, which is a message of a sample. Call it in ascending order of the samples.
 void answer_file_add_question(struct answer_file *f, const char *id, const char *prompt,
                               int64_t sample, size_t message);
 void answer_file_match(struct answer_file *f);
@@ -37,6 +37,6 @@ char *answer_file_unused(const struct answer_file *f);
 // Describes the answers that were matched by id alone although their prompt differs from the
 // question. NULL: none. The caller frees it.
 char *answer_file_differ(const struct answer_file *f);
-void answer_file_free(struct answer_file *f); // NULL is fine
+void answer_file_free(struct answer_file *f); // may be NULL
 
 #endif

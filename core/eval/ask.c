@@ -52,7 +52,7 @@ static int state_now(const struct asking *a, struct provenance *p, struct err *e
     return 0;
 }
 
-// Settings may change during an answer (/later, a live /set), and the date at midnight.
+// Settings may change during an answer (/later, a live /set), and the date changes at midnight.
 static void note_change(struct capture *c)
 {
     struct provenance now;
@@ -139,7 +139,7 @@ static int answer_dialogue(struct asking *a, const struct dialogue *d, struct ca
     return c->answered ? 0 : err_set(err, "the model gave no answer");
 }
 
-// Adds the sample's line to the round.
+// Answers a sample and adds its line to the round.
 static int run_sample(struct asking *a, const struct ask_question *q, struct err *err)
 {
     struct err why = { 0 };
@@ -241,7 +241,7 @@ static void add_up(struct asking *a)
 
 // --- the run -------------------------------------------------------------------------------------
 
-// A file beside --out, or beside the file that --out links to.
+// Names a file beside --out, or beside the file that --out links to.
 char *ask_temporary(const char *out)
 {
     char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);

@@ -60,8 +60,8 @@ struct ask_work {
     struct ask_options options;
     struct ask_report report; // out
 };
-// Also fails if a setting changed during the run, or if every line of --out is an error. Written
-// lines stay.
+// A run fails if a setting changes during it, or if every line of --out is an error; lines that are
+// already written stay.
 extern const struct grid_plan ask_plan;
 void ask_report_release(struct ask_report *report);
 // Returns the name of the file that --again writes first; the caller frees it.

@@ -1,6 +1,6 @@
 // core/eval/ask_job.c -- the job `ask`: answers every question of a data file.
 //
-// The lines of --out are its state: a resumed job skips the samples in it.
+// The lines of --out are its state: a resumed job skips the samples that have a line.
 #include "core/eval/ask.h"
 
 #include <errno.h>
@@ -72,7 +72,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return grid_set_check(&o.set, err);
 }
 
-// A job that resumes tomorrow, or has ranks on both sides of midnight, uses one date.
+// Fixes the date: a job that is resumed on another day, or whose ranks start before and after
+// midnight, must use one date.
 static void settle(struct settings *s, const struct model *model)
 {
     struct prompt_options o;
@@ -100,7 +101,7 @@ static void between(void *self)
 static int run(struct job *j, struct err *err)
 {
     struct ask_work w = { 0 };
-    struct sinks sinks = { 0 }; // an answer's events are lines of the file
+    struct sinks sinks = { 0 }; // none: answers go to the file
     struct change *changes = NULL;
     const struct setting *row;
     size_t count = 0;

@@ -81,9 +81,9 @@ struct running {
     struct conversation c;
     struct calibration_sums *sums;
     char hash[65], *state;
-    char pictures[HASH_HEX]; // of the samples processed
+    char pictures[HASH_HEX]; // hash of the pictures of the processed samples
     struct data_notices notices;
-    struct provenance from;     // of the sums
+    struct provenance from;     // model, adapter and settings that the sums depend on
     int64_t next, used, broken; // samples processed, used, skipped
     struct err why;             // of the first skipped one
 };
@@ -135,7 +135,8 @@ static int resume(struct running *r, struct err *err)
             err,
             "the job started with matrix products in %s, but this device uses %s: start a new one",
             c.arithmetic, arithmetic_of(r));
-    const char *was = place ? strchr(place, ' ') : NULL; // older versions did not record it
+    const char *was =
+        place ? strchr(place, ' ') : NULL; // older versions did not record the provenance
     char *now = provenance_state(&r->from);
     if (status == 0 && was && !items_same(was + 1, now, ", "))
         status = err_set(err,

@@ -51,7 +51,7 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
     const struct decoder *d = &m->model->decoder;
     double *flops = &m->cost.of[args->prefill ? COST_PREFILL_FLOPS : COST_DECODE_FLOPS];
     if (site == SITE_VALUES) {
-        double pairs = 0; // of a query and a visible key
+        double pairs = 0; // each a query and a key that it can see
         for (int64_t i = 0; i < args->q->shape[0]; i++) pairs += (double)flops_keys(args, i);
         *flops += flops_attention(&d->config, args->layer, pairs);
     }
@@ -174,7 +174,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
 
 struct forced {
     const struct step_logits *full;
-    struct step_logits one; // row of this step
+    struct step_logits one; // logits of the current step
     struct compare_distance *d;
     int64_t step;
 };

@@ -64,7 +64,8 @@ struct compare_distance {
     int64_t agreed;    // steps with the same most likely token
     double mean, most; // of hellinger
 };
-void compare_distance_release(struct compare_distance *d); // frees the arrays; the numbers stay
+void compare_distance_release(
+    struct compare_distance *d); // frees the arrays; the other fields stay
 
 struct comparison {
     struct compared_side side[2];
@@ -97,7 +98,7 @@ struct compare_meter {
     struct compare_cost cost;
     const struct settings *settings; // of the answer
 };
-// Resets the counts; `s` are the settings of the answer and outlast it.
+// Resets the counts. `s`: the settings of the answer, which must outlive it.
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s);
 // Adds the costs recorded in the answered conversation and its answer event.
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,

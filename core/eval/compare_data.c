@@ -123,7 +123,7 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
             break;
         }
     compare_meter_hook(&s->meter, p->settings);
-    // No question reuses another's cache, so that both sides cost the same.
+    // No question reuses another's cache, so that the costs of both sides are comparable.
     conversation_stale(p->c, STALE_KV);
     return status;
 }

@@ -26,7 +26,7 @@
 // A question as one side processed it.
 struct compared_answer {
     struct evaluated outcome; // owner of its texts; .answer: also the choice that was ranked first
-    size_t message;           // of its sample
+    size_t message;           // index of the question in the sample's messages
     bool scored;
     bool answered; // the model generated a text; if true, the fields below are set
     struct ids ids;
@@ -43,7 +43,7 @@ struct compared_question {
 };
 
 struct compare_mean {
-    double mean, low, high; // 95%; NaN: too few numbers
+    double mean, low, high; // low, high: 95% interval; NaN: too few values
 };
 
 struct compared_data {
@@ -56,8 +56,8 @@ struct compared_data {
     int64_t pairs;
     struct compare_mean difference; // second - first
     int64_t only[2];                // pairs in which this side scores better
-    double mcnemar;                 // p of the two-sided exact test; NaN: not a share, or no
-                                    // pair differs
+    double mcnemar; // p of the two-sided exact test; NaN: the metric is not a share, or no pair
+                    // differs
     // Of generated answers.
     int64_t generated, same; // questions, and questions whose two answers have the same tokens
     struct compare_mean hellinger; // mean over questions of the mean over steps

@@ -50,7 +50,7 @@ static int read_side(struct comparing_job *c, int side, struct proposal p, int a
     return status < 0 ? -1 : used;
 }
 
-// `p`: the settings that both sides start from.
+// Reads both sides and the options. `p`: the settings that both sides start from.
 static int read_words(struct comparing_job *c, struct proposal p, int argc, char **argv,
                       struct err *err)
 {

@@ -28,7 +28,7 @@ static void reader_init(struct reader *r, const struct model *m, const atomic_bo
     *r = (struct reader){ .model = m, .arena = { .backend = m->arena.backend } };
     r->g = (struct graph){ .backend = m->arena.backend,
                            .arena = &r->arena,
-                           .matmul = MATMUL_F32, // the differences are small
+                           .matmul = MATMUL_F32, // so that rounding does not hide small differences
                            .cancel = cancel };
     r->logits = xreallocarray(NULL, (size_t)(ROWS * m->decoder.config.vocab), sizeof *r->logits);
 }

@@ -20,7 +20,7 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
-// Checks that the model can be compared on that text, which needs at least two tokens.
+// Checks that the model can be compared on the text, which must have at least two tokens.
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
 // Processes the text in pieces of at most 512 tokens, or of the model's sliding window if that is

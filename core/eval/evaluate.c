@@ -228,7 +228,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
     enum cut cut = CUT_NONE;
     bool answered;
     int status;
-    if (v->r->answer_file) { // the answer of a file
+    if (v->r->answer_file) { // takes the answer from the file
         mc->answer = answer_file_find(v->r->answer_file, s->index, q->message, &err);
         if (mc->answer) return score_case(v, s, q, m, mc, CUT_NONE);
         skip(v, s, q, m, err.text);

@@ -94,7 +94,7 @@ struct evaluate_request {
     int64_t limit;                 // at most this many samples; 0: all
     const struct metric *metric;   // NULL: each sample's own metric, else loss
     const struct set_total *total; // of an evaluation set; NULL: none
-    enum thinking thinking;        // of answers: removed before the rule, or not
+    enum thinking thinking; // whether thinking is removed from answers before they are scored
     // Reads the next samples and decodes their pictures in a thread while the model answers. Must
     // be false when times are measured, because the thread occupies a core.
     bool ahead;
@@ -103,9 +103,9 @@ struct evaluate_request {
     const struct answer_file *answer_file;
     // Called after each question; returning false stops the run, like `cancel`. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
-    // Called with each generated answer before it is scored, while its conversation exists (its
-    // last message); may replace the answer. -1: the question cannot be scored, err says why. May
-    // be NULL.
+    // Called with each generated answer before it is scored, while its conversation exists (the
+    // answer is the last message); may replace the answer. -1: the question cannot be scored, err
+    // says why. May be NULL.
     int (*answered)(void *self, struct evaluate_passes *p, const struct event_answer *answer,
                     struct err *err);
     void *self;

@@ -11,13 +11,16 @@
 
 #include "core/eval/evaluate_parts.h"
 
-enum { SAMPLES = 32, CAPACITY = 32 << 20 }; // of the queue; bytes of pixels and files
+enum {
+    SAMPLES = 32,
+    CAPACITY = 32 << 20
+}; // limits of the queue: samples; bytes of pixels and files
 
 struct ahead {
     const struct evaluating *v;
     pthread_t thread;
     pthread_mutex_t lock;      // protects the fields below
-    pthread_cond_t put, taken; // signals
+    pthread_cond_t put, taken; // signalled after each put and take
     struct ahead_sample list[SAMPLES];
     size_t from, count; // a ring
     size_t bytes;
@@ -28,7 +31,7 @@ struct ahead {
 struct walk {
     struct image_decoder *decoder;
     int64_t chosen;     // samples of the chosen kinds
-    struct shown shown; // pictures of the last sample with decoded ones
+    struct shown shown; // pictures of the last sample whose pictures were decoded
 };
 
 static size_t bytes_of(const struct ahead_sample *s)

@@ -136,7 +136,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 {
     *o = (struct evaluate_options){ 0 };
     int status = options_parse(evaluate_rows, o, argc, argv, err) < 0 ? -1 : 0;
-    // The suite whose scoring is used.
+    // Selects the suite whose scoring is used.
     if (status == 0 && o->set.kind && !(o->set.way = eval_set_way(o->set.kind, o->suite, err)))
         status = -1;
     if (status == 0 && !o->set.kind && o->suite)
@@ -187,7 +187,8 @@ static int check_output(const char *option, const char *path, struct err *err)
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
     if (!o->submit && !o->predictions) return 0;
-    file_out_force(o->force); // process-wide: a job has no other output; a command's end resets it
+    file_out_force(
+        o->force); // for all outputs of this thread: a job has no others; a command's end resets it
     if (check_output("--submit", o->submit, err) < 0) return -1;
     return check_output("--export-predictions", o->predictions_file, err);
 }
@@ -283,7 +284,8 @@ static struct data_notices *picture_notices(struct evaluate_work *w)
     return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
-// True if the model sees pictures: not if a file has the answers, unless the metric ranks choices.
+// True if the model sees pictures: not if the answers come from a file, unless the metric ranks
+// choices.
 static bool shows_pictures(const struct evaluate_options *o)
 {
     return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);

@@ -34,12 +34,12 @@ struct settings;
 
 struct evaluate_options {
     struct grid_set set; // borrowed from argv
-    char *found;         // set.data once it was searched for in the hub cache
+    char *found;         // set.data after the search in the hub cache, owned
     const struct metric *metric;
     const char *suite, *submit; // as typed
     const char *predictions;    // SUITE[:FILE] as typed; NULL: not exported
     char *predictions_suite, *predictions_file;
-    const char *answers;             // file of answers that are scored
+    const char *answers;             // file with the answers to score
     struct answer_file *answer_file; // its contents, once DATA is open
     enum thinking thinking;          // of answers
     bool force;                      // --submit may replace a file that vlmsh did not write

@@ -83,7 +83,7 @@ struct question {
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
-char *evaluate_name(const struct sample *s); // its id, or "#" and its number. free() it
+char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its index. free() it
 // Returns the metric of the request, or the sample's own.
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);
@@ -147,7 +147,7 @@ struct ahead *evaluate_ahead_new(const struct evaluating *v);
 // Takes the next sample, which the caller owns.
 void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s);
 void evaluate_ahead_release(struct ahead_sample *s);
-void evaluate_ahead_free(struct ahead *a); // NULL is fine
+void evaluate_ahead_free(struct ahead *a); // may be NULL
 
 // Computes the log-likelihood of each choice as the answer to the conversation (its last message is
 // the user's). Computes the prompt once.

@@ -174,7 +174,7 @@ static int rank_alone(const struct ranking *k, const struct sequence *s, int64_t
     return status < 0 ? failed(&g, k->passes, err) : 0;
 }
 
-// Computes all rows that the choices do not share in one pass.
+// Computes, in one pass, all rows that the choices do not share.
 static int rank_together(const struct ranking *k, const struct sequence *s, const int64_t *p,
                          int count, double *loglik, struct err *err)
 {

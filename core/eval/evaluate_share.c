@@ -7,7 +7,7 @@
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in its own thread
 //   then:    the scores of all flights are counted and reported in the order of the samples
 //
-// All ranks do the same in the same order, and have all scores. Rank 0 decides when to stop.
+// All ranks do the same in the same order, and get all scores. Rank 0 decides when to stop.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ const char *evaluated_text(struct evaluated *e, int i, const char ***text)
 
 // Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
 struct packed {
-    bool ends, bad; // marks the end of a sample (no score); a question of it was not scored
+    bool ends, bad; // marks the end of a sample (no score); a question of the sample was not scored
     struct evaluated e;
     int metric; // -1: none
 };

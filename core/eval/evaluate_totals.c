@@ -204,7 +204,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
     if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    // Answers whose thinking was removed before the rules, or kept.
+    // Counts the answers whose thinking was removed before scoring, or kept.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
         if (e->thoughts[i])
             buf_printf(&thoughts, "%s%s %lld %s", thoughts.length ? "; " : "", words[i],

@@ -35,7 +35,8 @@ struct grid grid_of_engine(struct engine *e)
                           .reported = clock_seconds() };
 }
 
-// Makes a file name that is not hidden. The same cells in the same order get the same names.
+// Makes a file name that does not begin with a dot. The same cells in the same order get the same
+// names.
 static char *make_name(const struct grid *g, const char *text)
 {
     struct buf b = { 0 };

@@ -72,22 +72,22 @@ struct grid {
     size_t count;
     const char *reserved; // a name that no cell may have; NULL: none
     size_t groups, group; // number of groups of the job's ranks (0: one); this rank's group
-    void *self;           // the plan's
+    void *self;           // argument of the plan's functions
 
     // The open cell's model, and its checkpoint's tensors for methods.
     const struct model *model;
     struct method_tensors tensors;
-    struct model *loaded;     // for a cell that names one; NULL
+    struct model *loaded;     // the open cell's model, if the cell names one; else NULL
     const char *loaded_from;  // `model` of that cell
     struct adapters adapters; // of the loaded model, or of the job's
 
     // Used by the runner.
     bool together;
-    FILE *state;            // the kept lines of the open cell; NULL: none
-    size_t at, mine;        // this group's finished cells, and all its cells
-    double begun, reported; // times: start of the cell; last progress report in the shell
-    struct pace pace;       // of the cell
-    int64_t number;         // reports so far, those of earlier processes too: index of the next one
+    FILE *state;                // the kept lines of the open cell; NULL: none
+    size_t at, mine;            // number of this group's finished cells, and of all its cells
+    double begun, reported;     // times: start of the cell; last progress report in the shell
+    struct pace pace;           // of the cell
+    int64_t number;             // number of reports so far, including those of earlier processes
     struct event_progress last; // of group 0, emitted once all groups have finished
 };
 
@@ -104,8 +104,9 @@ struct grid_plan {
 
 struct grid grid_of_job(struct job *j);
 struct grid grid_of_engine(struct engine *e);
-// Adds a cell, which owns the settings from then on. Its name is the given one (or NULL) with
-// letters, digits and "+-._" only, and a number if another cell has it.
+// Adds a cell, which owns the settings from then on. The cell's name is `name` (or NULL), with
+// characters other than letters, digits and "+-._" replaced, and with a number if another cell has
+// that name.
 struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings);
 // Runs the cells, grouped by model, then by checkpoint. Returns 0 even if single cells failed; -1
 // on an error of the whole grid; or JOB_STOPPED.
@@ -118,14 +119,15 @@ void grid_release(struct grid *g);
 // Opens a cell: loads its model, if it names one, and applies its checkpoint.
 int grid_use(struct grid *g, size_t cell, struct err *err);
 int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err);
-int grid_set_check(const struct grid_set *s, struct err *err); // reads its beginning only
+int grid_set_check(const struct grid_set *s,
+                   struct err *err); // reads only the beginning of the data
 // Opens the kept lines of the open cell, or of all cells of a plan that runs them together. They
 // are in the job's folder, in `file` with the cell's name, if any, as a prefix. The caller leaves
 // path and provenance of `of` empty. Does nothing in the shell and in ranks other than the first.
 // -1 also if the cell has changed since the lines were written.
 int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
-// Adds a line to that file, and frees the line.
+// Adds a line to the kept lines of the open cell, and frees it.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
 // Reports progress over all cells, computed from the open cell's `done` of `all`. In the shell
 // reports it as `doing`, a few times a second.

@@ -111,7 +111,7 @@ static int open_shard(struct checkpoint *c, const char *name, struct err *err)
     return 0;
 }
 
-// The different file names of the weight map, sorted; NULL if one is not a plain file name.
+// Returns the distinct file names of the weight map, sorted; NULL if one is not a plain file name.
 static const char **shard_names(const cJSON *map, int *count, struct err *err)
 {
     const cJSON *item;
@@ -193,7 +193,7 @@ static int open_single(struct checkpoint *c, struct err *err)
         pytorch |= text_ends(*name, ".bin") || text_ends(*name, ".pth") || text_ends(*name, ".pt");
         if (!text_ends(*name, ".safetensors") || text_listed(beside, *name) ||
             checkpoint_is_best(*name))
-            continue; // or a file that training leaves beside a model
+            continue; // not a weight file, or one that training leaves beside a model
         partial |= strstr(*name, "-of-") != NULL;
         single = *name;
         count++;
@@ -226,7 +226,7 @@ static int compare_tensor(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-// One sorted list over all shards; a name in two shards is ambiguous.
+// Makes one sorted list of the tensors of all shards; refuses a name that two shards have.
 static int merge_shards(struct checkpoint *c, struct err *err)
 {
     for (int s = 0; s < c->shard_count; s++) c->tensor_count += c->shards[s]->count;
@@ -248,7 +248,7 @@ static int merge_shards(struct checkpoint *c, struct err *err)
 
 // --- bringing weights into memory ----------------------------------------------------------------
 
-// Brings `size` bytes of a mapping of `path` into memory. -1 if its disk cannot read them.
+// Brings `size` bytes of a mapping of `path` into memory. -1 if they cannot be read.
 static int fetch(const void *start, uint64_t size, const char *path, struct err *err)
 {
 #ifdef MADV_POPULATE_READ // maps whole ranges in one call (Linux 5.14)
@@ -375,7 +375,7 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
     return found ? *found : NULL;
 }
 
-// An outline (core/new/outline.h) has no marks: its tensors are what its family binds.
+// An outline (core/new/outline.h) keeps no marks: it has exactly the tensors that its family binds.
 void checkpoint_mark_read(const struct checkpoint *c, const char *name)
 {
     const struct safetensor **found = find_entry(c, name);
@@ -456,7 +456,8 @@ static int point_at_data(const struct safetensor *s, const void *first, struct a
     return 0;
 }
 
-// Reports a shape requested from a checkpoint without tensors, and returns it without numbers.
+// Reports a shape requested from a checkpoint without tensors, and gives *t that shape, without
+// data.
 static int report(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                   struct tensor *t)
 {

@@ -36,12 +36,12 @@ struct checkpoint {
     bool tokenizer_config_missing; // no tokenizer_config.json exists
     char *notice;                  // what the user should know about the files; NULL: nothing
     char *chat_template;           // the folder's chat template or NULL
-    char *template_file;           // the file that has it
+    char *template_file;           // the file that contains it
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name
     int64_t tensor_count;
-    bool *read;         // [tensor_count] a model has bound it
+    bool *read;         // [tensor_count] whether a model has bound the tensor
     struct gguf **gguf; // the files; the first has metadata and tokenizer. Empty for a folder
     int gguf_count;
     void **made; // memory of tensors joined from several
@@ -53,8 +53,8 @@ struct checkpoint {
     char *identity;             // "FINGERPRINT FILES", for records with a single field
     char earlier[HASH_HEX];     // the fingerprint as earlier versions computed it; "": not computed
     struct identifying *identifying; // unfinished hashes, or NULL
-    char *form; // of the converted weights in use ("q8_0 packing 1"); NULL: the stored weights are
-                // in use
+    char *form; // form of the converted weights in use ("q8_0 packing 1"); NULL: the stored weights
+                // are in use
     // If set, the checkpoint has no tensors: called for each requested tensor, which then counts as
     // present in that shape (core/new/shape_tensors.c).
     void (*request)(void *self, const char *name, int rank, const int64_t *shape);
@@ -78,8 +78,8 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// The same without reading weights; checkpoint_fetch brings those of the shards from `first` on
-// into memory.
+// checkpoint_open without reading weights; checkpoint_fetch brings the weights of the shards from
+// `first` on into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
@@ -89,9 +89,9 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
 // thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
-// The same, but leaves large files that were not seen before to a thread of low priority.
-// checkpoint_identify and checkpoint_close stop the thread; the bytes that it has read are not read
-// again.
+// checkpoint_identify that leaves large files that were not seen before to a thread of low
+// priority. checkpoint_identify and checkpoint_close stop the thread; the bytes that it has read
+// are not read again.
 int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 // Returns whether the fingerprint has been computed.
 bool checkpoint_identified(struct checkpoint *c);
@@ -112,8 +112,8 @@ bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 // *earlier: an earlier version recorded the identity, from fewer files.
 int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
                               struct err *err);
-// "chat_template.jinja, tokenizer.json": the names that differ between two values of `files`; NULL:
-// unknown. The caller frees it.
+// Returns the files that differ between two values of `files`: "chat_template.jinja,
+// tokenizer.json"; NULL: unknown. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);
 // Replaces tensors by those of a GGUF file with the same names and shapes; the checkpoint then owns
 // the file.
@@ -148,8 +148,8 @@ void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
-// The same for a matrix: `count` rows from `row` on of part `number` of a tensor [parts, rows,
-// columns].
+// checkpoint_tensor for a matrix inside a tensor [parts, rows, columns]: `count` rows of part
+// `number`, from `row` on.
 struct checkpoint_part {
     int64_t shape[3]; // of the whole
     int64_t number, row, count;

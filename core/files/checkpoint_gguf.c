@@ -97,7 +97,7 @@ static int open_part(struct checkpoint *c, const char *path, int64_t number, int
     return status;
 }
 
-// Opens all files of the model; c->gguf[0] gets metadata and all tensors.
+// Opens all files of the model; c->gguf[0] has the metadata and gets the tensors of all files.
 static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 {
     int64_t number, count, total;

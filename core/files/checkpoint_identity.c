@@ -47,7 +47,8 @@ struct identifying {
     atomic_bool stop, read; // read: the thread has read all shards
 };
 
-// `role`: the file's name, or "weights" for weights, whose files may be renamed.
+// Adds a file's hash. `role`: the file's name, or "weights" for weights, whose files may be
+// renamed.
 static void put_part(struct identifying *i, const char *role, const char *name, const char *hex)
 {
     hash_add(&i->all, role, strlen(role) + 1);

@@ -1,6 +1,7 @@
 // core/files/checkpoint_template.c -- finds the chat template among a folder's files.
 // As in transformers, the processor of a vision model and the tokenizer of a text model read
-// different files, in different orders. (Version 4 reads processor_config.json last.)
+// different files, in different orders. (Version 4 of transformers reads processor_config.json
+// last.)
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ static const char *template_of(const cJSON *json, const char **other)
     return best ? best->valuestring : NULL;
 }
 
-// *text stays NULL if the file is absent or has no template; the caller frees it.
+// Reads the template of one file. *text stays NULL if the file is absent or has no template; the
+// caller frees it.
 static int read_one(struct checkpoint *c, const char *name, char **text, char **other,
                     struct err *err)
 {

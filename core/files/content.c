@@ -268,7 +268,7 @@ static bool report_watched(void *self, uint64_t done, uint64_t total)
 
 const struct load_progress content_watched = { report_watched, NULL };
 
-// `blank`: as content_hash_blank's `at`; 0: none.
+// Hashes a file. `blank`: offset of the file's own hash (content_hash_blank); 0: none.
 static int hash_path(const char *path, bool kept, uint64_t blank,
                      const struct load_progress *progress, char hex[HASH_HEX], struct err *err)
 {

@@ -58,7 +58,7 @@ struct gguf {
 };
 
 struct gguf *gguf_open(const char *path, struct err *err);
-// The same checks on memory (fuzzing, tests); the bytes are borrowed.
+// gguf_open for a file in memory (fuzzing, tests); the bytes are borrowed.
 struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err);
 void gguf_close(struct gguf *f);
 
@@ -66,13 +66,13 @@ void gguf_close(struct gguf *f);
 int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
-// Marks the pair as read. NULL: absent.
+// Returns a pair and marks it as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
 // Marks a pair as read if it has the value that vlmsh always uses.
 void gguf_expect(const struct gguf *f, const char *key, double value);
-// A text; NULL if it is absent or of another type.
+// Returns a text; NULL if it is absent or of another type.
 const char *gguf_text(const struct gguf *f, const char *key);
-// The same; -1 if it is of another type.
+// gguf_text, but -1 if the value is of another type.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
 // Reads a whole number of any type, or a list of equal ones, one per layer. *value becomes
 // `otherwise` if the key is absent. Returns -1 if the value has another type or is out of range.
@@ -81,10 +81,10 @@ int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, in
 int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
               struct err *err);
 int gguf_bool(const struct gguf *f, const char *key, bool otherwise, bool *value, struct err *err);
-// A list of numbers or texts, its size within 0..most; *list NULL if it is absent.
+// Reads a list of at most `most` numbers or texts; *list becomes NULL if it is absent.
 int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
               const struct gguf_entry **list, struct err *err);
-// Number i of a list of numbers.
+// Returns element i of a list of numbers.
 double gguf_number(const struct gguf_entry *list, uint64_t i);
 // Returns the next text of a list of texts; *at starts as list->data.
 const char *gguf_next(const unsigned char **at, size_t *length);
@@ -94,12 +94,13 @@ char *gguf_types_known(void);
 // The id of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 
-// Name of a language model's tensor in files of that architecture: "layers.3.mlp.up_proj.weight"
-// gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight" gives the tensor that holds
-// all experts. NULL: no such tensor. The caller frees it.
+// Returns the name of a language model's tensor in files of that architecture:
+// "layers.3.mlp.up_proj.weight" gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight"
+// gives the tensor that holds all experts. NULL: no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *hf);
-// The row order of queries and keys in files of that architecture, for heads of width `head` with
-// `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row, column).
+// Returns the row order of queries and keys in files of that architecture, for heads of width
+// `head` with `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row,
+// column).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,
                                   bool multimodal);
 

@@ -40,8 +40,8 @@ static void put_means(struct encoder_config *e)
     }
 }
 
-// The id of the placeholder of visual tokens: the unknown token's if the vocabulary lacks `word`,
-// because texts never encode to it.
+// Adds the id of the placeholder of visual tokens, `word`. If the vocabulary lacks it, uses the
+// unknown token, to which texts never encode.
 static void put_placeholder(struct encoder_config *e, const char *key, const char *word)
 {
     int64_t id = gguf_token_find(e->text, word);
@@ -148,7 +148,7 @@ static const struct gguf_name llava_block[] = {
 
 // --- Qwen2.5-VL ----------------------------------------------------------------------------------
 
-// Blocks that attend over the whole picture: every nth one, or a list.
+// Adds the blocks that attend over the whole picture: every nth one, or a list.
 static void put_whole_blocks(struct encoder_config *e)
 {
     struct gguf_config *c = &e->c;
@@ -172,7 +172,7 @@ static void put_whole_blocks(struct encoder_config *e)
         cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
 }
 
-// The numbers of rotary pairs for time, row and column.
+// Adds the numbers of rotary pairs for time, row and column.
 static void put_sections(struct encoder_config *e, cJSON *to)
 {
     struct gguf_config text = e->c;
@@ -192,7 +192,7 @@ static void put_sections(struct encoder_config *e, cJSON *to)
     config_put_list(scaling, "mrope_section", list, 3);
 }
 
-// Limits of a picture's size; by default those of the hub's preprocessor_config.json.
+// Adds the limits of a picture's size; by default those of the hub's preprocessor_config.json.
 static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
 {
     e->c.to = e->preprocessor;

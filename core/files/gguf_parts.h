@@ -21,7 +21,7 @@ struct gguf_name {
     enum gguf_form {
         PLAIN,
         BARE,    // Hugging Face's name has no ".weight"
-        BARE_3D, // as BARE, with dimensions of 1 in front up to rank 3
+        BARE_3D, // like BARE, and leading dimensions of 1 make the rank 3
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
     } form;
 };
@@ -75,11 +75,11 @@ struct gguf_prefixes {
 
 // Fills `config` with the language model's keys, with "architectures" and "model_type".
 int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
-// `config`: from gguf_text_config.
+// Adds the language model's tensors. `config`: from gguf_text_config.
 int gguf_text_tensors(const struct gguf *f, const cJSON *config,
                       const struct gguf_prefixes *prefixes, struct renamed *r, struct err *err);
 
-// Splits a name: the layer behind `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
+// Splits a name: the layer after `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
 // and the part between, which the caller frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *gguf);
@@ -99,9 +99,9 @@ struct encoder_config {
 };
 
 struct gguf_encoder {
-    const char *type;                      // clip.projector_type
-    const char *also;                      // the type's name in earlier files; NULL: none
-    const char *const *texts;              // architectures of language models; NULL: any
+    const char *type;         // clip.projector_type
+    const char *also;         // the type's name in earlier files; NULL: none
+    const char *const *texts; // architectures of language models that it fits; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level
     struct gguf_prefixes prefixes;         // of the language model's tensors
@@ -130,7 +130,7 @@ int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj
 struct gguf_beside {
     struct gguf *file;
     const struct gguf_encoder *kind;
-    char *notice; // which of several files was chosen, or why none; NULL. The caller frees it
+    char *notice; // which of several files was chosen, or why none; or NULL. The caller frees it
 };
 
 // -1 if a file with the model's name does not fit, or if several fit equally well.

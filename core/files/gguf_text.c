@@ -224,8 +224,8 @@ static void read_sizes(struct gguf_config *c)
                           gguf_find(c->file, "output.weight") == NULL);
 }
 
-// rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. Without a type a
-// factor is linear; older files call it rope.scale_linear.
+// rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. A factor without
+// a type means linear scaling; older files name the factor rope.scale_linear.
 static void read_scaling(struct gguf_config *c)
 {
     const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");

@@ -132,7 +132,7 @@ static bool ffn_exchanged(const struct gguf *f)
 
 static const char PATCHES[] = "v.patch_embd.weight"; // the first of the two parts
 
-// [D,3,p,p] twice -> [D,3,2,p,p]
+// Joins two convolutions [D,3,p,p] into [D,3,2,p,p].
 static int join_patches(const struct gguf_encoder *e, const struct gguf *f, struct renamed *r,
                         struct err *err)
 {
@@ -174,7 +174,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     const char *end;
     long layer;
     if (begins_with_any(t->name, unused)) return 0;
-    if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches
+    if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches adds it
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
     const char *gguf = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;

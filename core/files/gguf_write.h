@@ -45,20 +45,20 @@ void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *value
 void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count);
 void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length);
 
-// A tensor of f32, f16, bf16 or blocks; its rows are whole blocks. The shape's last number is the
-// length of a row, as everywhere in vlmsh; files have it first.
+// Declares a tensor of f32, f16, bf16 or blocks; its rows are whole blocks. The shape's last number
+// is the length of a row, as everywhere in vlmsh; files have it first.
 void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
                          const int64_t *shape);
 // Writes the next bytes of the tensors. 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
-// The same for n numbers in whole rows of `width`, rounded to the tensor's dtype; `floats` receives
-// the rounded values. -1 also for a number that is not finite or overflows.
+// gguf_writer_data for n numbers in whole rows of `width`, rounded to the tensor's dtype; `floats`
+// receives the rounded values. -1 also for a number that is not finite or overflows.
 int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
                        int64_t n, int64_t width, struct err *err);
 
 // Completes or discards the file, and frees the writer. -1 on any failure or missing data.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);
-// The same, but leaves the renaming to whole_file_finish(*file).
+// gguf_writer_finish, but leaves the renaming to whole_file_finish(*file).
 int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err);
 void gguf_writer_abandon(struct gguf_writer *w);
 

@@ -92,7 +92,7 @@ static char *repository_folder(const char *kind, const char *name)
     return folder;
 }
 
-// Returns the names of a folder's GGUF models, sorted, up to a NULL; none if the folder has
+// Returns the sorted names of a folder's GGUF models, ending with NULL; none if the folder has
 // safetensors. Leaves out picture encoders, and all but the first part of a model in several parts.
 static char **list_gguf(const char *folder)
 {

@@ -118,7 +118,7 @@ static int read_schema(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- row groups ----------------------------------------------------------------------------------
 
-// Reads the ColumnMetaData of a leaf of that type.
+// Reads the ColumnMetaData of a leaf whose type is `type`.
 static void read_column(struct thrift *t, enum parquet_type type, struct parquet_chunk *c)
 {
     struct thrift_field f = { 0 };

@@ -89,7 +89,7 @@ struct parquet {
 };
 
 int parquet_open(struct parquet *p, const char *path, struct err *err);
-void parquet_close(struct parquet *p); // zeroed is fine
+void parquet_close(struct parquet *p); // *p may be zeroed
 // Releases decoded pages, which are decoded again when needed.
 void parquet_release_pages(struct parquet *p);
 
@@ -112,8 +112,8 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS }; // TEXTS: all but pictures
 
-// Leaves of type INT96 or of fixed size are null, because no set has them. Bytes with a zero byte
-// are also null; in a column of texts they are an error.
+// Leaves of type INT96 or of fixed size become null, because no set has them. Bytes with a zero
+// byte also become null; in a column of texts they are an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

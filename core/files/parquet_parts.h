@@ -17,7 +17,7 @@ struct parquet_page {
     int encoding, rep_encoding, def_encoding;
     uint32_t size, unpacked;     // bytes in the file, and decompressed
     uint32_t rep_size, def_size; // v2
-    int64_t first, values;       // levels in the chunk
+    int64_t first, values;       // index of its first level in the chunk; number of levels
     uint64_t at;                 // offset of its bytes in the file, after the header
 };
 
@@ -56,14 +56,15 @@ size_t parquet_search(const void *items, size_t count, size_t size, size_t offse
 // Returns the position after them, or NULL if the bytes are cut off.
 const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, size_t count,
                               uint32_t *out);
-// Decompressed bytes, free() them. NULL with a message.
+// Returns the decompressed bytes; free() them. NULL with a message.
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err);
 // Prepends "'FILE', column answers.list.element".
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
 
 // --- Thrift's compact protocol -------------------------------------------------------------------
 //
-// Parquet files describe themselves in it (apache/thrift, doc/specs/thrift-compact-protocol.md).
+// Parquet files describe themselves in this protocol (apache/thrift,
+// doc/specs/thrift-compact-protocol.md).
 //
 //   struct thrift t = { bytes, bytes + size };
 //   struct thrift_field f = { 0 };
@@ -108,10 +109,10 @@ void thrift_skip(struct thrift *t, const struct thrift_field *f);
 
 // Returns the value of a field, which must have the function's type.
 int64_t thrift_int(struct thrift *t, const struct thrift_field *f);
-// The same; a number outside of least..most is a fault.
+// thrift_int; a number outside of least..most is a fault.
 int64_t thrift_within(struct thrift *t, const struct thrift_field *f, int64_t least, int64_t most);
 bool thrift_bool(struct thrift *t, const struct thrift_field *f);
-// Not NUL-terminated, borrowed.
+// Returns borrowed bytes that are not NUL-terminated.
 const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t *size);
 // Returns the number of elements of that type that follow; each takes at least a byte.
 size_t thrift_list(struct thrift *t, const struct thrift_field *f, int type);

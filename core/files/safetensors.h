@@ -21,7 +21,7 @@
 enum { SAFETENSORS_MAX_RANK = 8 };
 
 struct safetensor {
-    char *name;         // first: text_sort
+    char *name;         // must come first, for text_sort
     const char *stored; // its name in a GGUF file, owned by the file; NULL: the same
     const char *type;   // the file's name of its type: "BF16"
     int dtype;          // enum dtype, or -1 for a valid type that is not supported
@@ -45,7 +45,7 @@ struct safetensors {
 };
 
 struct safetensors *safetensors_open(const char *path, struct err *err);
-// The same checks on memory (fuzzing, tests); the bytes are borrowed.
+// safetensors_open for a file in memory (fuzzing, tests); the bytes are borrowed.
 struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
@@ -67,12 +67,12 @@ void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, 
 void safetensors_writer_hash(struct safetensors_writer *w);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);
-// The same for any type by its name in files ("I64"), `size` bytes per element.
+// safetensors_writer_declare for any type by its name in files ("I64"), `size` bytes per element.
 void safetensors_writer_declare_type(struct safetensors_writer *w, const char *name,
                                      const char *type, size_t size, int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
-// Writes that many zero bytes: a hole in the file.
+// Writes `size` zero bytes, as a hole in the file.
 int safetensors_writer_zeros(struct safetensors_writer *w, uint64_t size, struct err *err);
 // Completes or discards the file and frees the writer. -1 on any failure or missing data.
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err);

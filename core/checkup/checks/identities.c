@@ -85,8 +85,8 @@ static const struct tensor *find_zeros(void *self, const char *name)
     return NULL;
 }
 
-// Adds a zero tensor for each parameter that a method learns, and one per layer where its name
-// contains ".K.".
+// Adds a zero tensor for each parameter that a method learns, or one per layer if the parameter's
+// name contains ".K.".
 static void add_zeros(struct zeros *z, const struct checkup *c, const struct method *m)
 {
     struct method_tensor t;

@@ -36,8 +36,8 @@ static void ask(const struct inside *n, int i)
     checkup_answered(n->c, &n->answer[i]);
 }
 
-// Computes the means of a probe over the pictures. `first` receives the results of the first
-// picture; may be NULL.
+// Computes the means of a probe's results over the pictures. `first` receives the results of the
+// first picture; may be NULL.
 static int measure_mean(struct inside *n, const char *name, const struct settings *s, int layer,
                         struct results *mean, struct results *first, struct err *err)
 {
@@ -145,7 +145,7 @@ static int best_layer(const struct result_table *t, int column)
     return t->row_count ? (int)strtol(t->rows[best].key, NULL, 10) : -1;
 }
 
-// Runs a probe that makes a table by layer; adds its curves, its maps and a finding.
+// Runs a probe whose table has a row for each layer; adds its curves, its maps and a finding.
 static int check_layers(struct inside *n, const char *probe, const char *name, const char *columns,
                         int layer, const char *title, const char *text, const char *found,
                         struct err *err)

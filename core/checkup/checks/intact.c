@@ -2,10 +2,10 @@
 //
 // A file whose numbers are all finite may still be damaged: two layers swapped, queries and keys
 // swapped, another rotary base, other pixel normalisation. Without the original, only the model's
-// predictions reveal it: of plain text, and of the descriptions of scenes drawn here. The check
-// changes the loaded model as if to repair each such damage in turn. Each change makes the
-// predictions of a sound model worse; a change that improves every prediction repairs real damage,
-// which the finding names.
+// predictions reveal the damage: its predictions of plain text, and of descriptions of scenes that
+// vlmsh draws. The check changes the loaded model as if to repair each such damage in turn. Each
+// change makes the predictions of a sound model worse; a change that improves every prediction
+// repairs real damage, which the finding names.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -16,8 +16,9 @@
 #include "core/model/layer.h"
 
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
-// A change repairs damage if it lowers the loss by at least this share (text_least of the loss of
-// text, which has more tokens), and by at least nats_least per token.
+// A change repairs damage if it lowers the loss of descriptions by at least share_least of it, or
+// the loss of text, which has more tokens, by at least text_least of it; and in both cases by at
+// least nats_least per token.
 static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
 // A model knows a language if its loss is below this share of a uniform guess's loss.
 static const double knows = 0.5;
@@ -48,7 +49,7 @@ static const struct {
 
 struct variant {
     enum kind kind;
-    int a, b; // layers, or an index of the values below
+    int a, b; // layers or blocks; for ROTARY and PIXELS, a: index into the table below
 };
 
 static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 };
@@ -203,8 +204,8 @@ static double gained_text(const struct checkup *c, const struct score *was, cons
     return knows_text(c, is) ? gained(was->text, is->text) : -1;
 }
 
-// The same over the scenes; -1 also if one scene gets worse by more than a tenth of the mean
-// improvement.
+// Returns gained() over the scenes; -1 also if one scene gets worse by more than a tenth of the
+// mean improvement.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;
@@ -254,7 +255,8 @@ static int score_variant(struct search *s, const struct variant *v, double *gain
     if (!sees) *gain = gained_text(c, &s->base, is);
     const bool by_text = !sees && (knows_text(c, &s->base) || knows_text(c, is));
     if (by_text && *gain < text_least) *gain = -1;
-    if (by_text && (*gain < 0 || !s->seen)) return 0; // descriptions prove nothing then
+    if (by_text && (*gain < 0 || !s->seen))
+        return 0; // text shows no gain, or the model never recognised the scenes
     if (!s->scenes) return 0;
     // A few scenes first.
     if (score_scenes(c, SCENES_FIRST, is, err) < 0) return -1;
@@ -424,7 +426,7 @@ static void report_search(const struct search *s)
     }
 }
 
-// Forecasts the seconds of the search: of all changes, but at most its limit.
+// Forecasts the seconds to try all changes, at most the limit of the search.
 static double search_s(const struct checkup *c)
 {
     const double layers = c->model->decoder.config.layers, blocks = c->model->vision.config.layers,
@@ -474,7 +476,7 @@ static int check_adapter(struct search *s, struct err *err)
 static int run(struct checkup *c, struct err *err)
 {
     struct search s = { .c = c };
-    // The usual rotary bases are always tried.
+    // Allows at least the time to try the usual rotary bases.
     s.allowed = fmax(c->scale * search_s(c), 6 * c->text_s);
     s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
     if (score_text(c, &s.base, err) < 0) return -1;

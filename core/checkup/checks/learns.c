@@ -3,7 +3,7 @@
 //
 // The samples pair pictures with invented answers, which no model would give: the loss must fall.
 // The job's loss with the trained weights and the loss with the loaded adapter must be equal, and
-// after unloading it the model must compute the same bits as before.
+// after the adapter is unloaded, the model must compute the same bits as before.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ static void add_turn(cJSON *turns, const char *from, const char *text)
     cJSON_AddItemToArray(turns, turn);
 }
 
-// `answers` NULL: the invented ones.
+// Writes the data file. `answers` NULL: the invented answers.
 static int write_data(const struct learns *k, const struct checkup_answer *answers, int count,
                       struct err *err)
 {
@@ -140,7 +140,7 @@ static int train(struct learns *k, const struct settings *s, struct err *err)
     conversation_stale(&k->c->talk, STALE_VISUAL);
     conversation_reset_methods(&k->c->talk);
     if (status == 0) return 0;
-    checkup_stopped(k->c); // for c->stopped: the job may have failed because of it
+    checkup_stopped(k->c); // sets c->stopped if the job failed because it was stopped
     return status < 0 ? -1 : err_set(err, "stopped");
 }
 
@@ -229,7 +229,7 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
     int status = p->align ? 0 : mean_loss(k, s, &loss, err);
     if (status == 0) status = own_nats(k, s, &nats, err);
     adapter_free(trained);
-    c->adapter = NULL; // models with an adapter are not trained
+    c->adapter = NULL; // a model with an adapter cannot be trained
     conversation_reset_methods(&c->talk);
     if (status == 0) status = own_nats(k, c->settings, &after, err);
     if (status < 0) return -1;

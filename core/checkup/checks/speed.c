@@ -1,8 +1,8 @@
 // core/checkup/checks/speed.c -- prefill and decode speed by length, compared with their bounds.
 //
 // A prefill must at least multiply its rows by all weights of the layers: these products alone, by
-// the same kernels, give its bound. A token must at least read all these weights: a loop that only
-// reads them gives its bound.
+// the same kernels, give its bound. Decoding a token must at least read all these weights: a loop
+// that only reads them gives its bound.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
