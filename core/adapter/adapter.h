@@ -37,7 +37,7 @@ struct weight;
 enum adapter_kind {
     ADAPTER_LORA,   // LoRA attached to a linear layer
     ADAPTER_WEIGHT, // replaces a weight
-    ADAPTER_EXTRA,  // tensor of a method, which finds it by name
+    ADAPTER_EXTRA,  // a method's tensor, which the method finds by name
     ADAPTER_KINDS
 };
 

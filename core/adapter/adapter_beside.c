@@ -61,7 +61,7 @@ static void check_weights(struct adapter *a)
 
 // --- JSON files ----------------------------------------------------------------------------------
 
-// NULL if the file is absent or cannot be read.
+// Reads a JSON file of the folder; NULL if it is absent or cannot be read.
 static cJSON *read_json(const struct adapter *a, const char *name)
 {
     struct err err;

@@ -14,7 +14,7 @@
 enum {
     RANK_LIMIT = 1 << 20,
     PATTERN_LIMIT = 1 << 16, // bytes of an expression
-    PATTERNS_LIMIT = 4096,   // expressions in rank_pattern, in alpha_pattern
+    PATTERNS_LIMIT = 4096,   // expressions in each of rank_pattern and alpha_pattern
     SAVED_LIMIT = 1024,      // modules_to_save: each is compared with the name of each tensor
     MATCH_LIMIT = 100000,    // steps per match: enough for module names, which are short
     HEAP_LIMIT = 1024,       // kB
@@ -152,7 +152,7 @@ static int refuse_foreign(const cJSON *json, struct err *err)
     return 0;
 }
 
-// Reads ranks or alphas of individual modules, an object with patterns as keys. Compiles each
+// Reads the ranks or alphas of individual modules: an object whose keys are patterns. Compiles each
 // pattern once for all modules.
 static int read_patterns(struct named_pattern **list, const cJSON *json, const char *key,
                          struct err *err)

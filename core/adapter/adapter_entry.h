@@ -13,10 +13,9 @@ struct adapter_entry {
     char *name;                  // name of the weight as in the model's file, or of the extra
                                  // tensor
     const struct weight *weight; // NULL: an extra tensor, or a head that the model's file ties
-    struct tensor
-        tensor;       // new weight, or extra tensor (f32); data NULL: the head stays the model's
-    struct lora lora; // lora.scale includes the factor of adapter_scale
-    float scale;      // alpha / r
+    struct tensor tensor; // new weight, or extra tensor (f32); data NULL: keeps the model's head
+    struct lora lora;     // lora.scale includes the factor of adapter_scale
+    float scale;          // alpha / r
     struct tensor former; // the model's own tensor, saved while the adapter is applied
 };
 

@@ -3,8 +3,8 @@
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
-//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    second copy of a bias (bias
-//   "all") tensors that methods learn                                  in extra.safetensors
+//   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a second copy (bias "all")
+//   tensors that methods learn                                  in extra.safetensors
 //
 // MODULE may be the name in any version of transformers (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not

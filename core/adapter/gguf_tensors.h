@@ -26,8 +26,8 @@ struct gguf_tensor {
     int rank;
     int64_t shape[TENSOR_MAX_RANK];
     struct head_order order; // of its rows in the file
-    int64_t frames,
-        frame; // takes slice `frame` of a convolution over `frames` pictures; frames 0: no slicing
+    // Takes slice `frame` of a convolution over `frames` pictures; frames 0: no slicing.
+    int64_t frames, frame;
     struct gguf_rows *rows; // [count] joined in this order
     size_t count;
     float *numbers; // all elements, instead of rows

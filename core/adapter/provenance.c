@@ -133,7 +133,7 @@ static bool is_files(const char *key)
     return text_ends(key, "model files");
 }
 
-// True if the fingerprint belongs to an earlier version of the model.
+// True if an earlier version of vlmsh computed this fingerprint for the model.
 static bool was_model(const struct provenance *now, const char *fingerprint)
 {
     return now->checkpoint && fingerprint &&

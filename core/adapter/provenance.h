@@ -30,8 +30,8 @@ struct provenance_env {
     const struct settings *settings;
 };
 
-// Facts: "model" (fingerprint), "model files" (hashes of its files, for messages), "adapter"
-// (name@hash) if one is applied, and settings by key.
+// Facts: "model" (fingerprint), "model files" (hashes of the model's files, for messages),
+// "adapter" (name@hash) if one is applied, and settings by key.
 struct provenance {
     struct provenance_fact {
         char *key, *value;
@@ -52,13 +52,15 @@ void provenance_release(struct provenance *p);
 const char *provenance_value(const struct provenance *p, const char *key); // NULL: no such key
 
 // Returns 0, or -1 with a message that names the first difference: "prune.score was contribution,
-// now off". `now` describes a loaded model: fingerprints of its earlier versions count as equal.
+// now off". `now` describes a loaded model; a fingerprint that an earlier version of vlmsh computed
+// for it counts as equal.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);
 // Returns false if the object has no provenance.
 bool provenance_get(struct provenance *p, const cJSON *object);
-// True if both are the same model, but `there` has the fingerprint of an earlier version.
+// True if both are the same model, but an earlier version of vlmsh computed the fingerprint in
+// `there`.
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
 // Returns all facts but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller
 // frees it.

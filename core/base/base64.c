@@ -1,7 +1,7 @@
-// core/base/base64.c -- bytes as base64 text.
+// core/base/base64.c -- converts bytes to and from base64 text.
 #include "core/base/base64.h"
 
-enum { GROUPS = 256 }; // of four characters, appended together
+enum { GROUPS = 256 }; // groups of four characters appended together
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -1,4 +1,4 @@
-// core/base/base64.h -- bytes as base64 text (RFC 4648, with padding).
+// core/base/base64.h -- converts bytes to and from base64 text (RFC 4648, with padding).
 #ifndef CORE_BASE_BASE64_H
 #define CORE_BASE_BASE64_H
 

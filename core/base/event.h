@@ -60,7 +60,7 @@ enum event_kind {
     EVENT_MEASURED,  // key = name of a measurement, text = its tables and maps as JSON
     EVENT_ANSWERING, // ok: true when an answer starts, false when it has ended
     // Emitted by jobs (core/jobs/job.h):
-    EVENT_METRIC, // key = series, count = step, real
+    EVENT_METRIC, // key = series, count = step, real = value
     EVENT_STEP,   // count: a step whose events are complete; the database now stores them
     EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later
                   // steps. key: discards only series whose names end with it; NULL: all
@@ -216,7 +216,7 @@ void sinks_text(const struct sinks *sinks, const char *format, ...)
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
 // Reports a written file or folder: to programs by a fixed word ("figure"; docs/scripting.md lists
-// them), to users as "SAID written to 'PATH'"; said NULL: without that notice.
+// them), to users as "SAID written to 'PATH'"; `said` NULL: no notice to users.
 void sinks_written(const struct sinks *sinks, const char *what, const char *path, const char *said);
 void sinks_drawing(const struct sinks *sinks, const char *text); // its lines must not be wrapped
 

@@ -19,7 +19,7 @@
 
 #include "core/base/err.h"
 
-// Opens a regular file: a descriptor for the caller to close, or -1.
+// Opens a regular file; returns a descriptor, which the caller closes, or -1.
 int file_in_open(const char *path, struct err *err);
 // file_in_open, but pipes and devices are allowed: reading from them gives EAGAIN instead of
 // waiting.
@@ -35,7 +35,7 @@ bool file_in_opened(const struct stat *st);
 void file_in_record(const char *path); // counts a file that was read earlier as opened
 void file_in_clear(void);              // call it when a command begins
 
-// Kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
+// Returns the kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
 
 // Reads a whole file into memory and adds a NUL, which *size does not count. Returns NULL on error,

@@ -113,7 +113,8 @@ bool json_has_nul(const char *text, size_t size)
 
 // --- the text of numbers -------------------------------------------------------------------------
 
-// cJSON leaves the valuestring of a number NULL, but copies and frees it if it is set.
+// A number's text is kept in its valuestring, which cJSON leaves NULL, but copies and frees if it
+// is set.
 
 static size_t digits(const char *p, size_t n)
 {
@@ -280,8 +281,8 @@ bool json_is_on(const cJSON *item)
     return !(cJSON_IsArray(item) || cJSON_IsObject(item)) || item->child;
 }
 
-// The whole number of an item if it is known exactly: from its kept text, or from a double below
-// 2^53, beyond which several whole numbers share a double.
+// Sets *value to the whole number of an item if it is known exactly: from its kept text, or from a
+// double below 2^53, beyond which several whole numbers share a double.
 static bool exact_whole(const cJSON *item, int64_t *value)
 {
     if (!cJSON_IsNumber(item)) return false;

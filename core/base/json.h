@@ -16,8 +16,8 @@
 // value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// The same for data, whose texts must be complete: refuses invalid UTF-8 and \u0000, which ends a C
-// string. (A tokenizer's files may contain \u0000 in a token.)
+// json_read and json_parse for data, whose texts must be complete: they refuse invalid UTF-8 and
+// \u0000, which ends a C string. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 // Returns the end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python
@@ -37,7 +37,7 @@ int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value,
 // Borrowed from the object.
 int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
               struct err *err);
-// An object, borrowed; NULL if the key is absent or null.
+// Reads an object, borrowed; *value is NULL if the key is absent or null.
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // Returns NULL if the key is absent or null, or if `object` is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);

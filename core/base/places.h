@@ -6,8 +6,8 @@
 
 #include "core/base/err.h"
 
-// $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME if the variable is unset or not an absolute path.
-// NULL without a home folder. free() it.
+// Returns $VARIABLE/vlmsh/NAME, or ~/OTHERWISE/vlmsh/NAME if the variable is unset or not an
+// absolute path. NULL without a home folder. free() it.
 char *places_file(const char *variable, const char *otherwise, const char *name);
 // Creates the folders above `path` (mode 0700) as needed.
 int places_make_parents(const char *path, struct err *err);

@@ -23,8 +23,8 @@ void text_append(char **all, char *more);
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);
-// "UTF-16" or "UTF-32", recognised at the beginning of a file by a byte order mark or by the zero
-// bytes of ASCII characters; NULL: neither.
+// Returns "UTF-16" or "UTF-32", recognised at the beginning of a file by a byte order mark or by
+// the zero bytes of ASCII characters; NULL: neither.
 const char *text_wide(const char *text, size_t size);
 // Returns the length of the byte order mark at the start of the text: 3 or 0.
 size_t text_mark(const char *text, size_t size);

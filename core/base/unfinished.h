@@ -24,7 +24,7 @@ int unfinished_end(FILE *f, const char *part, const char *target, const char *na
 // Writes a whole file, or nothing: readers on other machines see either the former file or the
 // complete new one. On success the new file is on disk.
 int unfinished_write(const char *path, const char *text, struct err *err);
-// Length of NAME if a file's name is NAME.part-XXXXXX, else 0.
+// Returns the length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);
 
 #endif

@@ -19,7 +19,8 @@ bool utf8_valid(const char *text, size_t length);
 // Appends the text with every invalid sequence replaced by U+FFFD (as Unicode recommends: one per
 // longest prefix of a valid character).
 void utf8_repair(struct buf *b, const char *text, size_t length);
-// Length of the text without an unfinished character at its end, which later bytes may change.
+// Returns the length of the text without an unfinished character at its end, which later bytes may
+// complete.
 size_t utf8_settled(const char *text, size_t length);
 // Returns the length of the longest prefix of at most `most` bytes that ends with a complete
 // character: for "%.*s".

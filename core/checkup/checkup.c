@@ -148,7 +148,7 @@ struct run {
     cJSON *record;
     struct checkup c;           // of the open model
     struct folder_work scratch; // its temporary files, in the output folder
-    size_t at;                  // number of the model
+    size_t at;                  // index of the model
     double done, all;           // forecast seconds of the model's checks: of those done, and of all
     double now;                 // of the running check
     struct pace pace;

@@ -64,7 +64,7 @@ struct sample {
     int max_tokens;    // limit of the answer; 0: the setting applies
     char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
-    bool endings; // given as "endings": texts, never letters
+    bool endings; // choices came as "endings": ranked as texts, never as letters
     // Reference of the last question if the sample has one besides its turns: "answer", "answers",
     // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;

@@ -20,7 +20,7 @@ struct mix_source {
 
 struct mix_options {
     int64_t count;            // samples of the result; 0: as many as possible without repeating one
-    uint64_t seed;            // of the choice and the order
+    uint64_t seed;            // of the choice and the order of samples
     const char *const *kinds; // only samples of these kinds; kind_count 0: all
     size_t kind_count;
 };

@@ -190,7 +190,7 @@ static void draw_title(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-// Draws at the file's resolution; in SVG and PDF, two pixels per point.
+// Draws plot.scale pixels per point, in SVG and PDF too.
 static void draw_map(const struct sheet *s, const struct event_heatmap *map, double x, double y,
                      double height)
 {

@@ -43,12 +43,12 @@ static double round_step(double span, int most)
 int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     double step = round_step(max - min, most > 1 ? most : 1);
-    // There is one tick more than steps, perhaps one too many.
+    // There is one tick more than steps, which may be one too many.
     for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
         step = round_step(max - min, n);
     const double large = fmax(fabs(min), fabs(max));
     int count = 0;
-    // Digits from the largest number down to the step.
+    // Prints the digits from the largest number down to the step.
     int digits = (int)(floor(log10(large)) - floor(log10(step))) + 1;
     if (digits < 1) digits = 1;
     snprintf(format, 16, "%%.%dg", digits > 12 ? 12 : digits);
@@ -146,7 +146,7 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
             f->y0 = fmin(f->y0, low);
             f->y1 = fmax(f->y1, high);
         }
-    if (axes && axes->names) { // bars extend half a unit around their index, from 0
+    if (axes && axes->names) { // bars start at 0 and extend half a unit around their index
         f->x0 = -0.5;
         f->x1 = (double)axes->name_count - 0.5;
         if (!f->log_y) f->y0 = fmin(f->y0, 0), f->y1 = fmax(f->y1, 0);

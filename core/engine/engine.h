@@ -181,7 +181,8 @@ void engine_cancel(struct engine *e);
 // Enter would be lost. Long work outside the engine polls the flag.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
-const atomic_bool *engine_cancel_flag(const struct engine *e); // the flag, for passes of such work
+// Returns the flag, for passes in long work outside the engine.
+const atomic_bool *engine_cancel_flag(const struct engine *e);
 
 // Token counts of the current conversation, with pending pictures; counting runs no pass.
 struct engine_context {

@@ -36,7 +36,7 @@ int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, s
 int engine_attach(struct engine *e, const char *path, struct err *err)
 {
     size_t size;
-    char *source = picture_source_path(path); // file://
+    char *source = picture_source_path(path); // accepts file:// addresses
     char *bytes = strcmp(source, "-") ? picture_source_read(source, IMAGE_MAX_FILE, &size, err)
                                       : file_read_standard(IMAGE_MAX_FILE, &size, &e->cancel, err);
     const int status = bytes ? engine_attach_bytes(e, source, bytes, size, err) : -1;
@@ -331,7 +331,7 @@ static char *undone_text(const struct conversation *c, size_t first)
     size_t count = 0, length = strcspn(text, "\n");
     if (length > SHOWN)
         for (length = SHOWN; length && (text[length] & 0xc0) == 0x80;)
-            length--; // no half character
+            length--; // does not cut a character in half
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text) continue;
         const char *path = c->pictures[m->content[i].picture].path;

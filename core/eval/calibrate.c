@@ -135,8 +135,8 @@ static int resume(struct running *r, struct err *err)
             err,
             "the job started with matrix products in %s, but this device uses %s: start a new one",
             c.arithmetic, arithmetic_of(r));
-    const char *was =
-        place ? strchr(place, ' ') : NULL; // older versions did not record the provenance
+    // Older versions did not record the provenance.
+    const char *was = place ? strchr(place, ' ') : NULL;
     char *now = provenance_state(&r->from);
     if (status == 0 && was && !items_same(was + 1, now, ", "))
         status = err_set(err,

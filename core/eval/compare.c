@@ -156,7 +156,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
         hook = live_hook(live);
         hooks_add(&hooks, &hook);
     }
-    // cppcheck-suppress autoVariables ; of this answer, the next one gets its own
+    // cppcheck-suppress autoVariables ; used during this answer only
     l->meter = &meter;
     l->length = 0;
     sinks_add(&sinks, (struct sink){ listen, l });

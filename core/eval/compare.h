@@ -64,8 +64,8 @@ struct compare_distance {
     int64_t agreed;    // steps with the same most likely token
     double mean, most; // of hellinger
 };
-void compare_distance_release(
-    struct compare_distance *d); // frees the arrays; the other fields stay
+// Frees the arrays; the other fields stay.
+void compare_distance_release(struct compare_distance *d);
 
 struct comparison {
     struct compared_side side[2];

@@ -11,10 +11,8 @@
 
 #include "core/eval/evaluate_parts.h"
 
-enum {
-    SAMPLES = 32,
-    CAPACITY = 32 << 20
-}; // limits of the queue: samples; bytes of pixels and files
+// Limits of the queue: samples; bytes of pixels and files.
+enum { SAMPLES = 32, CAPACITY = 32 << 20 };
 
 struct ahead {
     const struct evaluating *v;

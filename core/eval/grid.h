@@ -119,8 +119,8 @@ void grid_release(struct grid *g);
 // Opens a cell: loads its model, if it names one, and applies its checkpoint.
 int grid_use(struct grid *g, size_t cell, struct err *err);
 int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err);
-int grid_set_check(const struct grid_set *s,
-                   struct err *err); // reads only the beginning of the data
+// Reads only the beginning of the data.
+int grid_set_check(const struct grid_set *s, struct err *err);
 // Opens the kept lines of the open cell, or of all cells of a plan that runs them together. They
 // are in the job's folder, in `file` with the cell's name, if any, as a prefix. The caller leaves
 // path and provenance of `of` empty. Does nothing in the shell and in ranks other than the first.

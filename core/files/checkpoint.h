@@ -97,8 +97,8 @@ int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 bool checkpoint_identified(struct checkpoint *c);
 // Records that weights converted to `form` are in use instead of the stored ones.
 void checkpoint_set_form(struct checkpoint *c, const char *form);
-// The chat template of another folder for this model, such as an adapter's, searched like the
-// model's own; NULL: none. The caller frees it.
+// Returns the chat template of another folder for this model, such as an adapter's, searched like
+// the model's own; NULL: none. The caller frees it.
 char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                              cJSON *tokenizer_config);
 // Returns whether the templates differ at most in a line break at the end, which Jinja drops.
@@ -128,16 +128,16 @@ char *checkpoint_with_encoder(const char *model, const char *encoder);
 int checkpoint_keys_check(const struct checkpoint *c, struct err *err);
 // Lists the unknown metadata; NULL: none. The caller frees it.
 char *checkpoint_keys_unread(const struct checkpoint *c);
-// The tokenizer of the folder or file.
+// Opens the tokenizer of the folder or file.
 struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *err);
-// The tokenizer of a GGUF file, or of a path for tokenizer_open.
+// Opens the tokenizer of a GGUF file, or else the path with tokenizer_open.
 struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
 // Returns whether a name is that of a temporary file of training beside a model:
 // "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
 
-// The name of the file that `preprocessor` was read from.
+// Returns the name of the file that `preprocessor` was read from.
 const char *checkpoint_preprocessor_file(const struct checkpoint *c);
 
 bool checkpoint_has(const struct checkpoint *c, const char *name);
@@ -162,7 +162,7 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
 // tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
-// Bytes of all tensors in the shards.
+// Returns the bytes of all tensors in the shards.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
 
 #endif

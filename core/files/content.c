@@ -87,7 +87,7 @@ static char *entry_path(const char *first, const char *second)
     return path;
 }
 
-// Frees the path. Returns NULL if there is no such entry.
+// Returns the text of an entry, or NULL if none exists; frees the path.
 static char *read_entry(char *path)
 {
     char *text = path && access(path, R_OK) == 0 ? file_read(path, 4096, NULL, NULL) : NULL;
@@ -95,7 +95,8 @@ static char *read_entry(char *path)
     return text;
 }
 
-// Frees the path. A hash that cannot be written is computed again the next time.
+// Writes an entry, and frees its path. A hash that cannot be written is computed again the next
+// time.
 static void write_entry(char *path, const char *text)
 {
     if (path && places_make_parents(path, NULL) == 0)
@@ -209,7 +210,7 @@ static int hash_pieces(struct content *c, unsigned char *piece,
 {
     const uint64_t size = content_size(c);
     uint64_t zero[LANES], lane[LANES];
-    hash_piece(piece, PIECE, zero); // still zeros
+    hash_piece(piece, PIECE, zero); // `piece` is all zeros until it is read into
     while (c->done < size) {
         const uint64_t n = size - c->done < PIECE ? size - c->done : PIECE;
         if (c->data <= c->done) { // a file system without holes reports none

@@ -29,7 +29,7 @@ int content_hash(const char *path, const struct load_progress *progress, char he
 // content_hash in parts: reading may stop and continue later, also in another thread.
 struct content;
 
-// NULL: the file cannot be opened.
+// Begins to hash a file. NULL: it cannot be opened.
 struct content *content_begin(const char *path, struct err *err);
 // Reads the rest of the file, unless its hash is known. -1 on error, or if `progress` cancels it;
 // it may be called again.

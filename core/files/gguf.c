@@ -71,7 +71,7 @@ char *gguf_types_known(void)
     return buf_take(&known);
 }
 
-// Bytes of a number; 0: a text or a list.
+// Returns the bytes of a number of this type; 0: a text or a list.
 static size_t number_size(enum gguf_type type)
 {
     static const size_t size[GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };

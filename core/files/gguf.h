@@ -89,9 +89,9 @@ double gguf_number(const struct gguf_entry *list, uint64_t i);
 // Returns the next text of a list of texts; *at starts as list->data.
 const char *gguf_next(const unsigned char **at, size_t *length);
 
-// "F32, F16, ...": the types that weights may have. The caller frees it.
+// Returns the types that weights may have: "F32, F16, ...". The caller frees it.
 char *gguf_types_known(void);
-// The id of a dtype that weights may have.
+// Returns the id in GGUF files of a dtype that weights may have.
 int gguf_type_id(enum dtype dtype);
 
 // Returns the name of a language model's tensor in files of that architecture:

@@ -36,7 +36,7 @@ struct renamed {
 
 // Appends a copy of t under `name`, which the list then owns.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
-// Memory for a joined tensor; r owns it. NULL: out of memory.
+// Returns memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
 
 // Copies metadata to a config: the value of "ARCH.KEY", or of the whole key after a dot
@@ -56,7 +56,7 @@ int64_t config_value(struct gguf_config *c, const char *key, int64_t min, int64_
 double config_number(struct gguf_config *c, const char *key, double otherwise);
 bool config_flag(struct gguf_config *c, const char *key);
 const char *config_text(struct gguf_config *c, const char *key);
-// A list of at most `most` numbers.
+// Returns a list of at most `most` numbers; NULL: absent, or c has failed.
 const struct gguf_entry *config_list(struct gguf_config *c, const char *key, uint64_t most);
 // Adds the value to c->to under the Hugging Face key `hf`.
 void config_int(struct gguf_config *c, const char *key, const char *hf, int64_t otherwise);
@@ -83,7 +83,7 @@ int gguf_text_tensors(const struct gguf *f, const cJSON *config,
 // and the part between, which the caller frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *gguf);
-// The id of a token by its text; -1: none.
+// Returns the id of the token with this text; -1: none.
 int32_t gguf_token_find(const struct gguf *f, const char *text);
 
 void gguf_latent_read(struct gguf_config *c);
@@ -141,12 +141,12 @@ int64_t gguf_square_side(int64_t rows);
 
 // Refuses an unread key that changes the result: -1; the key then counts as read.
 int gguf_keys_check(const struct gguf *f, struct err *err);
-// Unread keys not known to be harmless: "'llama.a' 3, 'llama.b' 0.5, 12 more"; NULL: none. The
-// caller frees it.
+// Returns the unread keys not known to be harmless: "'llama.a' 3, 'llama.b' 0.5, 12 more"; NULL:
+// none. The caller frees it.
 char *gguf_keys_unread(const struct gguf *f);
 
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
-// The contents of tokenizer_config.json and generation_config.json.
+// Return the contents that tokenizer_config.json and generation_config.json would have.
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
 // *named: the number of end tokens that the metadata names; the rest are recognised by their texts.
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err);

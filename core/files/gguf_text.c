@@ -224,8 +224,8 @@ static void read_sizes(struct gguf_config *c)
                           gguf_find(c->file, "output.weight") == NULL);
 }
 
-// rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. A factor without
-// a type means linear scaling; older files name the factor rope.scale_linear.
+// Reads rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. A factor
+// without a type means linear scaling; older files name the factor rope.scale_linear.
 static void read_scaling(struct gguf_config *c)
 {
     const struct safetensor *divisors = gguf_find(c->file, "rope_freqs.weight");
@@ -252,7 +252,7 @@ static void read_scaling(struct gguf_config *c)
         config_real(c, "rope.scaling.yarn_beta_fast", "beta_fast", 32);
         config_real(c, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
         c->to = config;
-        // DeepSeek's factor of the logarithm; files store a tenth of it.
+        // Reads DeepSeek's factor of the logarithm, of which files store a tenth.
         const char *key = whole_key(c, "rope.scaling.yarn_log_multiplier");
         double tenth = 0;
         if (!c->failed) c->failed = gguf_real(c->file, key, 0, &tenth, c->err) < 0;
@@ -381,8 +381,8 @@ void *renamed_make(struct renamed *r, uint64_t bytes)
     return memory;
 }
 
-// The order of the rows of q and k. Positions of time, row and column (multimodal) each rotate a
-// separate part of a head.
+// Returns the order of the rows of q and k. Positions of time, row and column (multimodal) each
+// rotate a separate part of a head.
 static struct head_order order_of(const struct gguf *f, const cJSON *config,
                                   const struct gguf_architecture *a)
 {

@@ -18,7 +18,7 @@ static struct token_text *read_texts(const struct gguf_entry *list)
     return texts;
 }
 
-// A list with one number per token; *list NULL: absent.
+// Reads a list with one number per token; *list becomes NULL if it is absent.
 static int list_of_tokens(const struct gguf *f, const char *key, size_t count,
                           const struct gguf_entry **list, struct err *err)
 {

@@ -32,8 +32,8 @@ struct gguf_writer;
 
 struct gguf_writer *gguf_writer_new(const char *path);
 
-// Metadata: before the first data. Keys that begin with '.' get the prefix, which must outlive the
-// writer: ".block_count".
+// Metadata is written before the first data. Keys that begin with '.' get the prefix, which must
+// outlive the writer: ".block_count".
 void gguf_writer_prefix(struct gguf_writer *w, const char *prefix);
 void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value);
 void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value);
@@ -41,7 +41,8 @@ void gguf_writer_f32(struct gguf_writer *w, const char *key, double value);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value);
 void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count);
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count);
-// A list of texts: the list first, then each of its `count` texts, which may hold any bytes.
+// Writes a list of texts: first the list's key and `count`, then with gguf_writer_text_of each of
+// its texts, which may hold any bytes.
 void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count);
 void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length);
 

@@ -109,8 +109,8 @@ bool thrift_struct(struct thrift *t, const struct thrift_field *f)
 
 static void skip(struct thrift *t, int type, int depth);
 
-// Skips an element of a list, set or map. There a boolean takes a byte (in a struct it takes none):
-// without that byte a map could claim as many elements as bytes follow and consume nothing.
+// Skips an element of a list, set or map. There a boolean takes a byte, unlike in a struct: if it
+// took none, a map could have as many elements as bytes follow without consuming any.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void skip_element(struct thrift *t, int type, int depth)
 {

@@ -52,7 +52,7 @@ void safetensors_close(struct safetensors *f);
 int64_t safetensor_count(const struct safetensor *t); // number of elements
 bool safetensor_is_float(const struct safetensor *t); // f32, f16 or bf16
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
-// Resident bytes of the mapping.
+// Returns the resident bytes of the mapping.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
 // -1 if the file differs from its own hash (safetensors_writer_hash); 0 if it has none.

@@ -22,7 +22,7 @@ enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
 static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
 // A model knows a language if its loss is below this share of a uniform guess's loss.
 static const double knows = 0.5;
-// Changes with at least this share of the best change's gain are named with it.
+// The finding also names changes with at least this share of the best change's gain.
 static const double near_best = 0.95;
 // An adapter that lowers the log-probability of text by more than this, in nats per token, does not
 // fit the model.
@@ -258,7 +258,7 @@ static int score_variant(struct search *s, const struct variant *v, double *gain
     if (by_text && (*gain < 0 || !s->seen))
         return 0; // text shows no gain, or the model never recognised the scenes
     if (!s->scenes) return 0;
-    // A few scenes first.
+    // Tries a few scenes first.
     if (score_scenes(c, SCENES_FIRST, is, err) < 0) return -1;
     double here = gained_scenes(&s->base, is);
     if (here >= share_least && s->scenes > SCENES_FIRST) {
