@@ -14,8 +14,8 @@
 // clang-format off
 
 // `const struct setting NAME_settings[]`, ended by a row without a key, in the file of core/ that
-// uses the settings. Methods and commands name their own settings: those of methods are between the
-// two lists, those of commands at the end.
+// uses the settings. Methods and commands name their own settings: those of methods are registered
+// between the two lists, those of commands at the end.
 #define SETTINGS_FIRST(X)                                                                          \
     X(sample)  /* core/model/sampler.c */                                                          \
     X(lookahead) /* core/talk/lookahead.c */                                                       \
@@ -50,7 +50,7 @@
     X(prune)                                                                                       \
     X(ffn_approx)
 
-// core/probes/NAME.c: `const struct probe probe_NAME`; its command follows (commands/probe.c).
+// core/probes/NAME.c: `const struct probe probe_NAME`; commands/probe.c makes a command of it.
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)
@@ -85,7 +85,7 @@ PROBES(X)
 #undef X
 
 void lists_register(void);
-// The settings only, without those of commands (commands_register adds them).
+// Registers only settings, without those of commands (commands_register adds them).
 void lists_register_settings(void);
 
 #endif

@@ -18,8 +18,9 @@
 #include "core/base/err.h"
 
 struct whole_file {
-    char *path, *temporary; // temporary: its name until it is complete; NULL: nothing was written
-    int fd;                 // locks it until it has its name
+    char *path,
+        *temporary; // temporary: the file's name until it is complete; NULL: nothing was written
+    int fd;         // locked until the file is complete and renamed
     bool sealed, failed;
     struct err why; // of the first failure
 };
@@ -27,11 +28,11 @@ struct whole_file {
 struct whole_file *whole_file_new(const char *path);
 // Returns 0; after the first failure (f->why), this and later calls return -1.
 int whole_file_put(struct whole_file *f, const void *bytes, uint64_t size);
-// Appends that many zero bytes as a hole in the file.
+// Appends `size` zero bytes as a hole in the file.
 int whole_file_skip(struct whole_file *f, uint64_t size);
 // Overwrites bytes that were written before.
 int whole_file_replace(struct whole_file *f, uint64_t at, const void *bytes, size_t size);
-// Writes all of it to disk, even an empty file, but does not rename it.
+// Syncs the file to disk, even an empty one, without renaming it.
 int whole_file_seal(struct whole_file *f, struct err *err);
 // whole_file_finish completes the file, even an empty one; -1 on any failure, which discards it.
 // whole_file_abandon discards it. Both free f.

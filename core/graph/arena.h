@@ -18,7 +18,7 @@
 struct arena {
     const struct backend *backend;
     struct arena_chunk *chunks; // newest first
-    struct arena_chunk *alone;  // of arena_alloc_alone
+    struct arena_chunk *alone;  // chunks of arena_alloc_alone
     size_t used, peak;          // bytes in use, and their peak
     size_t reserved;            // bytes taken from the device
     size_t hint;                // size of the next first chunk: see arena_expect

@@ -116,8 +116,9 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// Counts a GPU product's scratch memory: both operands converted to `dtype`; or some rows of b
-// widened to f32 (block-quantised ones also to bf16).
+// Counts the scratch memory of a GPU's matrix product. With MATMUL_BF16: both operands as 16-bit
+// floats, but only a part of a block-quantised b, and none of a b that has `dtype` already. With
+// MATMUL_F32: a part of b widened to f32.
 static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                        enum matmul_mode mode)
 {
@@ -129,7 +130,7 @@ static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtyp
 
 static int64_t panels(void)
 {
-    return (int64_t)dry_threads() * (1 << 14); // one panel of the other operand per thread
+    return (int64_t)dry_threads() * (1 << 14); // each thread packs one panel of the second operand
 }
 
 static int dry_matmul(struct tensor *y, const struct tensor *x, const struct tensor *w,
@@ -242,8 +243,8 @@ static int dry_fused_qkv_back(const struct fused_qkv_back *p)
     return need(halves(tensor_count(p->dq) + 2 * tensor_count(p->dk)) + tensor_count(p->h));
 }
 
-// Training, which this device forecasts, uses no other fused forms: they need a cache, no tape, or
-// single rows.
+// This device measures training passes, which use no other fused forms: those need a KV cache, no
+// tape, or single rows.
 static const struct fused dry_fused = { .qkv = dry_fused_qkv,
                                         .add = dry_fused_add,
                                         .ffn = dry_fused_ffn,

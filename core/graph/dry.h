@@ -2,8 +2,8 @@
 //
 //   const struct backend *dry = backend_dry();
 //   struct arena step = { .backend = dry };
-//   ... the forward pass, back, and the optimizer, as on any device ...
-//   step.peak, tape.peak                     // bytes that it would take
+//   ... forward pass, backward pass and optimizer, as on any device ...
+//   step.peak, tape.peak                     // bytes that the pass would need
 //
 // Its memory is untouched address space, so it can count passes of models far larger than this
 // machine's memory. Only small uploads are copied; downloads return zeros.

@@ -13,7 +13,7 @@
 
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights)
 {
-    // Quantisation in blocks has already cost more precision than bf16 does.
+    // Block quantisation has already lost more precision than bf16 would.
     const bool rounds = b->own_memory || weights == DTYPE_BF16 || dtype_in_blocks(weights);
     return backend_favours_bf16(b) && rounds ? MATMUL_BF16 : MATMUL_F32;
 }
@@ -113,7 +113,7 @@ struct tensor *graph_new3(struct graph *g, enum dtype dtype, int64_t n, int64_t 
     return graph_new(g, dtype, 3, (int64_t[]){ n, m, k });
 }
 
-// Makes the view's gradient the same part of the whole tensor's gradient.
+// Makes the view's gradient the corresponding part of the whole tensor's gradient.
 static bool share_grad(struct graph *g, struct tensor *view, const struct tensor *t, int64_t from)
 {
     view->grad = NULL;

@@ -13,7 +13,8 @@
 // With a tape (core/graph/tape.h) each op also records its backward step if an input has a
 // gradient. Forward code must know:
 //  - graph_scratch_end frees what was allocated since graph_scratch_begin, unless a tape keeps it;
-//  - the result of an op is its return value, even if without a tape it overwrites its input;
+//  - use an op's return value: without a tape the op may overwrite its input, with a tape it never
+//  does;
 //  - blocks that can be recomputed (a layer) run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the
@@ -39,7 +40,7 @@ struct graph_kl {
     double plain, weighted; // without and with the gate's weights; beta multiplies the latter
 };
 
-// Training data of each sample of a pass (core/eval/loss.h).
+// A training pass's data on one of its samples (core/eval/loss.h).
 struct graph_sample {
     uint64_t number; // index of this draw during training; seeds noise
     double penalty;  // loss terms added by methods
@@ -51,12 +52,13 @@ struct graph {
     struct arena *arena;         // step arena: results of the ops
     struct tape *tape;           // records the pass for gradients (core/graph/tape.h); NULL = off
     const struct hooks *hooks;   // methods and probes (core/graph/hooks.h); NULL = none
-    struct readbacks *readbacks; // pending readbacks (core/graph/readback.h); NULL: each waits
+    struct readbacks *readbacks; // pending readbacks (core/graph/readback.h); NULL: each readback
+                                 // waits for its copy
     const struct settings *settings; // constant during a pass; NULL = defaults
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer
-    void (*yield)(void *self);       // called every few steps of the backward pass; NULL: nothing
-    void *yield_self;                // passed to yield, which any thread may call
+    void (*yield)(void *self);    // called every few steps of the backward pass; NULL: not called
+    void *yield_self;             // passed to yield, which any thread may call
     struct graph_sample *samples; // samples of a pass that computes a loss, in order; NULL: no loss
     double share;                 // weight of a sample's loss in the step's loss
     int conversation;             // index of the conversation, if several run in turn: 0, 1 ..
@@ -104,9 +106,9 @@ struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
 // A block of the pass that maps h to a result of the same shape; without a tape the result may be h
-// itself. `self` (copied, `size` bytes) and what it points to must last as long as the tape's
-// steps. With a tape, the result is valid until the second block after this one begins; without a
-// tape, until the next block begins.
+// itself. `self` (`size` bytes) is copied; what it points to must last as long as the tape's steps.
+// With a tape, the result is valid until the second block after this one begins; without a tape,
+// until the next block begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);

@@ -24,7 +24,7 @@ enum {
     MAY_ROWS = 8  // rows that remain
 };
 
-// The arguments of a site besides x and `picture` or `layer`. All others are NULL.
+// The arguments that a site has besides x and `picture` or `layer`; all others are NULL.
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
@@ -79,8 +79,9 @@ extern const struct site *const pass_sites[];
 // key.
 struct seen_keys {
     int64_t from;
-    const int32_t *const *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: none
-    const int64_t *count;       // [N - from]
+    const int32_t *const
+        *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: no row is restricted
+    const int64_t *count; // [N - from]
 };
 
 // Arguments of a site. Fields that do not apply are NULL / -1.
@@ -134,10 +135,11 @@ static inline bool site_visual(const struct site_args *args, int64_t i)
 typedef int (*readback_fn)(void *self, const struct site *site, const struct site_args *args,
                            struct err *err);
 
-// Lists the rows of an n-row pass that are visual tokens, or text: [*count]; the caller frees the
-// list.
+// Lists the visual tokens (visual false: the text tokens) among the n rows of a pass: [*count] row
+// indices; the caller frees the list.
 int32_t *site_rows(const struct site_args *args, int64_t n, bool visual, int64_t *count);
-// Lists the same rows as keys at a HAS_KEYS site: their indices in k and v, after the cached ones.
+// Lists the same tokens at a HAS_KEYS site by their indices in k and v, in which the cached keys
+// come first.
 int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count);
 
 struct hook {
@@ -148,7 +150,7 @@ struct hook {
     readback_fn take;
     void *self;
     bool changes; // a method: may make the changes that the site allows
-    bool values;  // ... and changes values: layers where it listens cache the changed ones
+    bool values;  // a method that changes values: layers where it listens cache the changed values
     bool drafts;  // a probe that tolerates draft rows, which may be discarded later
 };
 
@@ -162,7 +164,8 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
-// Return true if a method (not a probe) listens at the site, or changes the layer's values.
+// hooks_changing: true if a method (not a probe) listens at the site. hooks_change_values: true if
+// one changes the layer's values.
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
 // True if passes may contain drafted tokens, which may be discarded: false if a probe counts each

@@ -3,8 +3,8 @@
 //
 // A tape with `offloads.on` (core/graph/tape.h) has two buffers on the device for results of
 // blocks, used alternately. While a block computes from one buffer into the other, its input is
-// copied to the host; the next block may then overwrite that buffer. In the backward pass,
-// recomputing a block makes its old result obsolete: meanwhile the input that this result had
+// copied to the host; the next block may then overwrite that buffer. In the backward pass, a block
+// that is recomputed no longer needs its first result. Meanwhile the input that this result had
 // overwritten is copied back to the buffer, for the preceding block. So the device always holds two
 // inputs, plus the first block's, which no block computed. Tensors keep their addresses.
 //
@@ -30,9 +30,9 @@ struct offload_step {
 // An offloaded input.
 struct offload_input {
     int64_t number;   // the device's number for it (kernels/offload.h)
-    void *data;       // its buffer
+    void *data;       // the device buffer that held it
     bool overwritten; // the buffer no longer holds it
-    bool fetched;     // the copy back was issued
+    bool fetched;     // its copy back to the device was issued
 };
 
 struct offloads {

@@ -34,7 +34,8 @@ static int take_readback(struct graph *g, struct pending_readback *a, const void
     return status;
 }
 
-// Takes the oldest copy even if nothing reads it, because the queue is in order.
+// Takes the oldest copy. After a failure nothing reads it, but the device's queue must still be
+// emptied in order.
 static void take_oldest(struct graph *g)
 {
     struct pending_readback *a = &g->readbacks->list[g->readbacks->next++];

@@ -260,8 +260,8 @@ struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Lets a job check whether to continue: if layers are saved, the backward pass runs no site that
-// could check.
+// Lets a job check whether to continue. Jobs also check at sites, but a backward pass that
+// recomputes no layer runs no site.
 static void yield(struct graph *g)
 {
     enum { STEPS = 8 }; // a layer has about twenty
@@ -315,7 +315,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
 {
     struct tape *t = g->tape;
     if (!h || !tape_on(g) || !t->recompute || g->arena->used < t->keep) {
-        // Inside another block, the arguments outlive this block.
+        // No copy of `self` is needed: no step of the tape will run this block again.
         return h ? run(g, (void *)self, h) : NULL;
     }
     struct offload_step offload;
@@ -325,7 +325,7 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     if (!copy) return graph_fail(g, "out of memory on %s", g->backend->name);
     memcpy(copy, self, size);
 
-    // Runs as without a tape, on a copy of h, and frees all memory but the result at once.
+    // Runs the block as if without a tape, on a copy of h, then frees all memory but the result.
     struct arena_mark mark = arena_mark(g->arena);
     bool touched = t->touched;
     t->touched = false;

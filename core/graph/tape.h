@@ -1,7 +1,7 @@
 // core/graph/tape.h -- reverse-mode differentiation: records the ops to compute gradients.
 //
 //   struct tape tape = { .backend = backend_cpu(), .recompute = true };
-//   struct grad *d = grad_new(backend, n);    // of a weight that is trained (f32), zero
+//   struct grad *d = grad_new(backend, n);    // gradient of a trained weight: f32, zeros
 //   weight->grad = d;
 //   struct graph g = { .backend = ..., .arena = &step, .tape = &tape };
 //   ... forward, ending with op_cross_entropy ...
@@ -19,8 +19,9 @@
 // With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
 // blocks of the pass run through graph_block (core/graph/graph.h): with `recompute` only a block's
 // input is saved, and the backward pass recomputes the block. `keep` limits recomputation: the
-// first blocks are saved until the step arena holds that many bytes. With `offloads.on` the inputs
-// are offloaded to the host (core/graph/offload.h). The gradients are bit-identical in every case.
+// first blocks are saved whole until the step arena holds that many bytes. With `offloads.on` the
+// inputs are offloaded to the host (core/graph/offload.h). The gradients are bit-identical in every
+// case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
@@ -52,9 +53,9 @@ struct tape_step {
     tape_backward_fn backward;
     struct tensor *in[TAPE_INPUTS]; // inputs that may have a gradient or that backward reads
     struct tensor *out;
-    float real;           // eps, scale
-    int64_t integer;      // form, patch, first row
-    struct grad *made;    // the gradient of a result first written here
+    float real;           // parameter of the op: eps, scale
+    int64_t integer;      // parameter of the op: form, patch, first row
+    struct grad *made;    // gradient of `out` if this step was the first to write it; else NULL
     graph_block_fn block; // the block to recompute
     void *self;
     struct offload_step offload; // offloading of a block's input and result
@@ -66,15 +67,16 @@ struct spare_grad; // a buffer of the pool
 struct tape {
     const struct backend *backend;
     bool recompute; // saves only a block's input; the backward pass recomputes the block
-    size_t keep;    // ... only for blocks that begin with this many bytes in the step arena; 0: all
-    struct offloads offloads; // `on`: offloads those inputs; only with separate device memory
+    size_t keep; // recomputes only blocks that begin when the step arena holds at least this many
+                 // bytes; 0: all
+    struct offloads offloads; // `on`: offloads the saved inputs; only with separate device memory
     int lane; // from 1: adds weight gradients to this lane's sums; 0: to the gradients
 
     // Private to tape.c.
     struct tape_step *steps;
     size_t count, capacity;
     int paused;               // inside a block that will be recomputed: nothing is recorded
-    bool touched;             // ... but an op in the block has an input with a gradient
+    bool touched;             // an op of the paused block has an input with a gradient
     bool recomputing;         // tells hooks that a block runs a second time
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
@@ -110,8 +112,8 @@ int tape_seed(struct graph *g, const struct tensor *t, const struct tensor *w);
 // or NULL if y is NULL or memory is short. Sets the recorded step's `out`.
 struct tensor *tape_record(struct graph *g, struct tensor *y, const struct tape_step *step);
 
-// Sets d to the gradient of t, a tensor of t's shape, zeros at first use; false if t is NULL or has
-// no gradient, or if memory is short (g has failed).
+// Sets d to t's gradient, of t's shape and zeros at first use; false if t is NULL or has no
+// gradient, or if memory is short (g has failed).
 bool tape_grad(struct graph *g, const struct tensor *t, struct tensor *d);
 // Like tape_grad, but returns d, or NULL for false.
 struct tensor *tape_wanted(struct graph *g, const struct tensor *t, struct tensor *d);

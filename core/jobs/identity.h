@@ -2,11 +2,11 @@
 // calibration) are unchanged, and names the first difference.
 //
 //   struct identity is = { .settings = lines, .model = fingerprint, .data = hex, ... };
-//   identity_put(&is, record);                              // into a record of JSON
+//   identity_put(&is, record);                              // into a JSON record
 //   struct identity was = identity_of(record);              // borrows its texts
 //   if (identity_same(&was, &is, &err) < 0) ...             // names the first difference
 //
-// Hashes are SHA-256 as text; "": there was no file.
+// Hashes are SHA-256 as text; "" if there was no file.
 #ifndef CORE_JOBS_IDENTITY_H
 #define CORE_JOBS_IDENTITY_H
 
@@ -22,29 +22,30 @@ struct identity {
     const char *settings;          // "key=value" lines
     const char *model;             // fingerprint
     const char *files;             // checkpoint.files, to name the file that differs
-    const char *data;              // of the data file
-    const char *validation;        // of the separate data file of train.validation
-    const char *answers;           // of the file of --answers
-    const char *shots;             // of the file of --shots
-    const char *adapter;           // of the files of the adapter that training continues from
-    const char *pictures;          // of the bytes of the pictures named in the data
-    const char *samples;           // over the indices and lengths of the used samples
+    const char *data;              // hash of the data file
+    const char *validation;        // hash of the separate data file of train.validation
+    const char *answers;           // hash of the file of --answers
+    const char *shots;             // hash of the file of --shots
+    const char *adapter;           // hash of the adapter's files that training continues from
+    const char *pictures;          // hash of the bytes of all pictures named in the data
+    const char *samples;           // hash of the indices and lengths of the used samples
     struct checkpoint *checkpoint; // the loaded model's; NULL in a recorded identity
     const char *data_path;         // for messages about a job's data; NULL: a training run
 };
 
 int identity_same(const struct identity *was, const struct identity *is, struct err *err);
-// Stored as the object "identity"; without one all fields are NULL.
+// Store and read the identity as the record's object "identity"; if it is missing, all fields are
+// NULL.
 void identity_put(const struct identity *id, cJSON *record);
 struct identity identity_of(const cJSON *record);
 
-// Hashes the pictures of a sample into *hex ("" at first), and counts them in *n. s NULL:
-// unreadable; n NULL: no counts.
+// Adds the pictures of a sample to the running hash `hex` ("" at first) and to the notices *n. s
+// NULL: the sample is unreadable; n NULL: no notices.
 void identity_add_pictures(const struct dataset *data, const struct sample *s, char hex[HASH_HEX],
                            struct data_notices *n);
 void identity_add_pictures_at(const struct dataset *data, int64_t index, char hex[HASH_HEX],
                               struct data_notices *n);
-// Compares the pictures of one sample; the message names it.
+// Compares the pictures of sample `index` with the hash `was`; the message names the sample.
 int identity_same_pictures(const struct dataset *data, int64_t index, const char *was,
                            struct data_notices *n, struct err *err);
 

@@ -197,8 +197,8 @@ void job_watch(struct job *j)
     cancel_watch(&j->cancel, &by);
 }
 
-// A shell that is answering holds the lock, shared with other shells; the kernel releases it when
-// the shell dies. Another job holds it only for an instant, in this test: so this tests twice.
+// While a shell answers, it holds a shared lock, which the kernel releases if the shell dies.
+// Another job's test holds the lock for an instant, so a failed test is repeated once.
 static bool answers(const struct job *j)
 {
     for (int i = 0; i < 2; i++) {

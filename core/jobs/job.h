@@ -24,8 +24,8 @@
 //   }
 //   const struct job_kind job_kind_train = { .name = "train", .needs_model = true, .run = run };
 //
-// Relative paths in argv start at the process's folder, which the runner sets. EVENT_NOTICE adds a
-// line to the job's log; no other log file is needed.
+// Paths in argv are relative to the process's working folder, which the runner sets. EVENT_NOTICE
+// adds a line to the job's log; no other log file is needed.
 //
 // Room core/jobs/: kinds of jobs and their reports, state files, the identity of work that is
 // resumed, and the memory of a process. Uses data, adapter, ranks and what they use.
@@ -61,29 +61,29 @@ struct job {
     const struct job_kind *kind;
     int argc; // the arguments as typed, split: DATA OUT options
     char **argv;
-    struct model *model;       // loaded and freed by the runner; NULL if !needs_model. The job may
-                               // change it: it is not shared
+    struct model *model; // loaded and freed by the runner; NULL if !needs_model. The job may change
+                         // the model, which is not shared
     struct settings *settings; // a copy of the starting shell's settings
     const struct backend *backend;
     struct sinks *sinks;
-    // The processes that share the work; NULL: this one alone. All run the job; only rank 0 reports
-    // and writes. A rank that fails or must stop ends all ranks; job_agree gives all ranks the same
-    // answer.
+    // The processes that share the work; NULL: only this process. All run the job; only rank 0
+    // reports and writes. A rank that fails or must stop ends all ranks; job_agree gives all ranks
+    // the same answer.
     struct ranks *ranks;
     bool resumed;      // the job ran before: continue from the last checkpoint, if any
     const char *state; // the job's folder beside the database, for internal files
-    // Set to end the job at once (cancel): for graph.cancel, which stops the pass at the next
-    // layer. job_stopped gives the reason.
+    // Set to cancel the job at once: the job passes its address as graph.cancel, which stops the
+    // pass at the next layer. job_stopped gives the reason.
     atomic_bool cancel;
     atomic_bool stop_requested; // a stop was requested: job_yield no longer blocks
     // Set by the runner: returns the reason to stop. NULL: never stops.
     enum job_stop (*stop_reason)(struct job *j);
     // Set by the runner, for ranks that work in parts (ranks_part): the first rank of part 1, 2,
-    // ... calls it once; from then on its reports are stored, and it checks for a reason to stop.
-    // NULL: no ranks.
+    // ... calls it once; from then on that rank's reports are stored, and the rank checks for a
+    // reason to stop. NULL: no ranks.
     void (*report_part)(struct job *j, int part);
-    // Set by the runner: its text says why reports can no longer be stored. NULL: nothing is
-    // stored.
+    // Set by the runner: its text says why reports can no longer be stored, or is empty. NULL:
+    // reports are not stored.
     const struct err *write_error;
     // Set by the runner; called within a step, from any thread: sets `cancel` and `stop_requested`
     // on request. NULL: nothing to check.
@@ -115,10 +115,10 @@ struct job_end {
 struct job_kind {
     const char *name; // "train"
     bool needs_model;
-    bool in_ranks;  // can share its work with others (job.ranks)
-    bool in_layers; // can split the layers (job.split): it runs a conversation's passes
-    bool submits;   // takes "--submit FILE" itself; "--submit" alone queues the job
-    // Replaces settings that depend on the date by fixed values. May be NULL.
+    bool in_ranks;  // several ranks can share the work (job.ranks)
+    bool in_layers; // ranks can split the layers (job.split): the job runs a conversation's passes
+    bool submits;   // handles "--submit FILE" itself; "--submit" alone queues the job
+    // Replaces settings that depend on the date with fixed values. May be NULL.
     void (*settle)(struct settings *settings, const struct model *model);
     // Checks the arguments in the shell, before the job is created: -1 with a message rejects them.
     // Must be fast. model is the shell's (NULL if none is loaded). May be NULL.
@@ -147,15 +147,16 @@ const struct job_kind *job_kind_find(const char *name);
 // (core/base/cancel.h), until cancel_unwatch(&j->cancel), or until an engine is created.
 void job_watch(struct job *j);
 
-// Call it often, at least once a step: it checks the request at most a few times a second.
+// Returns the reason to stop. Call it often, at least once a step: it looks for a request at most a
+// few times a second.
 enum job_stop job_stopped(struct job *j);
 
-// Gives every rank the answer of rank 0; all ranks call it at the same points.
+// Returns rank 0's job_stopped on every rank; all ranks must call it at the same points.
 enum job_stop job_agree(struct job *j);
 
-// Checks whether to end at once, a few times a second. Blocks while a shell with
-// job.pause_while_answering answers; otherwise returns at once (two system calls), also when asked
-// to stop. job_hooks calls it before every layer, training also in the backward pass.
+// Checks a few times a second whether the job must end at once. Blocks while a shell with
+// job.pause_while_answering answers; otherwise, or once a stop is requested, returns at once (after
+// two system calls). job_hooks calls it before every layer, training also in the backward pass.
 void job_yield(struct job *j);
 void job_hooks(struct job *j, struct hooks *hooks);
 

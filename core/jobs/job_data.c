@@ -41,7 +41,8 @@ static int identify(const struct job_data *of, struct read_files *files, struct 
     return 0;
 }
 
-// *from: bytes of the first line; 0: none (it was cut off, or is an older version's).
+// Compares the inputs recorded in the first line with the current ones. *from: the line's length in
+// bytes; 0 if it was cut off or records no inputs (an older version's).
 static int check_first(const char *text, size_t size, const struct job_data *of, size_t *from,
                        struct err *err)
 {
@@ -93,11 +94,11 @@ static int take_sample(const struct job_data *of, cJSON **lines, job_data_take *
     return status;
 }
 
-// Takes the samples from *kept on, and moves *kept to their end.
+// Takes the samples from offset *kept on, and moves *kept to their end.
 static int take_samples(const struct job_data *of, const char *text, size_t size, size_t *kept,
                         job_data_take *take, void *self, struct err *err)
 {
-    cJSON *lines = cJSON_CreateArray(); // of sample `number`, which end at `end`
+    cJSON *lines = cJSON_CreateArray(); // lines of sample `number`; they end at offset `end`
     const char *stop;
     size_t end = *kept;
     int64_t number = 0;

@@ -1,4 +1,4 @@
-// core/jobs/job_data.h -- a job's state file: JSON lines, each of one sample ("done" is its number,
+// core/jobs/job_data.h -- a job's state file: JSON lines, each for one sample ("done": its number,
 // from 1). The first line records the job's inputs (core/jobs/identity.h) and the provenance
 // (core/adapter/provenance.h), so that a resumed job cannot continue with different ones.
 //
@@ -16,7 +16,8 @@
 
 struct ranks;
 
-// Takes a line of an earlier process. False: invalid; it and all later lines are cut off.
+// Takes a line of an earlier process. False: the line is invalid; it and all later lines are cut
+// off.
 typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {
@@ -29,13 +30,14 @@ struct job_data {
     // The data set whose pictures must match the hashes in the lines ("pictures": for sample "at",
     // or "done" - 1). NULL: not compared.
     const struct dataset *pictures;
-    struct data_notices *notices; // receive the pictures; NULL: none
-    bool whole; // each line is a complete sample; otherwise the last sample's lines are cut off
+    struct data_notices *notices; // inspect the pictures; NULL: no notices
+    bool whole; // each line is a complete sample; otherwise the last sample may be incomplete, and
+                // its lines are cut off
 };
 
-// Opens the file for appending after the valid part, since a kill may have cut off a line. NULL
-// also if the data (its SHA-256), a sample's pictures or the provenance has changed, including the
-// content of the adapter and of files that settings name; the state file then stays unchanged.
+// Opens the file for appending after the valid part, since a kill may have cut off a line. Returns
+// NULL also if the data (its SHA-256), a sample's pictures or the provenance has changed, including
+// the content of the adapter and of files that settings name; the state file then stays unchanged.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 // Reads a file in which every line is a complete sample; compares nothing.

@@ -1,4 +1,4 @@
-// core/jobs/memory.c -- names of the parts, and /proc.
+// core/jobs/memory.c -- names of the parts, and figures from /proc.
 #include "core/jobs/memory.h"
 
 #include <stdio.h>

@@ -50,7 +50,7 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
-// Checks all tensors, even if only /calibration show or a merge reads them.
+// Checks all tensors, even those that only /calibration show or a merge reads.
 static int check_finite(const struct safetensors *file, struct err *err)
 {
     float value;
@@ -412,7 +412,7 @@ struct merging {
     struct calibration_sums *sums; // NULL: none yet
     char *model, *files;           // of the first file
     char *data;                    // hashes of the data sets, joined by "+"
-    char *arithmetic;              // NULL: missing in one
+    char *arithmetic;              // NULL: a file lacks it
     int64_t count;
 };
 

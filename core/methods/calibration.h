@@ -3,20 +3,20 @@
 //
 //   struct calibration c;
 //   if (calibration_open(&c, "llava-ffn.safetensors", &err) < 0) ...
-//   if (calibration_fits(&c, model, &err) < 0) ...           // another model's: refused
+//   if (calibration_fits(&c, model, &err) < 0) ...           // rejects another model's calibration
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
 // Jobs write them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
 // its tensors and the sums that it collects at the sites of a pass, and a line in core/lists.h.
 //
-// A safetensors file with these tensors of each kind (methods page, section 3):
+// The file is a safetensors file with these tensors, by kind (methods page, section 3):
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
 //          files, the sums behind them, each double as two f32 that add up to it:
 //          ffn.sum_xy, ffn.sum_xx [2,L,D], ffn.sum_cos [2,2,L] (visual, text)
 //   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
-//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (of each
-//          modality mean, sum of squared distances from it, count; sum of the cosines)
+//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (per
+//          modality: mean, sum of squared distances from it, count, sum of the cosines)
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
@@ -85,7 +85,7 @@ struct calibration_sums {
     size_t count;
     // Rows of one site, kept for `take` at the next site of the pass.
     float *rows; // [capacity, D]
-    bool *there; // [capacity]
+    bool *there; // [capacity] whether `rows` holds the row
     int64_t capacity;
 };
 

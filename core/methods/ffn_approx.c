@@ -52,7 +52,7 @@ struct ffn_approx {
     int layers;          // L
     bool *chosen;        // [L]
     struct tensor alpha; // [L,D]; data NULL: skip
-    int32_t *text;       // rows of the pass whose FFN is computed, until the layer ends
+    int32_t *text;       // rows of the pass whose FFN is computed; valid until the layer ends
 };
 
 static void ffn_release(void *state)

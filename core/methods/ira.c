@@ -5,8 +5,8 @@
 //   z = v + delta              + g sigma_q eps in training and with ira.sample
 //   loss += beta sum over layers of the mean over tokens and heads of g KL(q || p)
 //
-// The means of q and p differ by (v + delta) - [v] (Eqs. 8, 9): the value is delta, but only the
-// prior's v is detached, so the KL also pulls on v itself. Eq. 10 prints delta alone; ira.prior
+// The means of q and p differ by (v + delta) - [v] (Eqs. 8, 9), where [v] is detached: the
+// difference equals delta, but its gradient also reaches v. Eq. 10 prints delta alone; ira.prior
 // local-printed uses the gradient of Eq. 10.
 //
 // g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
@@ -81,7 +81,7 @@ static const struct setting ira_settings[] = {
 enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
 
 static const struct ira_param {
-    const char *name;   // K: a layer
+    const char *name;   // K stands for the layer
     double fresh, last; // initial values
 } params[PARAMS] = {
     [HEAD] = { "ira.K.head.weight", 0, 0 },
@@ -101,9 +101,10 @@ struct ira {
     bool *chosen;
     struct ira_layer *layer; // [L]
     bool training, sampling, gated;
-    bool global;                    // the prior has one learned mean
-    bool printed;                   // the KL's gradient does not reach v directly
-    double beta_most, warmup, beta; // maximum; share of steps until then; current
+    bool global;  // the prior has one learned mean
+    bool printed; // the KL's gradient does not reach v directly
+    double beta_most, warmup,
+        beta; // beta's maximum; fraction of steps until it is reached; current beta
     uint64_t seed;
 };
 
@@ -250,7 +251,7 @@ struct ira_values {
     struct ira *x;
     struct graph *g;
     const struct site_args *args;
-    int64_t rows, heads, dim; // S visual tokens that are new here
+    int64_t rows, heads, dim; // rows: S, the pass's new visual tokens
     float *gate;              // [S,Hkv] on the host
 };
 
@@ -261,7 +262,8 @@ static int64_t sample_start(const struct site_args *a, int64_t i)
 }
 
 // Computes g of the `count` visual tokens among a sample's new rows [from, to), from the text
-// queries of these rows and all visual keys of the sample; the tokens are the last of these keys.
+// queries of these rows and all visual keys of the sample; the `count` tokens are the last of these
+// keys.
 static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                     int number, void *self)
 {
@@ -321,7 +323,7 @@ static float normal(uint64_t seed, uint64_t index)
     return (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * w));
 }
 
-// Adds the noise of a sample's tokens, which depends only on seed, sample, layer and position.
+// Writes the noise for a sample's tokens; it depends only on seed, sample, layer and position.
 static int add_noise(struct ira_values *p, int64_t from, int64_t to, int64_t count, int64_t before,
                      int number, void *self)
 {
@@ -461,7 +463,7 @@ static void ira_badge(struct buf *b, const struct settings *s, int layer)
     buf_puts(b, "IRA");
 }
 
-// Counts the head's product for each value head.
+// Counts the product with the learned head (HEAD) for each key/value head.
 static double ira_flops(const struct settings *s, const struct decoder_config *c,
                         const struct site *site, const struct site_args *args, bool visual)
 {

@@ -15,7 +15,8 @@ void ira_divergence(const struct site_args *args, const float *kl, float *of_row
 
 // Computes the values of visual tokens under IRA (methods page, section 4).
 // z = v + delta + gate * sigma_q * noise, with v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2),
-// gate[S,Hkv] and noise[S,Hkv,d]. gate and noise are constants, or both NULL: no noise.
+// gate[S,Hkv] and noise[S,Hkv,d]. gate and noise are constants. noise NULL: none is added, and gate
+// is not used.
 struct tensor *op_ira_values(struct graph *g, struct tensor *v, struct tensor *head,
                              struct tensor *gate, struct tensor *noise);
 // Computes the KL divergence [S,Hkv] of these values from the prior[Hkv,d] (log sigma_p^2). The

@@ -1,4 +1,5 @@
-// core/methods/kit.c -- learned tensors of methods: found in the adapter, checked, filled.
+// core/methods/kit.c -- finds learned tensors of methods in the adapter, checks their shapes, and
+// fills tensors.
 #include "core/methods/kit.h"
 
 #include <stdlib.h>

@@ -16,8 +16,9 @@
 // it belongs to another model.
 int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
                    const struct tensor **found, struct err *err);
-// Fills a learned tensor, whose shape is set, with the trained one of that name, else with `fresh`
-// and its last number with `last`. Allocates its memory if it has none; the method releases it.
+// Fills a learned tensor, whose shape is set, from the trained tensor of that name; without one,
+// sets its last element to `last` and all others to `fresh`. Allocates its memory if it has none;
+// the method releases it.
 int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
                 double last, struct err *err);
 

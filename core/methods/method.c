@@ -309,14 +309,14 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
     return sum;
 }
 
-// Counts the rows of a site among the first `end` of the sequence: text and visual tokens. At a
-// site before the layers, all rows are visual tokens of the prompt; at SITE_FFN, only rows whose
-// FFN is not computed count.
+// Counts the rows of a site among the first `end` rows of the sequence: text in rows[0], visual
+// tokens in rows[1]. At a site before the layers, all rows are visual tokens of the prompt; at
+// SITE_FFN, only rows whose FFN is not computed count.
 static void count_rows(const struct site *site, const struct site_args *args, int64_t end,
                        int64_t rows[2])
 {
     const int64_t n = flops_rows(site, args);
-    int64_t computed = 0; // of the rows in `only` so far
+    int64_t computed = 0; // rows of `only` that the loop has passed
     rows[0] = 0, rows[1] = n;
     if (!(site->has & HAS_ROWS)) return;
     rows[1] = 0;

@@ -2,8 +2,8 @@
 // evaluation.
 //
 // A method is one file core/methods/NAME.c with one constant struct (its settings, its functions at
-// the sites of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass names
-// none of them. Code that runs passes attaches the methods that the settings switch on:
+// the sites of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass names no
+// method. Code that runs passes attaches the methods that the settings switch on:
 //
 //   struct methods methods = { 0 };                    // one per conversation, training run ...
 //   struct method_env env = { model, backend, settings, .tensors = adapter_tensors(...) };
@@ -34,7 +34,7 @@ struct site;
 struct site_args;
 
 // Trained tensors of methods ("norm_align.weight", "ira.3.head.bias"): f32 on the device, valid for
-// all passes. find returns NULL for an unknown tensor; NULL itself if nothing was trained.
+// all passes. find returns NULL for an unknown tensor; it is NULL itself if nothing was trained.
 struct method_tensors {
     const struct tensor *(*find)(void *self, const char *name);
     void *self;
@@ -86,38 +86,42 @@ struct method {
     void (*badge)(struct buf *b, const struct settings *s, int layer);
     // Returns the layer that the method chooses by default in this model; may be NULL.
     int (*default_layer)(const struct model *m);
-    // Is each value possible with some model? Also called without a model. May be NULL.
+    // 0 if each value is possible with some model, else -1. Also called without a model. May be
+    // NULL.
     int (*possible)(const struct settings *s, struct err *err);
-    // Can it work with this model and these settings, on or off? Refuses impossible values even
-    // when off. Must be fast. May be NULL.
+    // 0 if the method can work with this model and these settings, else -1. Refuses impossible
+    // values even while the method is off. Must be fast. May be NULL.
     int (*check)(const struct method_env *env, struct err *err);
-    // Are its values consistent with each other? Values set one by one may be temporarily
-    // inconsistent; called when several are set at once, while the method is on. May be NULL.
+    // 0 if its values are consistent with each other, else -1. Values set one by one may be
+    // temporarily inconsistent, so this is called when several are set at once, while the method is
+    // on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
     // True if it is on with valid settings but has no effect, or a bad one; *why: the reason.
     // May be NULL; models without visual tokens are handled for all methods.
     bool (*without_effect)(const struct method_env *env, struct err *why);
-    // Can the next prefill reuse the cache after the setting `key` changed to the value in `s`?
-    // NULL: never.
+    // True if the next prefill can reuse the cache after the setting `key` changed to the value in
+    // `s`. NULL: never.
     bool (*keeps)(const void *state, const char *key, const struct settings *s);
-    // Does its result depend on this setting of another owner? NULL: on none.
+    // True if its result depends on this setting, which another module owns. NULL: never.
     bool (*reads)(const char *key, const struct settings *s);
-    // Called before the passes of an answer (a training run ...) while it is on. *state is NULL at
-    // first, later as the last start left it; caches in it may stay if model and settings allow. On
-    // failure *state must be valid for release. NULL: it has no state, and no release.
+    // Called while the method is on, before the passes of an answer (a training run ...). *state is
+    // NULL at the first call, later what the last call left; its caches may stay if model and
+    // settings allow. On failure *state must be valid for release. If start is NULL, the method has
+    // no state, and release is NULL too.
     int (*start)(void **state, const struct method_env *env, struct err *err);
     void (*release)(void *state);
-    // The KV cache keeps only its first `rows` rows: discard everything computed after them. May be
-    // NULL.
+    // Called when the KV cache is cut to its first `rows` rows: discards everything computed from
+    // later rows. May be NULL.
     void (*trim)(void *state, int64_t rows);
     // Device memory of the state that grows with the conversation. May be NULL.
     uint64_t (*bytes)(const void *state);
-    // How many cached rows can be reused if a new prefill shares the first `rows`. NULL: all of
-    // them.
+    // Returns how many cached rows a new prefill can reuse if it shares the first `rows` rows.
+    // NULL: all of them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
     // The setting (SETTING_LIST) that names the layers in which it acts. NULL: all of them.
     const char *layers;
-    // Does it listen at this site and layer (-1: any)? NULL: wherever `at` has a function.
+    // True if the method listens at this site and layer (-1: any). NULL: wherever `at` has a
+    // function.
     bool (*wants)(void *state, const struct site *site, int layer);
     // Its action at each site, one row per site; run returns 0, or -1 after graph_fail.
     struct method_action {
@@ -125,8 +129,8 @@ struct method {
         int (*run)(void *state, struct graph *g, struct site_args *args);
     } at[METHOD_SITES];
     // FLOPs of its action on one row of a site (`visual`: a visual token, else text) while the
-    // method is on; at SITE_FFN, the row is one whose FFN is not computed. 0 where the method does
-    // nothing; NULL: counted as 0 everywhere.
+    // method is on; at SITE_FFN, called only for rows whose FFN is not computed. 0 where the method
+    // does nothing; NULL: counted as 0 everywhere.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
     // The tensors it learns, by index; false past the last one or if this model does not use it.
@@ -134,15 +138,15 @@ struct method {
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
     struct {
         enum model_part_kind part; // the learned tensors are trained with this part of the model
-        const char *by; // or whenever this setting is on ("train.ira"), whatever train.params says;
-                        // only then does the method act in training
+        const char *by; // a setting ("train.ira") that trains them whatever train.params says; the
+                        // method then acts in training only if it is on
         const char *rate, *decay; // settings of the tensors' learning rate and weight decay; NULL:
                                   // those of the part
         double times;             // if `rate` is auto: the learning rate is train.lr times this
     } training;
-    // Lists its parameters, as in `learned`, for training. NULL: it learns nothing.
+    // Calls add() with each parameter that `learned` names, for training. NULL: it learns nothing.
     void (*params)(void *state, method_param_fn add, void *self);
-    // Training only: the fraction of steps done, 0..1, before each step. May be NULL.
+    // Training only: called before each step with the fraction of steps done, 0..1. May be NULL.
     void (*progress)(void *state, double share);
     // Training only: the following passes validate (`on`), without noise and penalties, or train
     // again. May be NULL.
@@ -162,8 +166,8 @@ struct methods {
 };
 
 bool method_on(const struct method *method, const struct settings *s);
-// Does it act in training? Only methods that learn do: one with training.by while that setting is
-// on, the others while they are on. Pruning and FFN approximation never act in training.
+// True if the method acts in training. Only methods that learn do: one with training.by while that
+// setting is on, the others while they are on. Pruning and FFN approximation never act in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // Registers all methods, in the order in which they act, ended by NULL. They must last as long as
@@ -173,9 +177,9 @@ const struct method *method_at(int index); // in list order; NULL past the end
 // In display order, which is that of their keys; NULL past the end.
 const struct method *method_shown(int index);
 
-// Starts the methods that env->settings switch on and adds their hooks in list order; the others
-// drop their caches. `m` belongs to one model (methods_release before another) and must not move
-// while the hooks are used. -1: none is attached.
+// Starts the methods that env->settings switch on and adds their hooks in list order; methods that
+// are off drop their caches. `m` belongs to one model (methods_release before another) and must not
+// move while the hooks are used. On failure (-1) none is attached.
 int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
                    struct err *err);
 void methods_trim(struct methods *m, int64_t rows);
@@ -198,14 +202,15 @@ void methods_learned(const struct model *m, struct buf *b);
 // Returns the FLOPs of the active methods on one row of a site, as `flops` above.
 double methods_row_flops(const struct settings *s, const struct decoder_config *c,
                          const struct site *site, const struct site_args *args, bool visual);
-// Returns the sum over the rows of a site that are among the first `end` of the sequence.
+// Returns the sum of these FLOPs over the site's rows among the first `end` rows of the sequence.
 double methods_flops(const struct settings *s, const struct decoder_config *c,
                      const struct site *site, const struct site_args *args, int64_t end);
 // Does an active method count FLOPs at this site?
 bool methods_cost(const struct settings *s, const struct site *site);
 // Returns the method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);
-// Checks the settings of one method (NULL: of all), with or without a model.
+// Check the settings of one method (NULL: all methods): methods_possible without a model,
+// methods_check with one.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // True if the method is on with inconsistent settings; then *why is a sentence for people.

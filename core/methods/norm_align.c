@@ -7,7 +7,7 @@
 // Visual tokens that only end a row of the picture (newlines) are unchanged.
 //
 // Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
-// mean norm of the text embedding table's rows. A trained g, b comes from the adapter.
+// mean norm of the text embedding table's rows. Trained g and b come from the adapter.
 #include <math.h>
 #include <stdlib.h>
 
@@ -121,8 +121,8 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Tokens that end a row of the picture were learned in the language model's scale: leaves them
-// unchanged.
+// Leaves tokens that end a row of the picture unchanged: they were learned in the language model's
+// scale.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;

@@ -4,16 +4,16 @@
 // In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that are kept, positions
 // unchanged.
 //
-// prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row, at
-//   every prefill: layers 0..K continue from their cache, later layers are recomputed from h[K+1]
-//   of all rows of the sequence, which is stored here.
+// prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row. At
+// every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1] of
+// all rows of the sequence, which this file stores.
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
 //   layer K and attends only to these in later layers.
 //
 // prune_pick.c chooses the tokens to keep.
 //
-// Easy to get wrong: whether any stage drops tokens must be known after the first stage, because
-// all rows of the sequence are available only there.
+// Easy to get wrong: whether any stage drops tokens must be known right after the first stage,
+// because only there all rows of the sequence are available.
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Scores of cls and divergence are stored only by passes with that kind of score.
+    // Only passes with prune.score cls or divergence store these scores.
     if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
@@ -190,7 +190,7 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
 
 // --- without a query -----------------------------------------------------------------------------
 
-// Takes the encoder's attention to each token of a picture.
+// Stores the encoder's attention to each token of a picture.
 static int prune_focus(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -206,7 +206,7 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
-// Takes IRA's divergence of the pass's visual tokens, before the layer's end.
+// Stores IRA's divergence of the pass's visual tokens, which pruning needs at the end of the layer.
 static int prune_kl(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -225,7 +225,7 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
     // Rows are replaced if any stage drops tokens, or if layers after the first stage lack cached
-    // rows. Which rows other processes have cached is unknown here.
+    // rows; layers of other processes (decoder.part) may lack some, which is not known here.
     if (stage == 0)
         p->replacing = drops(p, p->visual) || p->model->decoder.part ||
                        (args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past));

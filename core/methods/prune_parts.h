@@ -37,7 +37,7 @@ void prune_badge(struct buf *b, const struct settings *s, int layer);
 // The keys seen by row `from` and each later row, laid out as in struct seen_keys.
 struct seen_lists {
     int64_t from, rows;
-    int32_t **keys; // [rows][count], NULL: none chosen
+    int32_t **keys; // [rows][count]; NULL: nothing was chosen
     int64_t *count; // [rows]
 };
 
@@ -56,7 +56,7 @@ bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
 struct token_grams {
     int layer;
     struct grams grams;
-    int32_t *row; // [keys] of the sequence
+    int32_t *row; // [keys] the token's row in the sequence
 };
 
 struct prune {
@@ -79,12 +79,14 @@ struct prune {
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
-    struct token_grams *grams;    // [stages] dynamic, by contribution; NULL: none yet
-    int gram_count;               // number of `grams`
-    struct seen_lists seen, next; // dynamic: keys seen in this layer, in the layers after it
+    struct token_grams
+        *grams;     // [stages] used in dynamic mode with score contribution; NULL: none yet
+    int gram_count; // number of `grams`
+    struct seen_lists seen,
+        next; // dynamic: the keys that rows see in this layer, and in later layers
 };
 
-// Returns the stage after that layer; -1: none.
+// Returns the stage that prunes after that layer; -1: none.
 int prune_stage_at(const struct prune *p, int layer);
 // Returns how many visual tokens the stage keeps.
 int64_t prune_stage_count(const struct prune *p, int stage);

@@ -46,7 +46,7 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
 void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool *keep);
 // Keeps k of the rows of x[count, width]: first the row whose nearest neighbour is the furthest
 // away, then repeatedly the row furthest from the kept ones, by cosine distance (Alvar et al. 2025,
-// DivPrune, algorithm 1). Ties go to the first row; rows of length 0 are at distance 1 from all.
+// DivPrune, algorithm 1). Ties go to the first row; zero rows have distance 1 from all others.
 void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep);
 // Returns the number of tokens that a share of `visual` tokens keeps: rounded half to even, at
 // least one.

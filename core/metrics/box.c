@@ -1,4 +1,4 @@
-// core/metrics/box.c -- boxes in answers against the box of a reference, by intersection over union
+// core/metrics/box.c -- compares boxes in answers with the reference box by intersection over union
 // (RefCOCO).
 //
 // A reference is "[x1, y1, x2, y2] of WxH": corners and the size of the picture, in pixels.
@@ -18,8 +18,8 @@ struct box {
     double x1, y1, x2, y2;
 };
 
-// How well the boxes overlap. An outcome's class is twice this number, plus 1 if the reference
-// contains the centre of the answer's box. Classes are saved and must not change.
+// Levels of overlap. An outcome's class is twice the level, plus 1 if the reference contains the
+// centre of the answer's box. Classes are saved and must not change.
 enum { BELOW_10, FROM_10, FROM_30, FROM_50, FROM_70, FROM_90, NO_BOX };
 static const double levels[] = { 0.1, 0.3, 0.5, 0.7, 0.9 };
 enum { LEVELS = sizeof levels / sizeof *levels };
@@ -84,8 +84,8 @@ static bool read_shares(const char *text, double wide, double high, struct box *
     return found;
 }
 
-// Reads shares of a square with the picture in its middle: LLaVA-1.5 pads pictures to such a
-// square.
+// Reads coordinates relative to a square with the picture in its middle, to which LLaVA-1.5 pads
+// pictures.
 static bool read_padded(const char *text, double wide, double high, struct box *b)
 {
     const double side = fmax(wide, high), left = (side - wide) / 2, top = (side - high) / 2;
@@ -94,7 +94,7 @@ static bool read_padded(const char *text, double wide, double high, struct box *
     return found;
 }
 
-// Reads texts as Python's float() does.
+// Parses the four texts like Python's float().
 static bool take_floats(struct scratch *s, char *const parts[4], struct box *b)
 {
     double *const numbers[] = { &b->x1, &b->y1, &b->x2, &b->y2 };
@@ -212,7 +212,7 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
     const double share = found ? overlap(&right, &said) : 0;
     int level = 0;
     while (level < LEVELS && share >= levels[level]) level++;
-    // lmms-eval takes a missing box as an empty one in the corner of the picture.
+    // lmms-eval treats a missing box as an empty box in the corner of the picture.
     const bool centre = (found || m == &metric_box_lmms_eval) && has_centre(&right, &said);
     *o = (struct metric_outcome){ .score = share >= 0.5,
                                   .overlap = share,

@@ -22,7 +22,7 @@
 #include "core/metrics/metric.h"
 #include "core/metrics/words.h"
 
-enum { WORDS_MOST = 4 }; // of the longest name
+enum { WORDS_MOST = 4 }; // words of the longest name
 
 // True if a word has one of the endings after at least one letter.
 static bool ends(const char *word, const char *const *endings)

@@ -171,7 +171,8 @@ int choices_score_letter(const struct metric_case *c, int letter, struct metric_
     const char *text = c->reference_count ? c->references[0] : "";
     const bool listed = c->choice_count && (c->right >= 0 || c->reference_count);
     int right = listed ? choices_right(c, err) : choices_letter(text, LETTERS);
-    // The letter itself is right where the choice has no text: a table's "None" reads as missing.
+    // If the choice has no text (a table's "None" is read as missing), the reference letter itself
+    // is right.
     if (right < 0) right = choices_whole_letter(text);
     if (right < 0 && listed) return -1;
     if (!c->reference_count && right < 0) return err_set(err, "the sample has no reference answer");

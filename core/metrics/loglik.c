@@ -10,7 +10,7 @@
 
 enum { PLAIN_WRONG, PLAIN_RIGHT };
 
-// Returns the most likely choice, the first one of equals.
+// Returns the most likely choice, the first on ties.
 static int best(const struct metric_case *c, bool by_length)
 {
     double most = -INFINITY;

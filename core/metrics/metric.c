@@ -64,8 +64,8 @@ void metric_interval(const struct metric *m, const struct metric_tally *t, doubl
         *high = t->scores.mean + half;
         return;
     }
-    // E. B. Wilson, 1927: all shares p that are within z of their own standard errors of the
-    // observed share. At shares 0 and 1, the two terms differ only by rounding.
+    // E. B. Wilson, 1927: the interval holds all shares p that differ from the observed share by at
+    // most z standard errors of p. At shares 0 and 1, the two terms differ only by rounding.
     const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
     const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
     *low = share <= 0 ? 0 : fmax(0, centre - half);

@@ -46,7 +46,7 @@ struct metric_case {
     size_t choice_count;
     int right;               // the right choice by number, or -1
     const double *loglik;    // [choice_count] METRIC_RANKS
-    const int64_t *lengths;  // [choice_count] number of characters ranked
+    const int64_t *lengths;  // [choice_count] characters in each ranked choice
     double loss;             // METRIC_LOSS
     const void *corpus;      // made by corpus_new
     struct scratch *scratch; // holds the texts that the rule makes, including the outcome's

@@ -23,7 +23,8 @@ static int read_letter(const struct metric_case *c)
     const char *first = strpbrk(text, letters);
     if (first) return *first - 'A';
     if (*text && python_count_words(python_words(s, text)) > 10) return NO_LETTER;
-    // The suites look for the rest inside "(a)", "(b)" ...: "b" gives B, and an empty rest gives A.
+    // The suites search "(a)", "(b)" ... for the remaining text: "b" gives B, and an empty text
+    // gives A.
     const char *rest = python_lower(s, text);
     for (int i = 0; letters[i]; i++)
         if (strstr((const char[]){ '(', (char)('a' + i), ')', 0 }, rest)) return i;

@@ -1,7 +1,7 @@
 // core/metrics/mmmu.c -- MMMU (Yue et al. 2024), as its own program and lmms-eval score it, and
-// MMMU-Pro as its program does (mmmu-pro/evaluate.py of MMMU).
+// MMMU-Pro as its own program scores it (mmmu-pro/evaluate.py of MMMU).
 //
-// If it finds no letter, the program draws one at random; vlmsh counts the answer as wrong. Open
+// If MMMU's program finds no letter, it draws one at random; vlmsh counts the answer as wrong. Open
 // questions follow MMMU's own rule, as in lmms-eval since 0.7.3: it compares all phrases and
 // numbers of the answer with the references. Sources:
 // lmms_eval/tasks/_task_utils/mmmu_mcq_utils.py, mmmu/utils.py (from MMMU's eval_utils.py).
@@ -98,8 +98,8 @@ static void add_value(struct values *v, const char *text, double number)
     v->list[v->count++] = (struct value){ text, number };
 }
 
-// Adds a number rounded to two decimals, or the text in lower case; a single character twice, with
-// a space before and after it.
+// Adds a number rounded to two decimals, or the text in lower case. Adds a single character twice:
+// once with a space before it, once with a space after it.
 static void add_normal(struct values *v, struct scratch *s, const char *text)
 {
     const char *bare = python_strip(s, text, NULL), *lower = python_lower(s, bare);
@@ -116,7 +116,7 @@ static void add_normal(struct values *v, struct scratch *s, const char *text)
     }
 }
 
-// Returns the shortest rest of a line after a word that announces a result, or NULL.
+// Returns the shortest remainder of a line after a word that announces a result, or NULL.
 static const char *key_of_line(struct scratch *s, const char *line, bool last)
 {
     static const char *const words[] = { "could be ", "so ",     "is ",     "thus ", "therefore ",

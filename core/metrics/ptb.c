@@ -88,7 +88,7 @@ static const struct rule {
     const char *pattern, *after; // after "": anything
     enum action action;
     int back;          // characters left for the next token
-    const char *token; // in place of the text; NULL: the text
+    const char *token; // replaces the matched text; NULL: the text stays
 } rules[] = {
     { "(?i:c)\\+\\+", "", KEEP, 0, NULL },
     { "(?i:c|f)#", "", KEEP, 0, NULL },
@@ -236,14 +236,14 @@ static int match_lengths(struct matcher *m, const pcre2_code *re, const char *te
 {
     int n = pcre2_dfa_match(re, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, m->data, NULL,
                             m->workspace, WORKSPACE);
-    if (n == 0) n = LENGTHS; // there are more
+    if (n == 0) n = LENGTHS; // there are more matches than fit
     const PCRE2_SIZE *found = pcre2_get_ovector_pointer(m->data);
     for (int i = 0; i < n; i++) lengths[i] = found[2 * i + 1] - at;
     return n < 0 ? 0 : n;
 }
 
-// Finds the rule whose match at `at` is longest together with what must follow, and sets the length
-// of its token.
+// Finds the rule whose match at `at`, together with the text that must follow, is longest, and sets
+// *length to the length of its token.
 static const struct rule *find_rule(struct matcher *m, const char *text, size_t size, size_t at,
                                     size_t *length)
 {

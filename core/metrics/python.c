@@ -1,4 +1,4 @@
-// core/metrics/python.c -- texts as Python's str treats them.
+// core/metrics/python.c -- string functions that behave like those of Python's str.
 #include "core/metrics/python.h"
 
 #include <ctype.h>

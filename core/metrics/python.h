@@ -1,5 +1,5 @@
-// core/metrics/python.h -- texts as Python's str treats them, for rules that are defined by Python
-// programs.
+// core/metrics/python.h -- string functions that behave like those of Python's str, for rules that
+// are defined by Python programs.
 //
 // All functions read UTF-8; a byte that is not UTF-8 counts as a character of its own. Results are
 // never NULL, and live as long as the scratch.
@@ -34,7 +34,7 @@ char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello
 char *python_strip(struct scratch *s, const char *text, const char *letters);
 // Strips each of the letters from both ends, one after the other.
 char *python_strip_each(struct scratch *s, const char *text, const char *letters);
-// `from` is not empty.
+// `from` must not be empty.
 char *python_replace(struct scratch *s, const char *text, const char *from, const char *to);
 char *python_drop_punctuation(struct scratch *s, const char *text);   // ASCII only
 char *python_head(struct scratch *s, const char *text, size_t count); // text[:count]
@@ -44,9 +44,10 @@ char *python_words(struct scratch *s, const char *text);              // " ".joi
 bool python_is_missing(const char *text);
 size_t python_length(const char *text);       // in characters
 size_t python_upper_length(const char *text); // len(text.upper())
-// Parses as float(): decimal, in any script, with single underscores between digits; inf and nan.
+// Parses a number like float(): decimal, in any script, with single underscores between digits; inf
+// and nan.
 bool python_float(struct scratch *s, const char *text, double *number);
-size_t python_find_last(const char *text, const char *part); // bytes before it; SIZE_MAX: nowhere
+size_t python_find_last(const char *text, const char *part); // byte offset; SIZE_MAX: not found
 // For words separated by single spaces: the first function finds a word, the second counts the
 // words.
 bool python_has_word(const char *words, const char *word);

@@ -49,7 +49,7 @@ static int score_relaxed(const struct metric *m, const struct metric_case *c,
 
 // --- ANLS ----------------------------------------------------------------------------------------
 
-// Bytes of the longest answer: time grows with the product of the lengths.
+// Longest accepted answer in bytes: the time grows with the product of the lengths.
 enum { LONGEST = 20000 };
 
 static int32_t *characters(const char *text, size_t *count)
@@ -134,7 +134,7 @@ static int score_same(const struct metric *m, const struct metric_case *c, struc
     *o = (struct metric_outcome){ .class = -1, .found = said };
     for (size_t i = 0; i < c->reference_count && o->score == 0; i++) {
         const char *right = c->references[i];
-        // GQA's own script compares with the answer as it is written.
+        // GQA's own script does not normalise the reference.
         if (m != &metric_gqa_llava) right = m->clean(s, right);
         o->score = !strcmp(said, right);
     }

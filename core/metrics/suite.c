@@ -5,7 +5,7 @@
 //   VLMEvalKit  extracts as its wrappers do for models that write boxes, thinking with <answer>, or
 //               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
 //               environment variable SPLIT_THINK (inference.py), to which --thinking strip
-//               corresponds. Then a table, which reads None, NA and the like as "nan"
+//               corresponds. Then writes a table, in which None, NA and the like become "nan"
 //   LLaVA, InternVL, Qwen-VL and the benchmarks' own programs change nothing
 //   our own     removes all tags and marks
 #include "core/metrics/suite.h"
@@ -145,7 +145,8 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // As in GLM's wrapper and, for <answer>, in others. OCRBench keeps the box.
+        // GLM's wrapper does this; for <answer>, other wrappers do too. OCRBench keeps the box
+        // marks.
         struct buf b = { 0 };
         for (const char *from, *end;
              (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));

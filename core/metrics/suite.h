@@ -17,11 +17,11 @@ enum thought {
     THOUGHT_NONE,    // the answer has none
     THOUGHT_REMOVED, // the rule does not see it
     THOUGHT_KEPT,    // the rule sees it
-    THOUGHT_OPEN,    // it does not end, so the rule sees it
+    THOUGHT_OPEN,    // the thinking does not end, so the rule sees it
     THOUGHTS
 };
 
-// The suite with that name in the table of sets; SUITE_OWN for papers.
+// Returns the suite with that name in the table of sets; SUITE_OWN for any other name (a paper).
 enum suite suite_find(const char *name);
 // Returns the text that the rule reads; it lives as long as the scratch and the answer.
 const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,

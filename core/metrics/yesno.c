@@ -17,8 +17,8 @@
 
 enum verdict { YES, NO, NEITHER };
 
-// Classes of outcomes: the right answer, then the model's; our own rule has other numbers. Both
-// enums are saved with each answer and must not change.
+// Classes of outcomes: each name gives the right answer, then the model's. Our own rule uses the
+// second enum. Classes are saved with each answer, so neither enum may change.
 enum { YES_YES, YES_NO, YES_NEITHER, NO_YES, NO_NO, NO_NEITHER };
 enum { TRUE_YES, FALSE_YES, TRUE_NO, FALSE_NO, NONE_FOR_YES, NONE_FOR_NO };
 
@@ -30,7 +30,7 @@ static int of_word(const char *word, const char *yes, const char *no)
     return !strcmp(word, no) ? NO : NEITHER;
 }
 
-// The first yes or no among the words.
+// Reads the first yes or no among the words.
 static int read_first(struct scratch *s, const char *answer)
 {
     char *rest = words_split(s, answer);
@@ -40,7 +40,7 @@ static int read_first(struct scratch *s, const char *answer)
     return verdict;
 }
 
-// The first sentence, without commas: no if "No", "no" or "not" is among its words, else yes.
+// Reads the first sentence, without commas: no if "No", "no" or "not" is among its words, else yes.
 static int read_pope(struct scratch *s, const char *answer)
 {
     const char *sentence = scratch_dup(s, answer, strcspn(answer, "."));
@@ -56,8 +56,8 @@ static int read_whole(struct scratch *s, const char *answer)
     return of_word(python_strip(s, python_lower(s, answer), NULL), "yes", "no");
 }
 
-// MME: the whole answer without full stops, or its only letter; else yes or no among its first four
-// characters.
+// MME's rule: reads the whole answer without full stops, or its only letter; else yes or no among
+// its first four characters.
 static int read_prefix(struct scratch *s, const char *answer)
 {
     const char *bare = python_strip(s, python_lower(s, answer), NULL);

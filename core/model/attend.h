@@ -26,7 +26,7 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
 
 // Computes the attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to
 // the query row with these probabilities [H,1,P]: the norm of token i's own term in the residual
-// stream at that row. `o` is the layer's output projection; v[P,Hkv,d]. [n].
+// stream at that row. `o` is the layer's output projection; v[P,Hkv,d]. Returns [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
                                    struct tensor *v, const int32_t *index, int64_t n);
 // Returns `count` columns of x[n,K], from column `first` on: the input of one head.

@@ -24,7 +24,7 @@ struct binder {
     struct weights *weights; // receives every bound weight; each weight's `part` is set later
     struct err *err;
     bool failed;
-    // Checks the matrices' shapes but loads no data, because another process holds them.
+    // Checks the matrices' shapes but loads no data, because another process holds the matrices.
     bool shapes_only;
 };
 

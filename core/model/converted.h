@@ -22,14 +22,16 @@ enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind pa
 // Adds the dtype that the settings choose to a folder's name. A GGUF file's name is returned
 // unchanged, because the file has its own dtypes. The caller frees the result.
 char *converted_name(const char *name, const struct settings *s);
-// Splits such a name; *kind NULL: the folder's own weights. The caller frees the folder.
+// Returns the folder part of such a name, which the caller frees. *kind NULL: the name asks for the
+// folder's own weights.
 char *converted_split(const char *name, const struct gguf_kind **kind);
 
-// Replaces weights of m->checkpoint before any are read. The checkpoint is open, and m configured.
+// Replaces weights of m->checkpoint. Call it with an open checkpoint and a configured m, before any
+// weights are read.
 int converted_use(struct model *m, const struct gguf_kind *kind,
                   const struct load_progress *progress, struct err *err);
-// Opens a cached file; NULL if it is missing, has other weights, or lacks some. Does not check the
-// hash of its content; converted_use does.
+// Opens a cached file; NULL if it is missing, belongs to other weights, or lacks some tensors. Does
+// not check the hash of its content; converted_use does.
 struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path);
 // Returns the bytes of the checkpoint's weights with weights.dtype, cached or not.
 uint64_t converted_bytes(const struct model *m, const struct settings *s);

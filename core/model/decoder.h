@@ -41,7 +41,7 @@ struct decoder_kind {
     int64_t ffn_size, vocab, max_positions;
     int64_t head_size; // 0: hidden / heads
     double eps, theta; // 0: 1e-6 and 10000
-    bool windowed;     // "sliding_window" applies unless it is null, without a key that enables it
+    bool windowed;     // "sliding_window" applies unless it is null; no other key need enable it
     bool qkv_bias;     // only q, k and v have biases, whatever the config says
     bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
@@ -132,8 +132,8 @@ struct pass;
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
     bool first, last; // first: has the embedding and the encoder; last: the final norm and the head
-    // Receives the hidden state that enters first_layer, and sets *p to its rows: a method may have
-    // dropped some. h is memory for the rows of *p.
+    // Receives the hidden state that enters first_layer, and sets *p to the pass over its rows: a
+    // method may have dropped some. h is memory for the rows of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
                               const struct pass **p, struct tensor *h);
     // Sends h, the output of layer end_layer-1, to the next process. After a failure p and h are

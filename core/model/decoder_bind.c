@@ -99,7 +99,7 @@ static void place_layers(struct decoder *d, const struct binder *b)
     const int gpus = backend_gpus(b->arena->backend);
     char name[128];
     struct layer_weight first, w;
-    double numbers = 0; // of all layers
+    double numbers = 0; // elements of all layers' matrices
     if (gpus < 2) return;
     decoder_attention(c, 0)->weight(c, 0, 0, &first);
     snprintf(name, sizeof name, "%s%s.0.%s.weight", b->prefix, decoder_name(c->kind, "layers"),

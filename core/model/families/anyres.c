@@ -160,8 +160,8 @@ static struct packing packing_on(const struct model *m, const struct tile_grids 
     return p;
 }
 
-// Returns the grids on which the picture costs at most s.most_tokens; if none, those on which it
-// costs least.
+// Returns the grids on which the picture costs at most s.most_tokens; if no grid is that cheap,
+// those on which it costs least.
 static struct tile_grids affordable(const struct model *m, struct picture_shape s)
 {
     struct tile_grids some = { .tile = m->grids.tile }, one = { .tile = m->grids.tile, .count = 1 };

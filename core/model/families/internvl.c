@@ -2,8 +2,8 @@
 // called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// stand between <img> and </img>, tile by tile, row by row within a tile. Positions are as in plain
-// text.
+// are between <img> and </img>, tile by tile, and row by row within a tile. Positions are as in
+// plain text.
 #include "core/model/families/internvl.h"
 
 #include <math.h>
