@@ -187,7 +187,8 @@ static struct routes route(struct graph *g, const struct experts_config *x,
     free(c.taken);
     free(host);
 
-    // Counts are offset by one entry, so that filling advances each start to the next expert's.
+    // next[e] is first the start of expert e; filling advances it to the start of e + 1, so that
+    // r.first[e] ends as the start of e.
     int32_t *next = r.first + 1;
     for (int64_t i = 0; i < count; i++) next[r.index[i] + 1]++;
     for (int64_t e = 0; e < E; e++) next[e + 1] += next[e];
@@ -385,8 +386,8 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     return done ? h : NULL;
 }
 
-// A block reads the weights of all experts that its rows choose. 100 rows per expert are too few to
-// hide these reads, so blocks are larger than for a single FFN, at the cost of 50 MB.
+// A block reads the weights of all experts that its rows choose. 100 rows per expert would be too
+// few to hide these reads, so blocks are larger than those of a single FFN, at the cost of 50 MB.
 enum { BLOCK_ROWS = 2048 };
 
 const struct ffn_kind ffn_experts = {

@@ -26,7 +26,7 @@ double flops_projections(const struct decoder_layer *w, double rows);
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
 // Returns the FLOPs of the FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
-// Returns LoRA's share of both, per row.
+// Returns LoRA's part of the projections' and the FFN's FLOPs, per row.
 double flops_lora(const struct decoder_layer *w);
 // Return the bytes read per row: a layer's matrices (an expert's weighted by the share of rows that
 // reach it), and one token's cached key and value in a layer.

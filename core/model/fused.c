@@ -52,7 +52,8 @@ struct fused_linear fused_whole(const struct linear *w)
     return (struct fused_linear){ .w = &w->weight, .bias = graph_weight(&w->bias) };
 }
 
-// True if the device computed the part. Records a failure in the graph.
+// False if the device cannot compute the part; true if it has, or has failed (recorded in the
+// graph).
 static bool done(struct graph *g, const char *what, int status)
 {
     if (status < 0) graph_fail(g, "%s: %s", what, g->backend->failure());

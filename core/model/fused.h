@@ -5,8 +5,8 @@
 
 #include "core/model/decoder.h"
 
-// Callers fill the structs of kernels/fused.h except the mode and results allocated here; `w` lists
-// the `count` weights they use.
+// Callers fill the structs of kernels/fused.h, except the mode and results that are allocated here;
+// `w` lists the `count` weights that a struct uses.
 
 // Returns a fused_linear of all rows of a weight.
 struct fused_linear fused_whole(const struct linear *w);

@@ -32,7 +32,7 @@ enum { LAYER_NAME_SIZE = 128 };
 const char *layer_weight_name(const struct decoder_kind *kind, const struct layer_weight *w,
                               char name[LAYER_NAME_SIZE]);
 
-// Weight i of a layer's sublayer; false past the last one.
+// Sets *w to weight i of a layer's sublayer; false past the last one.
 typedef bool (*layer_weight_fn)(const struct decoder_config *c, int layer, int i,
                                 struct layer_weight *w);
 
@@ -81,11 +81,11 @@ struct attention_kind {
 struct ffn_kind {
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
     layer_weight_fn weight;
-    // x [m, D] to [m, D]. `unread`: nothing reads the result; it only carries gradients back.
+    // Maps x [m, D] to [m, D]. `unread`: nothing reads the result; it only carries gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
-    // h [m, D] + after(ffn(rmsnorm(h))) fused, in place, or on a tape in a new tensor; NULL: not
-    // possible here (core/model/fused.h). NULL in the struct: never.
+    // Computes h [m, D] + after(ffn(rmsnorm(h))) in one device call: in place, or on a tape in a
+    // new tensor. Returns NULL if not possible here (core/model/fused.h). NULL: never possible.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct fused_after *after, bool unread);
     int64_t rows; // rows per block on the CPU; 0: as in the rest of the layer

@@ -37,7 +37,8 @@ static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t head
     return op_columns_of(g, heads, all, 2);
 }
 
-// Computes y[N,out] + bias[out], as the product of a column of ones and the bias.
+// Computes y[N,out] + bias[out]; repeats the bias over the rows as its product with a column of
+// ones.
 static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
 {
     if (!bias->data || !y || !graph_ok(g)) return y;
@@ -75,8 +76,8 @@ struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct lin
     return forward(g, x, w, op_matmul_unread);
 }
 
-// Returns NULL if the device has no fused kernel for it, or if the kernel failed (recorded in the
-// graph).
+// Returns NULL if the device has no fused kernel for this layer, or if the kernel failed (recorded
+// in the graph).
 static struct tensor *fused_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                                  enum gelu_form form)
 {

@@ -29,7 +29,7 @@ struct norm {
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
 // Replaces linear_forward when nothing reads y: returns zeros that only carry gradients back.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
-// Computes gelu(y), fused if the device supports it.
+// Computes gelu(y), y as in linear_forward; fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
 // Computes x W^T + bias and splits its columns into `parts` equal matrices.

@@ -108,7 +108,7 @@ void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struc
     }
 }
 
-// Runs p with results packed for `next`.
+// Runs p and packs its results.
 static struct linear_rows packed_result(struct graph *g, struct packed_product *p)
 {
     if (!has_weight(g, p->w)) return (struct linear_rows){ 0 };

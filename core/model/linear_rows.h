@@ -9,7 +9,7 @@
 //
 // The output of an encoder's attention is packed in the same way, if linear_rows_attends.
 //
-// After a failure these functions return nothing, like all functions of the graph.
+// After a failure these functions return NULL, or a struct without data.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
 #define CORE_MODEL_LINEAR_ROWS_H
 

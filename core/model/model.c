@@ -233,7 +233,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 {
     const struct picture_shape s = p->shape;
     int64_t width, height;
-    if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // or not sized yet
+    if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // width 0: not sized yet
     const struct picture_config c =
         preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
     if (any_size(m) && preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0)

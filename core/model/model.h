@@ -111,8 +111,8 @@ struct settings *prompt_undated(const struct settings *s);
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
-// Resolves a recorded value of compute.matmul; `arithmetic` is what auto meant then (EVENT_MODEL's
-// key).
+// Returns the precision that a recorded value of compute.matmul stood for; `arithmetic` is the
+// precision of auto at that time (EVENT_MODEL's key).
 const char *model_arithmetic_then(const char *matmul, const char *arithmetic);
 
 // Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts

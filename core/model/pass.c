@@ -70,7 +70,9 @@ int layer_begin(struct graph *g, struct layer *layer)
     const struct attention_kind *kind = decoder_attention(c, layer->number);
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (cache && p->sequence->segments) { // the rows of segments follow the cached ones, uncounted
+    if (cache &&
+        p->sequence
+            ->segments) { // rows of segments are stored after the cached rows, but not counted
         layer->past = cache->coming = cache->rows;
     } else if (cache) {
         if (p->replaced) cache->rows = 0;

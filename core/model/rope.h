@@ -48,7 +48,7 @@ struct rope_config {
     double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn has only the last
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
-    double amplitude;               // of cos and sin of rotated elements; 0: 1
+    double amplitude;               // factor of cos and sin of rotated elements; 0 means 1
     double divisors[ROPE_DIVISORS]; // of the pairs
     int divisor_count;
 };
@@ -74,7 +74,8 @@ struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct
 int64_t rope_adjacent(const struct rope_config *r);
 // Computes the radians per position of each of the dim/2 pairs.
 void rope_frequencies(const struct rope_config *r, float *frequency);
-// Computes cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: its last n.
+// Computes cos and sin [n, dim/2] at the positions of rows row[0..n) of s; row NULL: the last n
+// rows of s.
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out);
 // Rotates elements first .. first+dim-1 of each head of x[N,H,d]. May return x itself.

@@ -112,8 +112,8 @@ static bool has_level(const char *name, const char *level)
     }
 }
 
-// Returns the name with "*" for numbers. `layer`: the layer is not computed; keeps its number, and
-// writes one "*" for everything after it.
+// Returns the name with "*" for numbers. `layer`: the name belongs to a layer that is not computed;
+// keeps the layer's number and writes one "*" for all levels after it.
 static char *pattern_of(const char *name, bool layer)
 {
     struct buf b = { 0 };

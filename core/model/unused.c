@@ -1,4 +1,4 @@
-// core/model/unused.c -- reports keys of the files beside the weights that vlmsh ignores.
+// core/model/unused.c -- reports keys that vlmsh ignores in the files beside the weights.
 #include "core/model/companions.h"
 
 #include <stdlib.h>

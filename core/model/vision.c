@@ -133,7 +133,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         struct linear_rows x = linear_rows_norm(g, h, &w->norm1, c->eps, norm1_for); // [S', Dv]
 
         // Queries, keys and values, from one matrix or three. Attention of packed rows rounds keys
-        // and values to bf16, so their products do too, unless norms or rotation follow.
+        // and values to bf16. So their products store bf16 at once, unless norms or rotation
+        // follow.
         const bool changed = block->cos || w->k_norm.gain.data;
         const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
                                      packs ? DTYPE_BF16 : DTYPE_F32 };
@@ -240,8 +241,8 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     struct block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
-    // The blocks up to the feature layer, and later ones only for listeners. On request the last
-    // block before the feature layer also measures its attention, but not with a tape, which
+    // Runs the blocks up to the feature layer, and later ones only for listeners. On request the
+    // last block before the feature layer also measures its attention, but not with a tape, which
     // recomputes blocks after the batch is gone.
     const int depth = vision_depth(c);
     const bool focus = count && pictures[0].received && !g->tape;

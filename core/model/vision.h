@@ -34,10 +34,10 @@ struct vision_config {
     bool norm_bias, qkv_bias, qk_norm;      // present? set only by kinds whose config says so
     int64_t merge; // merge x merge patches become one feature or visual token; set by the family
     // Only with native resolution:
-    int64_t out;                    // width of the output, if the config has it
-    int64_t times;                  // frames that a video patch spans; a picture repeats in all
-    int64_t window;                 // side of a window in visual tokens
-    uint64_t whole[16];             // bit l: block l attends to whole pictures
+    int64_t out;        // width of the output, if the config has it
+    int64_t times;      // frames that a video patch spans; a picture is repeated for each
+    int64_t window;     // side of a window in visual tokens
+    uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                // drop the first row (strategy "default")
@@ -111,8 +111,9 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
-    // The order of cells in the stream, and so of the projector's rows: cell i is token[i] of the
-    // picture, counted row by row of its grid. NULL: in sequence order.
+    // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
+    // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
+    // order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
     // True: features are taken after v->post. False: if the file has v->post, it only serves
     // measurements (SigLIP).
@@ -120,7 +121,7 @@ struct vision_kind {
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
     // rows unchanged.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
-    // S of a picture and Dv'. NULL: a row for each patch, as wide as the stream.
+    // Return S of a picture, and Dv'. NULL: a row for each patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
     int64_t (*feature_width)(const struct vision_config *c);
 };
@@ -220,7 +221,7 @@ struct projector_kind {
     // If the norm is the encoder's last one, its name in encoder-only files; else NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
-    bool wide; // inner width as wide as the input; else as the visual tokens
+    bool wide; // the inner width equals the input's; else the visual tokens'
     // For kinds with other parts; NULL: the parts above.
     void (*bind)(struct projector *p, struct binder *b, int64_t in, int64_t out);
     struct tensor *(*forward)(struct graph *g, const struct projector *p, struct tensor *x);
@@ -245,7 +246,7 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 
 // --- steps that only some kinds have: vision_rows.c ----------------------------------------------
 
-// Returns the rows of a tile in the encoder: its patches and the class token.
+// Returns the number of a tile's rows in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
 // Returns the patches in pixel order [patches, elements]: cuts tiles; native-resolution pixels are
 // patches already.

@@ -7,7 +7,7 @@
 //   -> LayerNorm -> block by block of merge x merge, which the projector joins
 //
 // Easy to get wrong: pair (2j, 2j + 1) of a head rotates by the column for even j, by the row for
-// odd j, at frequency j / 2 of d/4.
+// odd j, with frequency number j / 2 of d/4.
 #include <math.h>
 #include <stdio.h>
 

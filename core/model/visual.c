@@ -111,8 +111,9 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 
 // --- visual tokens among the text ----------------------------------------------------------------
 
-// Lists the rows of picture `p` (-1: of text) among rows from.. of s: their indices in h[0], and
-// the rows that they copy from the picture's visual tokens (for text: from the embedding table).
+// Lists the rows of picture `p` (-1: of text) among rows from.. of s. index: their indices in h[0];
+// row: the rows that they copy, of the picture's visual tokens or, for text, of the embedding
+// table.
 static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *index, int32_t *row)
 {
     int64_t n = 0;

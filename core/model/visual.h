@@ -14,7 +14,7 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
                       const int *number, size_t count, struct tensor **tokens, float **focus);
 
-// Copies tokens [S,D] to their own device memory, for later passes; NULL: g->err.
+// Copies tokens [S,D] to their own device memory, for later passes; NULL on failure (g->err).
 struct tensor *visual_keep(struct graph *g, const struct tensor *tokens);
 void visual_free(const struct backend *b, struct tensor *kept); // NULL is fine
 

@@ -272,7 +272,7 @@ static int put_floats(struct join *j, struct safetensors_writer *w, const float 
     return status;
 }
 
-// Draws uniformly within `bound`.
+// Draws weights uniformly between -bound and bound.
 static int put_drawn(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                      struct err *err)
 {
@@ -291,7 +291,7 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
 }
 
 // Copies whole heads (blocks of rows) at a time, because GGUF files may order their rows
-// differently. A new token starts as the mean of all others.
+// differently. The row of a new token is the mean of all other rows.
 static int put_copy(struct join *j, struct safetensors_writer *w, const struct shape_tensor *t,
                     struct err *err)
 {

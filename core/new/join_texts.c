@@ -108,7 +108,7 @@ static bool same_frequencies(const cJSON *a, const cJSON *b, int64_t dim)
     return same;
 }
 
-// Returns a copy of the config with Llama 3's scaling, with the published settings.
+// Returns a copy of the config with Llama 3's scaling and its published parameters.
 static cJSON *with_llama3(const cJSON *text, double factor)
 {
     cJSON *other = cJSON_Duplicate(text, true), *scaling = cJSON_CreateObject();
@@ -229,7 +229,7 @@ static int write_tokenizer_config(const struct join_texts *t, const char *folder
     return status;
 }
 
-// Joins the parts of a message to a text with "<image>" for a picture.
+// Joins the parts of a message into one text, with "<image>" for each picture.
 static const char join_parts[] =
     "{%- set joined = namespace(messages=[]) -%}\n"
     "{%- for message in messages -%}\n"

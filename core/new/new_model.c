@@ -4,8 +4,8 @@
 //   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
 //   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
 //
-// Weights are normal, rounded to bf16: 16 random bits index a table of 65536 equally likely values,
-// so that drawing keeps up with the disk.
+// Weights are normally distributed and rounded to bf16: 16 random bits index a table of 65536
+// equally likely values, so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@
 #include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
-enum { QUANTILES = 4 };   // the most distinct spreads of a shape
+enum { QUANTILES = 4 };   // limit of distinct spreads in a shape
 
 struct job {
     const struct shape *shape;

@@ -63,7 +63,7 @@ struct learned {
 
 // --- learning merges -----------------------------------------------------------------------------
 
-// First the 188 bytes that print as themselves, then the others as U+0100, U+0101, ...
+// Adds first the 188 bytes that print as themselves, then the others as U+0100, U+0101, ...
 static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
 {
     for (int shown = 1; shown >= 0; shown--)

@@ -14,7 +14,8 @@
 
 // Outlines a shape of core/new/shapes.h. The outline has no tokenizer; its weights read as zeros.
 struct model *outline_shape(const char *shape, struct err *err);
-// Shares checkpoint and tokenizer with `m`, which must outlive it.
+// Outlines a loaded model. The outline shares checkpoint and tokenizer with `m`, which must outlive
+// the outline.
 struct model *outline_model(const struct model *m, struct err *err);
 void outline_free(struct model *o);
 

@@ -119,8 +119,8 @@
                 ", \"num_key_value_heads\": " kv_heads ", \"vocab_size\": 151674, "        \
                 "\"max_position_embeddings\": 32768, \"rope_scaling\": {\"factor\": 2.0, " \
                 "\"rope_type\": \"dynamic\"}")
-// InternVL3.5, with Qwen3; by their parameter counts, all sizes have an untied head (Qwen3 ties it
-// up to 4B).
+// InternVL3.5, with Qwen3. All sizes have an untied head, as their parameter counts show (Qwen3
+// ties the head up to 4B).
 #define INTERNVL3_5(hidden, ffn, layers, heads)                                             \
     INTERNVL_HF("\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", "    \
                 "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn                  \
@@ -278,7 +278,7 @@ static const struct shape shapes[] = {
       ENCODER(TOWER_SIGLIP, 4, 64, 4, 160, 96, 12),
       .projector_layers = 2,
       .spread = 0.1 },
-    // The same with pictures at native resolution.
+    // Like "tiny", with pictures at native resolution.
     { .name = "tiny-moonvit",
       .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
                              "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "

@@ -15,7 +15,7 @@ static bool want_heads(struct graph *g, const struct tensor *q, const struct ten
                        const struct tensor *v)
 {
     char left[96], right[96];
-    // Keys and values that a cache rounded have no gradients.
+    // Keys and values of a bf16 cache have no gradients.
     const bool cached = k->dtype == DTYPE_BF16 && !tape_on(g);
     if (!op_want_f32(g, "attention", "q", q) || (!cached && !op_want_f32(g, "attention", "k", k)))
         return false;

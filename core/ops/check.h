@@ -6,9 +6,9 @@
 #include "core/graph/tape.h"
 #include "core/ops/ops.h"
 
-// Elements of a row: everything below the first dimension (also when there are no rows).
+// Returns the number of elements in a row: the product of all dimensions but the first.
 int64_t op_columns(const struct tensor *t);
-// True if ops accept t as a weight: f32, f16, bf16 or in blocks.
+// True if ops accept t as a weight: f32, f16, bf16 or block-quantised.
 bool op_is_weight(const struct tensor *t);
 // Checks that t is f32 activations of at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
@@ -24,7 +24,7 @@ bool op_want_indices(struct graph *g, const char *op, const int32_t *index, int6
 struct tensor *op_new_like(struct graph *g, const char *op, const char *what, struct tensor *x);
 // Returns y, or NULL after recording the message of a failed backend function.
 struct tensor *op_done(struct graph *g, const char *op, int result, struct tensor *y);
-// Does the same and records the op on the tape.
+// Like op_done, but also records the op on the tape.
 struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
                          const struct tape_step *step);
 // Ends a backward function: 0, or -1 with the message of a failed backend function recorded.

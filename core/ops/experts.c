@@ -30,7 +30,7 @@ struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const i
                                           .real = scale });
 }
 
-// in: x, weight, index, into. `into` has the gradient of the sum.
+// in: x, weight, index, into. The gradient of the sum is also that of `into`.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor dx, dweight, dy;

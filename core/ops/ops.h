@@ -21,8 +21,8 @@ struct lora_sides {
     struct tensor *a, *b;
     float scale;
 };
-// Adds scale (x a^T) b^T in place to y[N,M], a product of x[N,K] not read before; returns y. If
-// `read` is false, y only carries gradients back.
+// Adds scale (x a^T) b^T in place to y[N,M], a product of x[N,K] that nothing has read yet; returns
+// y. If `read` is false, y only carries gradients back.
 struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
                        const struct lora_sides *w, bool read);
 // Gathers the rows ids[n] (a host array) of table[V,D]: [n,D]. An id outside 0..V-1 is an error.
@@ -62,10 +62,11 @@ struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *i
 // views of it must be taken afterwards. Without a tape, f32 rows may be written to bf16 (rounded).
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
-// Does the same with indices on the device: i32 [rows of x], distinct and inside `into`.
+// Like op_scatter_rows, with indices on the device: i32 [rows of x], distinct and inside `into`.
 struct tensor *op_put_rows(struct graph *g, struct tensor *into, struct tensor *x,
                            struct tensor *index);
-// Columns of x[n,K]. If x has fewer rows than the result, each of its rows serves several.
+// Columns of x[n,K]. If x has fewer rows than the result, each row of x serves several rows of the
+// result.
 struct column_part {
     struct tensor *x;
     struct columns columns;
@@ -78,20 +79,20 @@ struct tensor *op_columns_of(struct graph *g, int64_t rows, const struct column_
 // logits[N,E]: sigmoids, divided by their sum with `normalise`, times scale.
 struct tensor *op_expert_weights(struct graph *g, struct tensor *logits, const int32_t *index,
                                  int64_t count, bool normalise, float scale);
-// Adds weight[i] times x row i to row index[i] of `into` (distinct; a host array); returns `into`.
-// With a tape, no earlier op's backward may need the content of `into`.
+// Adds weight[i] times row i of x to row index[i] of `into`; returns `into`. index: a host array,
+// its elements distinct. With a tape, no earlier op's backward may need the content of `into`.
 struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                     const int32_t *index, struct tensor *weight);
 // Cuts pixels[C,H,W] into patches [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
 struct tensor *op_widen(struct graph *g, struct tensor *x);
-// Copies x into rows [from, ...) of `into` (as op_scatter_rows; the KV cache). 0 or -1.
+// Copies x into rows [from, ...) of `into`, under the conditions of op_scatter_rows. 0 or -1.
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
 // Computes the losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T,
 // w[V,D], loss[i] = -log softmax(logits)[target]. Keeps logits for only a few rows at a time. With
-// a tape, it immediately adds the gradient of the sum of weight[i] loss[i] to those of x and w: the
-// backward pass starts here. target, weight and loss are host arrays of N. 0 or -1.
+// a tape, it immediately adds the gradient of the sum of weight[i] loss[i] to the gradients of x
+// and w: the backward pass starts here. target, weight and loss are host arrays of N. 0 or -1.
 int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
                      const float *weight, float *loss);
 

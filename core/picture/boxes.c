@@ -208,7 +208,7 @@ static char *json_label(const char *text, const char *at)
         cJSON_Delete(value);
         if (label) return label;
     }
-    // {"dog": [1, 2, 3, 4]}: the key, unless it names the numbers.
+    // {"dog": [1, 2, 3, 4]}: the key is the label, unless it describes the numbers ("bbox").
     const char *end = at;
     while (end > from && strchr(" \t\n\r[:", *end)) end--;
     const char *begin = end > from ? memrchr(from, '"', (size_t)(end - from)) : NULL;
@@ -234,7 +234,8 @@ static char *marked_label(const char *text, const char *at)
     return NULL;
 }
 
-// "a dog: [...]": the text between the last box, or the start of the line, and a colon.
+// Returns the label of "a dog: [...]": the text between the last box, or the start of the line, and
+// a colon.
 static char *colon_label(const char *text, const char *at, size_t last)
 {
     const char *from = at, *to = at;
@@ -244,7 +245,7 @@ static char *colon_label(const char *text, const char *at, size_t last)
     return trimmed(from, to);
 }
 
-// <point x="1" y="2" alt="dog">dog</point>, <loc...> dog ; ...
+// Returns a label after the numbers: <point x="1" y="2" alt="dog">dog</point>, <loc...> dog ; ...
 static char *later_label(const char *p, char mark)
 {
     if (mark == 'l') return trimmed(p, p + strcspn(p, ";<\n"));
@@ -263,7 +264,7 @@ static char *find_label(const char *text, size_t from, size_t to, size_t last, c
     return label ? label : xstrdup("");
 }
 
-// Returns the length of the model's thinking, which may weigh boxes that the answer rejects.
+// Returns the length of the model's thinking, which may discuss boxes that the answer rejects.
 static size_t thought(const char *text)
 {
     static const char *const ends[] = { "</think>", "\xE2\x97\x81/think\xE2\x96\xB7" };

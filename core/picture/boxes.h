@@ -19,10 +19,10 @@ struct image;
 struct picture_config;
 
 enum box_unit {
-    BOX_GUESS,       // shares up to 1.5, thousandths up to 1000, else pixels
-    BOX_SHARES,      // 0 to 1 of the picture
-    BOX_PADDED,      // 0 to 1 of a square with the picture in its middle
-    BOX_SEEN,        // 0 to 1 of what the encoder sees: the padded square, the crop, the picture
+    BOX_GUESS,  // shares up to 1.5, thousandths up to 1000, else pixels
+    BOX_SHARES, // 0 to 1 of the picture
+    BOX_PADDED, // 0 to 1 of a square with the picture in its middle
+    BOX_SEEN, // 0 to 1 of what the encoder sees: the padded square, the crop, or the whole picture
     BOX_PERCENT,     // 0 to 100 of the picture
     BOX_BINS,        // 0 to 1023 of the picture, vertical coordinates first
     BOX_999,         // 0 to 999 of the picture
@@ -49,7 +49,7 @@ const char *box_unit_text(enum box_unit unit);
 
 struct picture_box {
     char *label;       // "": none
-    double x, y, w, h; // pixels of the original, within it; a point has no width and height
+    double x, y, w, h; // pixels of the original, within it; w and h of a point are 0
     bool point;
 };
 
@@ -61,7 +61,7 @@ struct boxes {
 };
 
 // Reads all boxes and points of a text. config: the preprocessing of that picture (BOX_SEEN,
-// BOX_RESIZED); NULL: no preprocessing; the encoder sees the whole picture in its own size.
+// BOX_RESIZED); NULL: no preprocessing, so the encoder sees the whole picture at its own size.
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height);
 void boxes_release(struct boxes *b);

@@ -30,13 +30,13 @@ enum {
     IMAGE_MAX_FILE = 256 * 1024 * 1024, // bytes
 };
 
-// Returns whether the first bytes are a picture's, even of an unsupported format.
+// True if the first bytes are those of a picture, even of an unsupported format.
 bool image_begins(const void *bytes, size_t size);
 // `name` is used in messages: the path, or "standard input".
 int image_decode(struct image *image, const void *bytes, size_t size, const char *name,
                  struct err *err);
-// The same for the many small pictures of a data set: hundreds of them share a decoder process,
-// because forking takes longer than decoding. One thread at a time.
+// Like image_decode, for the many small pictures of a data set: hundreds of them share a decoder
+// process, because forking takes longer than decoding. Only one thread at a time may use a decoder.
 struct image_decoder;
 struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
@@ -45,12 +45,12 @@ void image_decoder_free(struct image_decoder *d); // does nothing for NULL
 // Decodes in the calling process. The child process, tests and fuzzing call it.
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
-// Width and height after decoding, from the header only.
+// Reads from the header the width and height that the decoded picture will have.
 int image_size(const void *bytes, size_t size, const char *name, int64_t *width, int64_t *height,
                struct err *err);
-// Frames of an animation; 1 for still pictures and other files.
+// Returns the number of frames of an animation; 1 for still pictures and other files.
 int64_t image_frames(const void *bytes, size_t size);
-// The file name extension of the picture's format: ".png"; "" for unsupported formats.
+// Returns the file name extension of the picture's format: ".png"; "" for unsupported formats.
 const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);
 // Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))

@@ -1,7 +1,7 @@
 // core/model/families/family.h -- a model family: everything specific to it, in one struct.
 //
 // A new family is one file core/model/families/NAME.c with one constant struct, and one line in
-// core/lists.h. Nothing elsewhere tests a family's name.
+// core/lists.h. No other code tests a family's name.
 #ifndef CORE_MODEL_FAMILIES_FAMILY_H
 #define CORE_MODEL_FAMILIES_FAMILY_H
 

@@ -42,8 +42,8 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");
 }
 
-// "spatial_merge_size" n: n x n features become one visual token. Only Mistral 3 configs have this
-// key; no LLaVA does. The class token belongs to no cell.
+// "spatial_merge_size" n: each cell of n x n features becomes one visual token. Only Mistral 3
+// configs have this key; no LLaVA does. The class token belongs to no cell.
 static int read_merge(struct vision_config *v, const cJSON *config, struct err *err)
 {
     if (json_int(config, "spatial_merge_size", 1, 64, 1, &v->merge, err) < 0) return -1;

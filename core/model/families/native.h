@@ -6,7 +6,7 @@
 #include "core/model/families/family.h"
 
 // Reads preprocessor_config.json: area limits, mean and std. Call after reading m->vision.config.
-// `defaults` has the class's min_pixels, max_pixels, frames and enlarge.
+// `defaults` holds the class defaults of min_pixels, max_pixels, frames and enlarge.
 int native_read_pictures(struct model *m, const struct checkpoint *c,
                          const struct picture_config *defaults, struct err *err);
 // The keys that native_read_pictures reads, NULL-terminated.

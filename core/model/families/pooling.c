@@ -87,7 +87,7 @@ int pooling_tiles(const struct model *m, struct picture_shape shape, struct pict
 
 // --- the weights ---------------------------------------------------------------------------------
 
-// For each remaining token, the rows of x and the weights whose weighted sum gives the token.
+// For each remaining token, the rows of x that it averages, and their weights.
 struct blend {
     int64_t most; // sources per token
     int32_t *index;
