@@ -18,9 +18,8 @@
 #include "core/base/err.h"
 
 struct whole_file {
-    char *path,
-        *temporary; // temporary: the file's name until it is complete; NULL: nothing was written
-    int fd;         // locked until the file is complete and renamed
+    char *path, *temporary; // temporary: the name until the file is complete; NULL: not created
+    int fd;                 // locked until the file is complete and renamed
     bool sealed, failed;
     struct err why; // of the first failure
 };

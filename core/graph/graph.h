@@ -13,8 +13,7 @@
 // With a tape (core/graph/tape.h) each op also records its backward step if an input has a
 // gradient. Forward code must know:
 //  - graph_scratch_end frees what was allocated since graph_scratch_begin, unless a tape keeps it;
-//  - use an op's return value: without a tape the op may overwrite its input, with a tape it never
-//  does;
+//  - the result of an op is its return value; without a tape the op may have overwritten its input;
 //  - blocks that can be recomputed (a layer) run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the

@@ -79,8 +79,8 @@ extern const struct site *const pass_sites[];
 // key.
 struct seen_keys {
     int64_t from;
-    const int32_t *const
-        *keys; // [N - from][count[i]] indices into k and v, ascending; NULL: no row is restricted
+    // [N - from][count[i]] indices into k and v, ascending; NULL: all rows see every earlier key
+    const int32_t *const *keys;
     const int64_t *count; // [N - from]
 };
 

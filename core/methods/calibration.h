@@ -10,7 +10,7 @@
 // Jobs write them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
 // its tensors and the sums that it collects at the sites of a pass, and a line in core/lists.h.
 //
-// The file is a safetensors file with these tensors, by kind (methods page, section 3):
+// A calibration is a safetensors file with these tensors, by kind (methods page, section 3):
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
 //          files, the sums behind them, each double as two f32 that add up to it:
 //          ffn.sum_xy, ffn.sum_xx [2,L,D], ffn.sum_cos [2,2,L] (visual, text)

@@ -101,10 +101,9 @@ struct ira {
     bool *chosen;
     struct ira_layer *layer; // [L]
     bool training, sampling, gated;
-    bool global;  // the prior has one learned mean
-    bool printed; // the KL's gradient does not reach v directly
-    double beta_most, warmup,
-        beta; // beta's maximum; fraction of steps until it is reached; current beta
+    bool global;                    // the prior has one learned mean
+    bool printed;                   // the KL's gradient does not reach v directly
+    double beta_most, warmup, beta; // maximum of beta; fraction of steps until then; current beta
     uint64_t seed;
 };
 

@@ -5,15 +5,15 @@
 // unchanged.
 //
 // prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row. At
-// every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1] of
-// all rows of the sequence, which this file stores.
+//   every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1]
+//   of all rows of the sequence, which this file stores.
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
 //   layer K and attends only to these in later layers.
 //
 // prune_pick.c chooses the tokens to keep.
 //
 // Easy to get wrong: whether any stage drops tokens must be known right after the first stage,
-// because only there all rows of the sequence are available.
+// because only then are all rows of the sequence available.
 #include <stdlib.h>
 #include <string.h>
 

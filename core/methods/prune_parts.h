@@ -79,11 +79,9 @@ struct prune {
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;
-    struct token_grams
-        *grams;     // [stages] used in dynamic mode with score contribution; NULL: none yet
-    int gram_count; // number of `grams`
-    struct seen_lists seen,
-        next; // dynamic: the keys that rows see in this layer, and in later layers
+    struct token_grams *grams;    // [stages] for score contribution in dynamic mode; NULL: none yet
+    int gram_count;               // number of `grams`
+    struct seen_lists seen, next; // dynamic: keys that rows see in this layer; in later layers
 };
 
 // Returns the stage that prunes after that layer; -1: none.

@@ -70,9 +70,8 @@ int layer_begin(struct graph *g, struct layer *layer)
     const struct attention_kind *kind = decoder_attention(c, layer->number);
     struct kv_layer *cache = layer->cache;
     struct err err;
-    if (cache &&
-        p->sequence
-            ->segments) { // rows of segments are stored after the cached rows, but not counted
+    // Rows of segments are stored after the cached rows, but not counted.
+    if (cache && p->sequence->segments) {
         layer->past = cache->coming = cache->rows;
     } else if (cache) {
         if (p->replaced) cache->rows = 0;

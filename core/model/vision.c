@@ -133,8 +133,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         struct linear_rows x = linear_rows_norm(g, h, &w->norm1, c->eps, norm1_for); // [S', Dv]
 
         // Queries, keys and values, from one matrix or three. Attention of packed rows rounds keys
-        // and values to bf16. So their products store bf16 at once, unless norms or rotation
-        // follow.
+        // and values to bf16, so the products that make them store bf16 directly, unless norms or
+        // rotation follow.
         const bool changed = block->cos || w->k_norm.gain.data;
         const enum dtype dtype[] = { DTYPE_F32, packs && !changed ? DTYPE_BF16 : DTYPE_F32,
                                      packs ? DTYPE_BF16 : DTYPE_F32 };
