@@ -3,7 +3,7 @@
 //   struct whole_file *f = whole_file_new(path);
 //   whole_file_put(f, bytes, size);             // a failure is kept, and reported at the end
 //   if (whole_file_finish(f, &err) < 0) ...     // synced and renamed; frees f
-// It is written as PATH.part-XXXXXX; the first write removes the unfinished file of a killed
+// The file is written as PATH.part-XXXXXX; the first write removes the unfinished file of a killed
 // process with the same path. Several files get their names together:
 //
 //   if (whole_file_seal(a, &err) == 0 && whole_file_seal(b, &err) == 0) ...   // all is on disk

@@ -29,7 +29,7 @@ struct arena_mark {
     struct arena_point {
         struct arena_chunk *chunk;
         size_t offset, used;
-    } own, host; // host: the same in arena.host
+    } own, host; // host: the mark of arena.host
 };
 
 // Allocates 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).

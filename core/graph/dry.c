@@ -41,7 +41,7 @@ static void dry_release(void *memory)
     munmap((char *)memory - PAGE, size);
 }
 
-// Copies small uploads, such as indices, because ops read them.
+// Copies small uploads, such as indices, because this device's ops read them.
 static void dry_upload(void *device, const void *host, size_t bytes)
 {
     if (bytes <= SMALL) memcpy(device, host, bytes);
@@ -116,9 +116,9 @@ static int need(int64_t numbers)
     return 0;
 }
 
-// Counts the scratch memory of a GPU's matrix product. With MATMUL_BF16: both operands as 16-bit
-// floats, but only a part of a block-quantised b, and none of a b that has `dtype` already. With
-// MATMUL_F32: a part of b widened to f32.
+// Counts the scratch memory of a GPU's matrix product. With MATMUL_BF16, both operands are rounded
+// to 16 bits: only a part of b if b is block-quantised, and not b if it has `dtype` already. With
+// MATMUL_F32, a part of b is widened to f32.
 static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                        enum matmul_mode mode)
 {

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 
 const struct backend *backend_dry(void);
-// Resets dry->scratch() (on this thread): the scratch memory of a GPU's ops, or of the CPU's.
+// Resets dry->scratch() of this thread, which then counts the scratch memory of a GPU's ops (`gpu`)
+// or of the CPU's.
 void backend_dry_reset(bool gpu);
 
 #endif

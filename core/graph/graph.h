@@ -39,9 +39,9 @@ struct graph_kl {
     double plain, weighted; // without and with the gate's weights; beta multiplies the latter
 };
 
-// A training pass's data on one of its samples (core/eval/loss.h).
+// Data on one sample of a training pass (core/eval/loss.h).
 struct graph_sample {
-    uint64_t number; // index of this draw during training; seeds noise
+    uint64_t number; // index of the sample's draw in training; seeds noise
     double penalty;  // loss terms added by methods
     struct graph_kl kl;
 };

@@ -87,12 +87,12 @@ struct seen_keys {
 // Arguments of a site. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
-    struct tensor *x;                // see SITES
-    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
-                                     // cached k and v may be bf16 (graph_download, op_widen)
-    const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
-    int64_t only_count;              // its length; the method keeps `only` until the layer ends
-    int64_t past;                    // keys of this layer before this pass: row i is key past+i
+    struct tensor *x;         // see SITES
+    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
+                              // cached k and v may be bf16 (graph_download, op_widen)
+    const int32_t *only;      // SITE_FFN: rows for which the FFN is computed; NULL = all
+    int64_t only_count;       // length of `only`, which the method keeps until the layer ends
+    int64_t past;             // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
     const int32_t *keys;             // [P] sequence row of each key; NULL: key i is row i;

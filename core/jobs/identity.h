@@ -34,8 +34,8 @@ struct identity {
 };
 
 int identity_same(const struct identity *was, const struct identity *is, struct err *err);
-// Store and read the identity as the record's object "identity"; if it is missing, all fields are
-// NULL.
+// identity_put stores the identity as the record's object "identity". identity_of reads it; without
+// that object, all fields are NULL.
 void identity_put(const struct identity *id, cJSON *record);
 struct identity identity_of(const cJSON *record);
 

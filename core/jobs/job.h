@@ -101,7 +101,7 @@ struct job_results {
     struct job_result *list; // in the order of reporting
     size_t count;
 };
-// Takes the value.
+// Adds a result; takes ownership of `value`.
 void job_results_add(struct job_results *r, const char *key, char *value);
 void job_results_free(struct job_result *results, size_t count);
 
@@ -161,7 +161,7 @@ void job_yield(struct job *j);
 void job_hooks(struct job *j, struct hooks *hooks);
 
 // Reports of a job.
-void job_metric(struct job *j, const char *series, int64_t step, double value); // of this step
+void job_metric(struct job *j, const char *series, int64_t step, double value); // for one step
 void job_step(struct job *j, int64_t step); // ends the reports of this step, which are then stored
 // Continues at this step: discards reports of this and later ones.
 void job_rewind(struct job *j, int64_t step);

@@ -21,16 +21,16 @@ struct ranks;
 typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {
-    const char *path; // of the file
-    const char *data; // of the data set
+    const char *path; // path of the state file
+    const char *data; // path of the data set
     const struct provenance *provenance;
-    const char *hash;    // SHA-256 of the data, if it is known; NULL: read from the file
+    const char *hash;    // SHA-256 of the data, if it is known; NULL: computed from the file
     const char *answers; // the file of --answers; NULL: none
     const char *shots;   // the file of --shots; NULL: none
     // The data set whose pictures must match the hashes in the lines ("pictures": for sample "at",
     // or "done" - 1). NULL: not compared.
     const struct dataset *pictures;
-    struct data_notices *notices; // inspect the pictures; NULL: no notices
+    struct data_notices *notices; // receives notices on the pictures; NULL: none
     bool whole; // each line is a complete sample; otherwise the last sample may be incomplete, and
                 // its lines are cut off
 };

@@ -6,9 +6,9 @@
 //   if (calibration_fits(&c, model, &err) < 0) ...           // rejects another model's calibration
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
-//
-// Jobs write them (core/eval/calibrate.c). Each kind is one constant struct in its own file, with
-// its tensors and the sums that it collects at the sites of a pass, and a line in core/lists.h.
+// Jobs write calibrations (core/eval/calibrate.c). Each kind is one constant struct in its own
+// file, with its tensors and the sums that it collects at the sites of a pass, and a line in
+// core/lists.h.
 //
 // A calibration is a safetensors file with these tensors, by kind (methods page, section 3):
 //   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
@@ -39,9 +39,9 @@ struct settings;
 struct calibration {
     struct safetensors *file;
     const char *model, *data; // hash of the weights, of the data; NULL: not in the file
-    const char
-        *files; // names and hashes of the model's files, as checkpoint.files; NULL: not in the file
-    int64_t count;          // samples; -1: not in the file
+    const char *files; // names and hashes of the model's files, as in checkpoint.files; NULL: not
+                       // in the file
+    int64_t count;     // samples; -1: not in the file
     const char *arithmetic; // precision of the passes: "f32", "bf16"; NULL: not in the file
 };
 

@@ -213,10 +213,10 @@ const struct method *method_of(const char *key);
 // methods_check with one.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
-// True if the method is on with inconsistent settings; then *why is a sentence for people.
+// True if the method is on with inconsistent settings; then *why explains this to the user.
 bool methods_inconsistent(const struct method *method, const struct method_env *env,
                           struct err *why);
-// True if the method is on without effect (or with a bad one); then *why is a sentence for people.
+// True if the method is on without effect (or with a bad one); then *why explains this to the user.
 bool methods_without_effect(const struct method *method, const struct method_env *env,
                             struct err *why);
 // Does the setting belong to a method that did not affect the cache and is off under `s`?

@@ -23,7 +23,7 @@
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Layers 0..K do not depend on the tokens kept after them; later layers are recomputed from h[K+1].
+// Layers 0..K do not depend on which tokens are kept; later layers are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };

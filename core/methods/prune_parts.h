@@ -45,7 +45,8 @@ void seen_lists_clear(struct seen_lists *l);
 
 // Writes lists for the rank that computes the next layers (job.split layers).
 void seen_lists_put(struct stage_note *note, const struct seen_lists *l);
-// Reads into empty lists of at most `most` rows; seen_lists_clear them even after a failure.
+// Reads into empty lists of at most `most` rows; call seen_lists_clear on them even after a
+// failure.
 bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l);
 
 // --- the state -----------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
         norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]
         if (norms) g->backend->download(score, norms->data, tensor_bytes(norms));
     } else if (probs) {
-        // Mean over the heads of the probabilities [H,1,P] of each token.
+        // Averages each token's probabilities [H,1,P] over the heads.
         const int64_t heads = probs->shape[0], keys = probs->shape[2];
         float *host = xmalloc(tensor_bytes(probs));
         g->backend->download(host, probs->data, tensor_bytes(probs));
@@ -126,7 +126,7 @@ void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t 
         keep[i] = false;
         nearest[i] = INFINITY;
     }
-    // First the row whose nearest neighbour is the furthest away.
+    // Keeps first the row whose nearest neighbour is the furthest away.
     for (int64_t i = 0; k > 0 && i < count; i++) lower_distances(unit, count, width, i, nearest);
     for (int64_t n = 0; n < k; n++) {
         const int64_t best = furthest(nearest, keep, count);

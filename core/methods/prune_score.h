@@ -15,8 +15,8 @@ struct graph;
 enum prune_kind {
     PRUNE_CONTRIBUTION, // norm of the token's own contribution to the query's residual stream
                         // (CAPA)
-    PRUNE_ATTENTION,    // mean over heads of the attention to it (FastV)
-    PRUNE_NOROPE,       // the same without rotary positions (Feather)
+    PRUNE_ATTENTION,    // mean over heads of the query's attention to the token (FastV)
+    PRUNE_NOROPE,       // PRUNE_ATTENTION without rotary positions (Feather)
     PRUNE_UNIFORM,      // every n-th token
     PRUNE_RANDOM,
     // The following use no query: they choose after the layer.

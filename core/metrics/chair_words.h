@@ -19,7 +19,7 @@ static const char *const plurals[][2] = {
     { "gloves", "glove" },
 };
 
-// "OBJECT: word or words, ..."; without an object, the words name none.
+// "OBJECT: word or words, ..."; without an object, the words name no object.
 static const char *const synonyms[] = {
     ("person: man, woman, boy, girl, child, kid, baby, toddler, infant, guy, lady, gentleman, "
      "player, skier, surfer, snowboarder, skateboarder, rider, cyclist, driver, pedestrian, "

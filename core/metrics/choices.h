@@ -6,8 +6,8 @@
 
 enum { LETTERS = 26, NO_LETTER = -1 };
 
-// How many options a question lists as lines "A. ...", "B) ...", "(C) ..." or "D: ...", starting
-// with A.
+// Returns how many options a question lists as lines "A. ...", "B) ...", "(C) ..." or "D: ...",
+// starting with A.
 int choices_listed(const char *question);
 // True if every choice is one capital letter.
 bool choices_are_letters(const struct metric_case *c);
@@ -21,7 +21,7 @@ int choices_right(const struct metric_case *c, struct err *err);
 int choices_letter(const char *text, int count);
 // Returns the code points of a text in compatibility form (NFKC), in which full-width letters and
 // punctuation are ASCII. The first is at [1]; [0] and the one after the last are 0; a byte that is
-// not UTF-8 is negative. free() it.
+// not UTF-8 is negative. The caller frees the result.
 int32_t *choices_points(const char *text);
 // True if the code point next to a Latin letter makes one word with it. Letters of scripts that do
 // not separate words (CJK, Thai) do not.
@@ -32,7 +32,7 @@ bool choices_joins(int32_t c);
 // Scores a case: compares the letter that m->letter reads with the right one.
 int choices_score(const struct metric *m, const struct metric_case *c, struct metric_outcome *o,
                   struct err *err);
-// The same for a letter already read.
+// Like choices_score, for a letter that is already read.
 int choices_score_letter(const struct metric_case *c, int letter, struct metric_outcome *o,
                          struct err *err);
 // Returns the outcome of an answer's letter (NO_LETTER: none).
@@ -42,7 +42,7 @@ int choices_summary(const struct metric_tally *t, struct metric_number *to);
 // Returns 1 for "B"; NO_LETTER for anything but one capital letter.
 int choices_whole_letter(const char *text);
 int choices_letter_ignoring_case(const char *text); // "b" too
-// Shortens "B. ..." to "B", as lmms-eval's filter for AI2D and MuirBench does. It runs before
+// Shortens "B. ..." to "B", like lmms-eval's filter for AI2D and MuirBench. The filter runs before
 // thinking is removed, so it misses a letter after the thinking.
 char *choices_extract_dot(struct scratch *s, const char *raw);
 // True if the sample has a choice with this letter; without choices: A to D.

@@ -1,4 +1,4 @@
-// core/metrics/exact.c -- whether the answer equals or contains a reference.
+// core/metrics/exact.c -- checks whether the answer equals or contains a reference.
 //
 // The normalisation is that of the VQA evaluation (Antol et al. 2015), which lmms-eval and others
 // use for short answers; it converts number words up to ten, and only drops the apostrophe of

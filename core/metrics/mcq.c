@@ -92,8 +92,8 @@ static int infer(const struct metric_case *c)
     return python_length(lower) > 2 * length ? NO_LETTER : choices_only_text(c, lower, LETTERS);
 }
 
-// Reads the letter as VLMEvalKit does, whose table drops the choices "None" and "NA". It treats an
-// MMMU question without choice A as open.
+// Reads the letter like VLMEvalKit, whose table drops the choices "None" and "NA". VLMEvalKit
+// treats an MMMU question without choice A as open.
 static int infer_table(const struct metric_case *c, bool mmmu)
 {
     const char *right = scratch_printf(c->scratch, "%c", 'A' + (c->right >= 0 ? c->right : 0));

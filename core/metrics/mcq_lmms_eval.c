@@ -163,7 +163,7 @@ static int find_option(struct scratch *s, const char *answer)
 }
 
 // The suite's files have the text "nan" for an absent choice, and the suite counts that text as a
-// choice. It treats "None" like any other choice.
+// choice. The suite treats "None" like any other choice.
 static int find_text(const struct metric_case *c, const char *lower)
 {
     const char *texts[CHOICES];
@@ -206,7 +206,7 @@ static int score_realworldqa(const struct metric *m, const struct metric_case *c
 
 // --- BLINK ---------------------------------------------------------------------------------------
 
-// True if `p` begins with a letter of the choices, to which it sets *letter.
+// True if `p` begins with a choice letter; sets *letter to that choice.
 static bool take_letter(const char *p, int count, bool small, int *letter)
 {
     const int n = (small && *p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p) - 'A';

@@ -80,7 +80,7 @@ enum action {
     HYPHENS,
     FRACTION,
     CURRENCY,
-    BRACKETS, // inside a token
+    BRACKETS, // brackets become -LRB- etc.
     SKIP,
 };
 

@@ -145,7 +145,7 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // GLM's wrapper does this; for <answer>, other wrappers do too. OCRBench keeps the box
+        // GLM's wrapper does this; so do other wrappers for <answer>. OCRBench keeps the box
         // marks.
         struct buf b = { 0 };
         for (const char *from, *end;

@@ -116,7 +116,7 @@ static void put_word(struct buf *b, const char *word)
     const int number = !strcmp(word, "none") ? 0 : words_number(word);
     if (number >= 0)
         buf_printf(b, "%d", number);
-    else // the evaluation's table has this contraction the wrong way round
+    else // the evaluation's table swaps the two forms of this contraction
         buf_puts(b, !strcmp(word, "somebody'd") ? "somebodyd" : word);
 }
 
@@ -187,7 +187,7 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
     double sum = 0;
     if (!c->reference_count) return err_set(err, "the sample has no reference answer");
     if (m == &metric_vqa_official && people_agree(c)) clean_up = clean_line;
-    // A few references are alternatives, not the answers of ten people.
+    // Fewer references than PEOPLE are alternatives, not one answer per person.
     const bool any = m == &metric_vqa && c->reference_count < PEOPLE;
     const char *answer = clean_up(c->scratch, c->answer);
     bool *same = scratch_keep(c->scratch, xcalloc(c->reference_count, sizeof *same));

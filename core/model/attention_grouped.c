@@ -23,7 +23,7 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
 {
     bool use;
     int64_t window, from;
-    const cJSON *types = json_get(json, "layer_types"); // newer configs: one per layer
+    const cJSON *types = json_get(json, "layer_types"); // newer configs list one per layer
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
     if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;

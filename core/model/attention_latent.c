@@ -170,7 +170,7 @@ static struct latents latents_of(struct graph *g, const struct layer *layer, str
     return (struct latents){ c, rotated(g, layer, both, m, rank, 1, cos, sin) };
 }
 
-// Writes x over columns to.. of y; each row of x serves one or several rows of y.
+// Writes x over columns to.. of y; each row of x is written to one or several rows of y.
 static void put(struct graph *g, struct tensor *y, int64_t to, struct tensor *x)
 {
     if (!x || !y || !graph_ok(g)) return;

@@ -171,8 +171,9 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
 // Returns the GPU that computes a layer. The first GPU holds everything but the layers (`rest`
 // bytes) and enough layers to balance the load: none if `rest` alone exceeds its share.
 int decoder_gpu(int layer, int layers, double layer_bytes, double rest, int gpus);
-// Binds the tensors; b->prefix like "language_model.model.", `head` is the prefix of the head.
-// Clears config.tied if the file has a head that differs from the embedding. 0 or -1 (b->err).
+// Binds the tensors; b->prefix is, for example, "language_model.model."; `head` is the prefix of
+// the head. Clears config.tied if the file has a head that differs from the embedding. 0 or -1
+// (b->err).
 int decoder_bind(struct decoder *d, struct binder *b, const char *head);
 // Like bind_prefix, for the tensor with the Llama name `ours`.
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,

@@ -45,7 +45,7 @@ struct rope_config {
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn
-    double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn has only the last
+    double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn: only the last
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs
     double amplitude;               // factor of cos and sin of rotated elements; 0 means 1

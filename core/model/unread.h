@@ -18,8 +18,8 @@
 
 struct model;
 
-// Splits "MODEL::ignore-weights", which opens a model nevertheless: sets *ignore and returns the
-// name without the option. The caller frees it.
+// Splits "MODEL::ignore-weights", which opens a model despite unread tensors or keys: sets *ignore
+// and returns the name without the option. The caller frees it.
 char *unread_split(const char *name, bool *ignore);
 char *unread_join(const char *name); // the inverse
 

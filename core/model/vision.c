@@ -233,7 +233,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V
     x = vision_in_order(g, &b, x);                  // by windows: Qwen2.5-VL
     struct tensor *h = vision_add_class(g, &b, x);  // [S', Dv]
-    h = vision_add_positions(g, &b, h);             // learned ones
+    h = vision_add_positions(g, &b, h);             // learned positions
     h = norm_forward(g, h, &v->pre, c->eps);        // CLIP
 
     // Which rows each row attends to, and the rotary angles.

@@ -71,7 +71,7 @@ struct vision_picture {
     struct tensor *pixels; // by kind: [3,H,W], [T,3,H,W] or patches [S', elements]
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
-    int number;            // of the picture, for listeners
+    int number;            // the picture's number, for listeners
     // [S'] in host memory, or NULL: vision_forward fills it with the attention to each row in the
     // block before the feature layer, averaged over heads: from the class token, or, without one,
     // averaged over the rows of its tile.
@@ -89,8 +89,9 @@ struct vision_batch {
 
 // A kind of encoder. `b->vision` has its config and weights.
 struct vision_kind {
-    const char *const *model_types; // in a vision_config that select it, NULL-terminated
-    const char *const *keys;        // keys of core/model/config_keys.c that it supports; NULL: none
+    // Model types in a vision_config that select this kind, NULL-terminated.
+    const char *const *model_types;
+    const char *const *keys; // keys of core/model/config_keys.c that it supports; NULL: none
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
@@ -107,7 +108,7 @@ struct vision_kind {
     bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
     bool row_by_row;     // patches of native resolution go row by row; else block by block of
                          // merge x merge
-    // Does this block attend to windows, not whole tiles? NULL: no block does.
+    // True if this block attends to windows, not whole tiles. NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
@@ -167,7 +168,7 @@ int vision_depth(const struct vision_config *c);
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Binds the tensors; b->prefix like "vision_tower.vision_model." 0 or -1 (b->err).
+// Binds the tensors; b->prefix is, for example, "vision_tower.vision_model." 0 or -1 (b->err).
 int vision_bind(struct vision *v, struct binder *b);
 void vision_release(struct vision *v); // not the weights
 

@@ -107,7 +107,8 @@ static void count_words(struct words *w, const char *text)
     }
 }
 
-// Distinct words as ids, -1 before each; times[i]: count of the word that contains symbol i.
+// Distinct words as token ids, with -1 before each word; times[i]: count of the word that contains
+// symbol i.
 struct corpus {
     int *symbols, count;
     int64_t *times;

@@ -1,6 +1,6 @@
 // core/ops/ops.h -- the ops of a forward pass; each is in core/ops/NAME.c.
 //
-// All take the graph first, check shapes and dtypes, allocate the result in the step arena and
+// All ops take the graph first, check shapes and dtypes, allocate the result in the step arena and
 // return it; NULL in, NULL out (core/graph/graph.h). kernels/ops.h defines the arithmetic. Names
 // ending in _into write into memory the caller owns.
 //
@@ -43,7 +43,7 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 // Adds a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
-// Adds b[m,D] to rows [from, from+m) of a[N,D] in the same way.
+// Like op_add, adds b[m,D] to rows [from, from+m) of a[N,D].
 struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, struct tensor *b);
 // Multiplies x by a value.
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);

@@ -135,7 +135,8 @@ static enum box_unit guess(const double *n, int count)
     return most <= 1.5 ? BOX_SHARES : most <= 1000 ? BOX_THOUSANDTHS : BOX_PIXELS;
 }
 
-// Maps numbers x1, y1, x2, y2 (a point: x1, y1) to a box within the picture; false: outside.
+// Maps numbers x1, y1, x2, y2 (a point: x1, y1) to a box within the picture; false if it lies
+// outside.
 static bool place(struct picture_box *b, const double *n, const struct frame *f,
                   const double size[2])
 {

@@ -8,7 +8,7 @@
 // background.
 //
 // Room core/picture/: turns picture files into the pixels that a model reads: decoding in a child
-// process, resizing as Pillow does, normalising; writing PNG. Uses base and settings.
+// process, resizing like Pillow, normalising; writing PNG. Uses base and settings.
 #ifndef CORE_PICTURE_IMAGE_H
 #define CORE_PICTURE_IMAGE_H
 
@@ -54,7 +54,7 @@ int64_t image_frames(const void *bytes, size_t size);
 const char *image_ending(const void *bytes, size_t size);
 void image_release(struct image *image);
 // Composites alpha over a background colour (0..255 each): t = s a + bg (255-a) + 128, (t + (t>>8))
-// >> 8, as Pillow does. Does nothing with 3 channels.
+// >> 8, like Pillow. Does nothing with 3 channels.
 void image_flatten(struct image *image, const uint8_t background[3]);
 
 #endif

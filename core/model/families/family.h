@@ -40,7 +40,8 @@ struct picture_kind {
     // unknown; tokens are shown as one row.
     int (*tiles)(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                  int most);
-    // Returns the encoder's input; the caller sets its number. Fails through g (pixels NULL).
+    // Returns the encoder's input; the caller sets the picture's number in it. Fails through g
+    // (pixels NULL).
     struct vision_picture (*read)(struct graph *g, const struct model *m,
                                   const struct picture *picture);
     // Turns the projector's rows of the picture into visual tokens [S,D]. NULL: unchanged.

@@ -1,7 +1,7 @@
 // core/model/families/pooling.c -- averages the grids of a picture's visual tokens.
 //
-// A picture's tokens are those of its tiles and others between the tiles. A list describes each
-// tile before and after pooling; everything else follows from it.
+// A picture's tokens belong to its tiles or lie between them. A list describes each tile before and
+// after pooling; everything else follows from it.
 #include "core/model/families/pooling.h"
 
 #include <math.h>
