@@ -3,8 +3,8 @@
 //
 // Parent and child share one anonymous mapping: a report and memory for the pixels. The parent
 // sends a byte over a socket, the child decodes and replies with a byte. The child has limits on
-// memory and time, no files and no terminal; it ends with _exit, so that nothing of the parent's
-// (stdio buffers, exit handlers) runs twice. The parent does not trust the report: a compromised
+// memory and time, no files and no terminal; it ends with _exit, which neither runs the parent's
+// exit handlers nor flushes its stdio buffers. The parent does not trust the report: a compromised
 // child can at worst deliver a wrong picture.
 //
 // A fork takes milliseconds in a large process. So a struct image_decoder, meant for the many small
@@ -32,8 +32,8 @@
 
 enum {
     CHILD_SECONDS = 20,
-    // Limits of a decoder's child; a larger picture gets a child of its own. After a fork every
-    // page that the parent writes is copied once, so a training run should fork rarely.
+    // Limits of a struct image_decoder's child; a larger picture gets a child of its own. After a
+    // fork every page that the parent writes is copied once, so a training run should fork rarely.
     SERVED = 200 << 20, // pixels after which a new child starts; decoding them takes far less than
                         // CHILD_SECONDS
     SERVED_AREA = 1 << 20,
@@ -53,7 +53,7 @@ enum { ADDRESS_SANITIZER = 0 };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
-// Address space in use: includes the model that the parent has mapped.
+// Returns the address space in use, including the model that the parent has mapped.
 static rlim_t address_space(void)
 {
     char text[64] = "";
@@ -83,7 +83,7 @@ static void child_confine(size_t area, size_t size, int keep)
     limit(RLIMIT_CPU, CHILD_SECONDS);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
-    // Output of a decoder's abort must not reach the screen.
+    // The messages of a decoder that aborts must not reach the screen.
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; fd++) dup2(null, fd);
     if (keep != 3) dup2(keep, 3);
@@ -92,7 +92,8 @@ static void child_confine(size_t area, size_t size, int keep)
 
 static void child_signals(pid_t parent)
 {
-    // Ctrl-C goes to the whole group; the parent decides what it means.
+    // Leaves SIGINT blocked: Ctrl-C signals the whole process group, but only the parent reacts to
+    // it.
     static const int ours[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTERM, SIGXCPU };
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) signal(ours[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -126,7 +127,8 @@ struct image_decoder {
     pid_t child; // 0: none
     int socket;
     size_t served;         // pixels
-    size_t area, capacity; // limits: pixels; bytes of a copied file (0: the child inherits it)
+    size_t area, capacity; // limits: pixels; bytes of a copied file (0: the child inherits the
+                           // file)
     struct shared {
         const uint8_t *bytes; // of the file
         size_t size;

@@ -18,7 +18,7 @@ static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
     return at < size ? at + 1 : 0;
 }
 
-// Bytes of a table of colours, by the flags of a descriptor.
+// Returns the bytes of the colour table that a descriptor's flags announce.
 static size_t table_size(uint8_t flags)
 {
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
@@ -109,8 +109,8 @@ static int next_code(struct codes *c, int width)
     return code;
 }
 
-// The position of the next pixel in the frame: rows come in order, or in four passes over every
-// 8th, 8th, 4th, 2nd row.
+// The position of the next pixel in the frame. Rows are stored in order or, if interlaced, in four
+// passes over every 8th, 8th, 4th and 2nd row.
 struct frame {
     uint8_t *canvas;
     int64_t stride;
@@ -135,7 +135,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
     static const int widest = 12;
-    uint16_t before[CODES]; // a code means the pixels of another code and one more
+    uint16_t before[CODES]; // a code stands for the pixels of an earlier code and one more
     uint8_t last[CODES], first[CODES], stack[CODES];
     const int clear = 1 << bits, stop = clear + 1;
     int width = bits + 1, next = clear + 2, previous = -1;

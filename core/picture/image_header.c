@@ -225,7 +225,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         (bits < 16 || (compression != BITFIELDS && compression != ALPHABITFIELDS)))
         return err_set(err, "'%s' is a compressed BMP: convert it, e.g. `%s`", name,
                        "magick in.bmp out.png");
-    // The fourth byte means alpha only if a mask says so.
+    // The fourth byte is alpha only if the header has colour masks.
     h->alpha = bits == 32 && compression != 0;
     if (h->width < 1 || h->height < 1 || h->width > IMAGE_MAX_SIDE || h->height > IMAGE_MAX_SIDE)
         return 0; // size_check reports it
@@ -235,7 +235,8 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     h->data = offset;
     if (bits != 1 && bits != 4 && bits != 8) return 0;
     const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
-    const size_t there = offset > at ? (offset - at) / entry : 0; // fit before the pixels
+    const size_t there = offset > at ? (offset - at) / entry : 0; // entries that fit before the
+                                                                  // pixels
     const size_t named = header == 12 ? 0 : image_little(bytes + 46, 4);
     const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
     h->palette = (struct bmp_palette){ .bits = bits,
@@ -327,9 +328,10 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
                        "all: shrink it, e.g. `magick in.png -resize 4000x4000 out.png`",
                        name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
-    // Deflate compresses by at most 1032, and a PNG pixel has at least one bit; a JPEG block of 8 x
-    // 8 pixels has at least one bit; a GIF code has at least 3 bits and gives at most 4096 pixels.
-    // (WebP stores a single colour in no bits at all.)
+    // Deflate compresses by a factor of at most 1032, and a PNG pixel has at least one bit; a JPEG
+    // block of 8 x 8 pixels has at least one bit; a GIF code has at least 3 bits and gives at most
+    // 4096 pixels. (WebP has no such bound: a picture of a single colour needs no bits for its
+    // pixels.)
     int64_t most = h->format == IMAGE_PNG    ? (int64_t)size * 1032 * 8
                    : h->format == IMAGE_JPEG ? (int64_t)size * 8 * 64
                    : h->format == IMAGE_GIF  ? (int64_t)size * 8 / 3 * 4096

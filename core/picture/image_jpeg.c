@@ -31,8 +31,8 @@ static void take_warning(j_common_ptr jpeg, int level)
     if (level < 0 && (code == JWRN_HUFF_BAD_CODE || code == JWRN_JPEG_EOF)) fail(jpeg);
 }
 
-// Adobe's programs store four inks inverted: 255 is no ink. Pillow assumes this of all files with
-// four inks.
+// Adobe's programs store CMYK inverted: 255 means no ink. Pillow assumes this for all files with
+// four components.
 static void inks_to_rgb(uint8_t *rgb, const uint8_t *inks, int64_t width)
 {
     for (int64_t x = 0; x < width; x++, rgb += 3, inks += 4)

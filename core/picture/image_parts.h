@@ -26,14 +26,14 @@ struct image_header {
                            // is transparent (GIF)
     int maximum;           // PNM: the maximum value
     uint8_t transparent;   // GIF: the transparent colour
-    int64_t frames;        // of an animation; else 0 or 1
+    int64_t frames;        // number of frames; 0 or 1 for a still picture
     size_t data;           // offset of the pixels (PNM, BMP), of the first frame's descriptor (GIF)
     struct bmp_palette palette;
 };
 
-// A reader of headers and a decoder of each format (image_header.c, image_webp.c, image_gif.c;
-// image_pixels.c, image_jpeg.c). `name` is used in messages. Pixels are malloc'ed, because xmalloc
-// must not end the child.
+// The header reader and the decoder of each format (image_header.c, image_webp.c, image_gif.c;
+// image_pixels.c, image_jpeg.c). `name` is used in messages. Decoders allocate pixels with malloc,
+// because xmalloc would end the child when memory runs out.
 typedef int image_reader(struct image_header *h, const uint8_t *bytes, size_t size,
                          const char *name, struct err *err);
 typedef int image_decoder_of(struct image *image, const struct image_header *h,
@@ -43,9 +43,10 @@ image_reader image_header_read, image_webp_header, image_gif_header;
 image_decoder_of image_decode_png, image_decode_bmp, image_decode_pnm, image_decode_jpeg,
     image_decode_webp, image_decode_gif;
 
-// "cannot read 'NAME': WHAT; export it again as PNG or JPEG". -1.
+// Sets the error "cannot read 'NAME': WHAT; export it again as PNG or JPEG". Returns -1.
 int image_damaged(const char *name, const char *what, struct err *err);
-// "cannot read 'NAME': its pixels are damaged (WHY); export it again"; why NULL: no reason. -1.
+// Sets the error "cannot read 'NAME': its pixels are damaged (WHY); export it again"; why NULL:
+// gives no reason. Returns -1.
 int image_bad_pixels(const char *name, const char *why, struct err *err);
 // Allocates pixels for width x height of the header; -1: out of memory.
 int image_allocate(struct image *image, const struct image_header *h, int channels,
@@ -69,9 +70,10 @@ static inline uint32_t image_big(const uint8_t *p, int bytes)
 int image_decode_child(struct image *image, const struct image_header *h, const void *bytes,
                        size_t size, const char *name, struct err *err);
 
-// image_exif.c. The orientation (1..8) in a TIFF block, as EXIF stores it; 0: none.
+// image_exif.c. Returns the orientation (1..8) in a TIFF block, as EXIF stores it; 0: none.
 int image_exif_orientation(const uint8_t *tiff, size_t size);
-// The same from the XML of XMP, which photo programs and macOS write; found as Pillow does.
+// Returns the orientation in XMP's XML, which photo programs and macOS write; searches it as Pillow
+// does.
 int image_xmp_orientation(const uint8_t *xml, size_t size);
 // Rotates and flips the picture upright.
 int image_orient(struct image *image, int orientation, struct err *err);

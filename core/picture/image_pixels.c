@@ -30,7 +30,7 @@ int image_decode_png(struct image *image, const struct image_header *h, const ui
     if (w != h->width || height != h->height)
         return err_set(err, "cannot read '%s': it contains two different sizes", name);
     if (have == 3 || (have == 4 && h->alpha)) return 0;
-    // 1 or 2 channels (grey, grey and alpha), or an unwanted alpha, become 3 or 4.
+    // Converts 1 or 2 channels (grey, grey and alpha), or 4 with an unwanted alpha, to 3 or 4.
     const int rc = image_allocate(image, h, h->alpha && have % 2 == 0 ? 4 : 3, name, err);
     const uint8_t *from = pixels;
     uint8_t *to = image->pixels;

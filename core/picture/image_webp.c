@@ -1,6 +1,6 @@
 // core/picture/image_webp.c -- WebP through libwebp: the picture, or the first frame of an
 // animation.
-// Decodes the canvas as Pillow does, with libwebp's decoder of animations, which also reads still
+// Decodes the canvas as Pillow does, with libwebp's animation decoder, which also reads still
 // pictures: a frame smaller than the canvas is placed on transparent black. The walk over the
 // chunks detects truncated files and finds the EXIF block before libwebp runs.
 #include <stdlib.h>

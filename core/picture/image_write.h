@@ -7,7 +7,7 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// pixels [height, width, 3]. Writes a whole file or none (core/base/file_out.h).
+// Writes pixels [height, width, 3] as a PNG file, whole or not at all (core/base/file_out.h).
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height,
                     struct err *err);
 // Appends a PNG of pixels [height, width, channels], 3 or 4 channels.

@@ -209,8 +209,8 @@ static int64_t padded(const struct picture_config *c, int64_t side)
     return (side + c->multiple - 1) / c->multiple * c->multiple;
 }
 
-// Computes the size as Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border
-// counts as patches.
+// Computes the size as Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border's
+// patches count towards limit_side.
 static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
                         int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -296,7 +296,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     return 0;
 }
 
-// Clips the window [left, left + size) to 0..full: *from, *count.
+// Clips the window [left, left + size) to 0..full, and sets *from and *count.
 static void window(int64_t left, int64_t size, int64_t full, int64_t *from, int64_t *count)
 {
     int64_t end = left + size < full ? left + size : full;

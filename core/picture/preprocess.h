@@ -13,7 +13,7 @@
 enum picture_fit {
     FIT_EXACT,         // resize to width x height, aspect ratio not kept (SigLIP)
     FIT_SHORTEST_CROP, // shortest edge to `shortest`, then centre crop (CLIP)
-    FIT_NATIVE,        // near its own size: sides multiples of `multiple`, area within limits
+    FIT_NATIVE,        // to about its own size: sides multiples of `multiple`, area within limits
     FIT_PATCHES, // at most `most_patches`, never enlarged; padded with black at right and bottom to
                  // multiples of `multiple`
 };
@@ -27,9 +27,9 @@ struct picture_config {
     // picture with a side below the multiple.
     int64_t multiple, min_pixels, max_pixels, frames;
     bool enlarge;
-    // FIT_PATCHES: side of a patch in pixels; limits on the patches of a picture, and of a side: a
-    // picture with a longer side than most_side shrinks, and one that still has limit_side or more
-    // is refused.
+    // FIT_PATCHES: `patch` is the side of a patch in pixels. A picture with more than most_patches,
+    // or more than most_side along a side, is shrunk; if limit_side or more then remain along a
+    // side, it is refused.
     int64_t patch, most_patches, most_side, limit_side;
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
@@ -43,15 +43,16 @@ struct picture_config {
     double rescale_factor;
     float mean[3], std[3];
     uint8_t background[3];
-    // Cut into min_tiles to max_tiles squares of width x height, and with `thumbnail` the whole
-    // picture as one more (core/picture/tile_grid.h); max_tiles 0: not cut.
+    // The picture is cut into min_tiles to max_tiles squares of width x height
+    // (core/picture/tile_grid.h); `thumbnail` adds the whole picture as one more. max_tiles 0: not
+    // cut.
     int64_t min_tiles, max_tiles;
     bool thumbnail;
 };
 
 extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, used by many models
 extern const float picture_imagenet_mean[3], picture_imagenet_std[3];
-extern const float picture_half[3]; // SigLIP's mean, and its deviation
+extern const float picture_half[3]; // SigLIP's mean and standard deviation
 
 struct settings;
 
@@ -66,9 +67,8 @@ struct picture_limit {
 
 struct picture_limit preprocess_limit(const struct settings *s);
 
-// Reads the keys of a preprocessor_config.json of the CLIP and SigLIP kind (size as number, as
-// {height,width} or {shortest_edge}; crop_size as number or object). `otherwise` gives the class
-// defaults.
+// Reads the keys of CLIP's and SigLIP's preprocessor_config.json (size as a number, {height,width}
+// or {shortest_edge}; crop_size as a number or object). `otherwise` gives the class defaults.
 int picture_config_read(struct picture_config *c, const cJSON *json,
                         const struct picture_config *otherwise, struct err *err);
 
@@ -78,33 +78,35 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
         "resample", "rescale_factor"
 #define PICTURE_KEYS PICTURE_SHARED_KEYS, "size", "crop_size", "do_center_crop"
 
-// Gives the border the colour of the mean.
+// Sets the border to the colour of the mean.
 void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
-// A copy of c (FIT_NATIVE or FIT_PATCHES) with a lower limit, so that a picture of that size has at
-// most `most` squares of `multiple` pixels a side, or as few as c allows; most 0: unchanged.
+// Returns a copy of c (FIT_NATIVE or FIT_PATCHES) with its limit lowered until a picture of width x
+// height has at most `most` squares of `multiple` pixels a side, or as few as c allows; most 0: an
+// unchanged copy.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 
-// The size to which a picture of width x height is resized, before any crop.
+// Computes the size to which a picture of width x height is resized, before any crop.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err);
-// preprocess_size with the border that FIT_PATCHES adds.
+// Like preprocess_size, but includes the border that FIT_PATCHES adds.
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
-// Removes transparency: *from is unchanged, or becomes a flattened copy in *own.
+// Removes transparency: *from stays as it is if the picture is opaque; otherwise it points to a
+// flattened copy in *own.
 int preprocess_flatten(struct image *own, const struct image **from, const struct picture_config *c,
                        struct err *err);
-// 8-bit pixels [height, width, 3] after flattening, resizing and cropping.
+// Computes 8-bit pixels [height, width, 3] by flattening, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
-// The same values as rows [patches, 3 * times * patch * patch] for encoders of video: each row
-// (channel, time, y, x), with the same picture at every time. Patches are ordered by blocks of
-// merge x merge.
+// Writes the same values as rows [patches, 3 * times * patch * patch] for video encoders. A row's
+// axes are (channel, time, y, x), and every time has the same picture. Patches are ordered by
+// blocks of merge x merge.
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
                         int64_t patch, int64_t merge, int64_t times);
 

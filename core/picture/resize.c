@@ -163,8 +163,8 @@ static void pass_across(uint8_t *to, const uint8_t *from, int64_t base, int64_t 
     }
 }
 
-// Computes one output row along y. All columns have the same weights, so whole pieces of rows are
-// added.
+// Computes one output row along y. All columns have the same weights, so the loop adds whole pieces
+// of rows.
 static void row_down(uint8_t *to, const uint8_t *from, int64_t stride, int64_t bytes,
                      const int32_t *value, int64_t count)
 {

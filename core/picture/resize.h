@@ -18,8 +18,8 @@ enum resample {
 }; // Pillow's numbers
 enum resize_order { RESIZE_PILLOW13, RESIZE_PILLOW12 };
 
-// to->pixels is newly allocated; from is unchanged. Sizes must be 1..IMAGE_MAX_SIDE. Four channels
-// are resized alike (alpha is not premultiplied): flatten first.
+// to->pixels is newly allocated; from is unchanged. Sizes must be 1..IMAGE_MAX_SIDE. All four
+// channels of RGBA are resized alike (without premultiplying alpha): flatten first.
 int image_resize(struct image *to, const struct image *from, int64_t width, int64_t height,
                  enum resample resample, enum resize_order order, struct err *err);
 // Computes only the rectangle [left, top, width, height] of a resize to full_width x full_height:
@@ -27,8 +27,8 @@ int image_resize(struct image *to, const struct image *from, int64_t width, int6
 int image_resize_part(struct image *to, const struct image *from, int64_t full_width,
                       int64_t full_height, int64_t left, int64_t top, int64_t width, int64_t height,
                       enum resample resample, enum resize_order order, struct err *err);
-// Copies the rectangle [left, top, width, height] of `from`; parts outside get `fill`, in a fourth
-// channel 255.
+// Copies the rectangle [left, top, width, height] of `from`; pixels outside it get `fill`, and 255
+// in a fourth channel.
 int image_crop(struct image *to, const struct image *from, int64_t left, int64_t top, int64_t width,
                int64_t height, const uint8_t fill[3], struct err *err);
 // Copies `from` in three channels: transparent pixels show the background.

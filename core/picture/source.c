@@ -19,7 +19,7 @@ static bool is_data(const char *name)
     return !strncasecmp(name, "data:", 5);
 }
 
-// "https://": a scheme before "://".
+// Returns true if a scheme and "://" begin the name, as in "https://".
 bool picture_source_is_url(const char *name)
 {
     size_t n = 0;
@@ -56,7 +56,7 @@ char *picture_source_path(const char *text)
     return buf_take(&b);
 }
 
-// Returns whether a text is a picture in base64 without "data:...", as some data sets have it.
+// Returns whether a text is a picture in base64 without "data:...", as in some data sets.
 static bool is_bare(const char *text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

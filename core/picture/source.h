@@ -1,5 +1,5 @@
 // core/picture/source.h -- the source of a picture: a path, file://, a data: URI or bare base64
-// with the file's bytes. Web URLs are refused by name: vlmsh downloads nothing.
+// with the file's bytes. Web URLs are refused: vlmsh downloads nothing.
 //
 //   char *name = picture_source(text, folder);            // as data sets write it
 //   char *bytes = picture_source_read(name, limit, &size, &err);
@@ -12,16 +12,17 @@
 
 #include "core/base/err.h"
 
-// A path relative to `folder` (unless it is absolute, or `folder` is "."), the path of file://, or
-// the URI itself; a picture in base64 as a data: URI. The caller frees the result of each of these.
+// Returns a path (one relative to `folder` unless it is absolute or `folder` is "."), the path of a
+// file:// URI, or a data: URI or URL as it is; bare base64 becomes a data: URI. The caller frees
+// the result of this and the next functions.
 char *picture_source(const char *text, const char *folder);
-// "file:///a%20b" as a path; other text unchanged.
+// Converts "file:///a%20b" to a path; returns other text unchanged.
 char *picture_source_path(const char *text);
-bool picture_source_is_url(const char *name);  // of the web
-bool picture_source_is_file(const char *name); // neither a data: URI nor a URL
+bool picture_source_is_url(const char *name);  // a web URL
+bool picture_source_is_file(const char *name); // neither a data: URI nor a web URL
 // Shortens long names: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
 char *picture_source_title(const char *name);
-// The bytes of the file. NULL on error; the message names the source.
+// Returns the file's bytes; NULL on error, with a message that names the source.
 char *picture_source_read(const char *name, size_t limit, size_t *size, struct err *err);
 
 #endif

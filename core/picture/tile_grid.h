@@ -14,7 +14,8 @@
 
 #include "core/picture/preprocess.h"
 
-// TILE_GRID_MAX: the most tiles of a grid by aspect ratio in a config; heat maps show one more.
+// TILE_GRID_MAX: the largest number of tiles that a config may give a grid by aspect ratio; heat
+// maps also show the thumbnail.
 enum { TILE_GRID_MAX = 63, TILE_GRIDS_MAX = 128 };
 
 struct tile_grid {
@@ -31,7 +32,7 @@ struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t wid
 // Returns the number of tiles, including the thumbnail if there is more than one.
 int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 // Fills tiles[tile_count] with squares of c->width x c->height pixels, row by row, the thumbnail
-// last; nothing is left on failure.
+// last; on failure releases them all.
 int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
 
@@ -44,16 +45,16 @@ struct tile_grids {
 };
 
 // A picture on its grid: a canvas of rows x cols tiles with the picture, resized with its aspect
-// ratio kept, in the middle. All in pixels of the canvas.
+// ratio kept, in the middle.
 struct tile_canvas {
     int64_t rows, cols;
-    int64_t left, top, width, height; // of the picture
+    int64_t left, top, width, height; // of the picture, in pixels of the canvas
 };
 
-// "image_grid_pinpoints": [[height, width], ...] in pixels, each a whole number of tiles.
+// Reads "image_grid_pinpoints": [[height, width], ...] in pixels, each a whole number of tiles.
 int tile_grids_read(struct tile_grids *t, const cJSON *json, int64_t tile, struct err *err);
 struct tile_canvas tile_canvas_fit(const struct tile_grids *t, int64_t width, int64_t height);
-// Computes the canvas, black around the picture; c says how to resample and flatten it.
+// Computes the canvas, black around the picture; c says how to resample and flatten the picture.
 int tile_canvas_draw(struct image *to, const struct image *from, const struct tile_grids *t,
                      const struct tile_canvas *canvas, const struct picture_config *c,
                      enum resize_order order, struct err *err);

@@ -124,8 +124,8 @@ static void extent(const struct result_map *maps, size_t count, const struct res
     if (!(*bottom > *top)) *top = 0, *bottom = 0;
 }
 
-// Returns the start of row y of the map, as a share of the picture's height. Without a known area,
-// the map covers the picture.
+// Returns the start of row y of the map, as a share of the picture's height. Assumes that a map
+// without a known area covers the whole picture.
 static double row_start(const struct result_map *m, int y, double top, double bottom)
 {
     const double share = (double)y / m->rows;

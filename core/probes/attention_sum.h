@@ -17,7 +17,7 @@ struct attention_sum {
     const struct probe_env *env;
     int64_t heads, visual, parts; // parts: 1, except for PROBE_TOKEN_EACH
     int32_t *picture;             // [S] index of each visual token's picture
-    double **sum; // [L][H, S] over the queries, or [L][parts, S]; NULL: layer not read
+    double **sum; // [L][H, S] summed over the queries, or [L][parts, S]; NULL: layer not read
     float *map;   // [S]
 };
 
@@ -34,7 +34,8 @@ int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
 // Returns the sums [rows] of these maps by row of the picture; the caller frees them. The finest
 // tile, extended to the whole picture, determines the number of rows; a row of a coarser tile is
-// spread over the rows that it covers. Adds up several pictures.
+// spread over the rows that it covers. If the maps are of several pictures, their profiles are
+// added up.
 double *attention_profile(const struct result_map *maps, size_t count, int *rows);
 
 #endif

@@ -65,7 +65,8 @@ static void norms_merge(struct calibration_sums *s, const struct calibration_sum
         }
 }
 
-// Tensors in the order of the file: the field of the tally, and visual (0) or text (1) tokens.
+// For each result tensor, in the file's order: the field of the tally, and visual (0) or text (1)
+// tokens.
 enum { TENSORS = 6 };
 static const int columns[TENSORS][2] = { { MEAN, 0 },    { SQUARES, 0 }, { MEAN, 1 },
                                          { SQUARES, 1 }, { COSINES, 0 }, { COSINES, 1 } };

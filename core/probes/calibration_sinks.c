@@ -1,5 +1,5 @@
 // core/probes/calibration_sinks.c -- the calibration `sinks`: the first token's largest dimensions
-// in each layer over a data set, and the share of tokens that are sinks in them (methods page,
+// in each layer over a data set, and the share of each layer's tokens that are sinks (methods page,
 // section 3).
 #include <math.h>
 
@@ -63,8 +63,8 @@ static void sinks_show(const struct calibration_sums *s, float *const *results, 
 
 static const struct calibration_tensor sinks_results[] = {
     { "sinks.profile", { OF_LAYERS, OF_WIDTH } }, // mean |rmsnorm(h_0)|
-    { "sinks.dims", { OF_LAYERS, 2 } },           // its two largest
-    { "sinks.share", { OF_LAYERS } },             // of tokens that are sinks
+    { "sinks.dims", { OF_LAYERS, 2 } },           // the profile's two largest dimensions
+    { "sinks.share", { OF_LAYERS } },             // share of tokens that are sinks
     { 0 },
 };
 static const struct calibration_tensor sinks_sums[] = {

@@ -4,7 +4,8 @@
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //
-// All pairs use a Gram matrix per token (core/model/gram.h), so that a pair costs H^2.
+// The means over pairs use a Gram matrix per token (core/model/gram.h), so a pair costs H^2
+// operations.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@ struct curvature {
     int layers;
     struct tally *angle, *split; // [L+1]
     int32_t *run; // [N] the tile or grid row that a visual token belongs to; -1: text, or none
-    bool cut;     // at least one picture's line of tokens has a cut
+    bool cut;     // tile or row ends cut at least one picture's line of tokens
 };
 
 // Returns the number of a token's tile, or of its row in pictures whose rows end with an extra

@@ -4,8 +4,8 @@
 //
 //   tokens: 2 sum(a m) / (sum(a^2) + sum(m^2)),        m = the share of the token's cell that the
 //                                                          object covers
-//   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: the same over pixels,
-//                                                          each inside the object or not
+//   pixels: 2 sum(w a m) / (sum(w a^2) + sum(w m)),    w = the cell's area: sums over pixels, each
+//                                                          either inside or outside the object
 //
 // The sums over pixels exclude a thumbnail beside tiles, which covers the same pixels.
 #include <math.h>
@@ -138,8 +138,8 @@ static void *dice_start(const struct probe_env *env, struct err *err)
     return attention_sum_start(env, err);
 }
 
-// Treats the tiles of a picture as one map. Sums over pixels weigh each cell by its area inside the
-// picture and the covered share of that area.
+// Treats the tiles of a picture as one map. Sums over pixels use each cell's area inside the
+// picture, and the share of that area that the object covers.
 static int dice_finish(void *state, struct results *r, struct err *err)
 {
     struct attention_sum *s = state;
@@ -191,7 +191,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind dice_results[] = {
-    { "dice", "share of attention", .map = true, .on_request = true }, // of a box or mask
+    { "dice", "share of attention", .map = true, .on_request = true }, // needs a box or mask
     { "dice.samples", "soft Dice", .columns = "value" },
     { 0 },
 };

@@ -152,7 +152,7 @@ void dump_sequence(void *self, const struct sequence *s)
     struct tensor *t;
     if (wanted(d, "ids") && (t = keep(d, "ids", DTYPE_I32, 1, &s->n)))
         memcpy(t->data, s->ids, tensor_bytes(t));
-    // One axis is [N], several are [axes,N].
+    // Positions of one axis are [N], those of several [axes,N].
     int64_t shape[2] = { s->axes, s->n };
     int skip = s->axes == 1;
     if (wanted(d, "positions") && (t = keep(d, "positions", DTYPE_I32, 2 - skip, shape + skip)))

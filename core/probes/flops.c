@@ -2,7 +2,7 @@
 // without and with the current methods.
 //
 // Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
-// the settings; core/model/flops.h has the cost of each, and methods report their own.
+// the settings; core/model/flops.h has the cost of each, and methods report their own costs.
 #include <math.h>
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
     return 0;
 }
 
-// Adds the cost of `rows` rows with `pairs` query-key pairs.
+// Adds the cost of `rows` rows with `pairs` query-key pairs and `ffn` computed FFNs.
 static void count(const struct flops *s, int layer, double rows, double ffn, double pairs,
                   double parts[PARTS])
 {
@@ -143,7 +143,9 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     for (int i = 0; i <= PARTS; i++) {
-        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // the usual case
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0))
+            continue; // usually no method costs
+                      // anything
         double *v = result_row(t, "%s", names[i]);
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];

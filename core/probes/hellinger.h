@@ -11,11 +11,12 @@
 
 #include <stdint.h>
 
-// (1/sqrt 2) ||sqrt p - sqrt q||_2 of the softmaxes of two rows of n logits: 0 identical, 1
-// disjoint.
+// Returns (1/sqrt 2) ||sqrt P - sqrt Q||_2, where P and Q are the softmaxes of p and q, two rows of
+// n logits: 0 if they are identical, 1 if disjoint.
 double hellinger(const float *p, const float *q, int64_t n);
 int64_t logits_best(const float *logits, int64_t n); // index of the first maximum
-// Log of the sum of exponentials: logits[i] minus it is the log-probability of token i.
+// Returns the log of the sum of exponentials; logits[i] minus the result is the log-probability of
+// token i.
 double logits_log_sum(const float *logits, int64_t n);
 
 struct step_logits {

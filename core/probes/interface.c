@@ -197,8 +197,8 @@ static int configure(struct model *m, const struct checkpoint *c, struct err *er
     return m->family->configure(m, c, err);
 }
 
-// Configures encoder and preprocessing for the model family of the config; if the config is not
-// that of a supported model, for LLaVA with the config's encoder.
+// Configures encoder and preprocessing for the model family of the config; if no family supports
+// the config, configures them for LLaVA with the config's encoder.
 static int encoder_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const char architectures[] = "[\"LlavaForConditionalGeneration\"]";
@@ -243,7 +243,7 @@ static int encoder_open(struct encoder *e, const struct checkpoint *c, const cha
     return status;
 }
 
-// Encodes the picture as one of `shown`, with all its tiles.
+// Encodes the picture as one of `shown` pictures, with all its tiles.
 static int encode(struct encoder *e, const struct picture *picture, size_t shown,
                   const struct settings *settings, struct err *err)
 {

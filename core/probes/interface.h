@@ -23,8 +23,8 @@ struct interface {
 
 // Adds the rows of a text embedding table with norms above 1e-6; the mean norm is T*.
 void interface_table(struct interface *s, const struct backend *b, const struct tensor *table);
-// Reads the encoder's final norm: the last one of the tower (SigLIP, MoonViT, GLM-4V), or the first
-// one of the merger (Qwen).
+// Reads the encoder's final norm: the tower's last norm (SigLIP, MoonViT, GLM-4V), or the merger's
+// first (Qwen).
 void interface_norm(struct interface *s, const struct backend *b, const struct model *m);
 // Adds rows of SITE_VISION_LAYER (the last block's output, without the class token), SITE_VISION,
 // SITE_PROJECTED or SITE_VISUAL, on the host.
@@ -33,8 +33,8 @@ void interface_add(struct interface *s, const struct model *m, const struct site
 void interface_put(const struct interface *s, struct results *r);
 void interface_release(struct interface *s);
 
-// Makes the table for a folder, which may have only an embedding table or only an encoder; encodes
-// the pictures with the encoder.
+// Makes the table for a folder, which may have only an embedding table or only an encoder; an
+// encoder encodes the pictures.
 int interface_folder(const char *folder, const struct backend *backend,
                      const struct settings *settings, const struct picture *pictures, size_t count,
                      struct results *r, struct err *err);

@@ -26,7 +26,7 @@ void rows_release(struct rows *r);
 
 double rows_dot(const float *a, const float *b, int64_t n);
 double rows_norm(const float *a, int64_t n);
-// Returns 0 if either is zero.
+// Returns 0 if either row is zero.
 double rows_cosine(const float *a, const float *b, int64_t n);
 
 struct point {
@@ -57,9 +57,9 @@ float *probe_nans(int64_t count);
 float *probe_values(const struct probe_env *env, int layers);
 
 // Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
-// are in query[0..count), one by one; query NULL: in 0..count-1. `take` gets x [H,1,P'], the
-// probabilities of row 0 of its args over the P' keys that the row attends to; site_key(args, j) is
-// the sequence row of key j.
+// are in query[0..count), one by one; query NULL: whose sequence rows are below `count`. `take`
+// gets x [H,1,P'], the probabilities of row 0 of its args over the P' keys that the row attends to;
+// site_key(args, j) is the sequence row of key j.
 int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, readback_fn take, void *self);
 
@@ -67,7 +67,7 @@ int probe_read_queries(struct graph *g, const struct site_args *args, const int3
 // see).
 typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args *args, int64_t row,
                             const float *probs);
-// Reads the same rows, but waits for each row and passes it to `run`, which may use the device.
+// Like probe_read_queries, but waits for each row and passes it to `run`, which may use the device.
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
@@ -81,7 +81,7 @@ const float *probe_contributions(struct graph *g, const struct model *m,
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);
-// As probe_maps, with words[S] over the values; NULL entries: none.
+// Like probe_maps, but also stores words[S] to be written over the values (NULL: no word).
 void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                      int head, int token, const float *values, const char *const *words);
 // Returns the tiles of a picture; the caller frees them.

@@ -75,7 +75,7 @@ static void emit_pending(struct live *l, int64_t tokens)
 void live_show(struct live *l, int64_t tokens)
 {
     emit_pending(l, tokens);
-    // Decides between passes, because all layers of a pass must get the same reply.
+    // Decides between passes, because one decision must hold for all layers of a pass.
     if (l->pause > 0) l->due = clock_seconds() >= l->next;
 }
 

@@ -21,7 +21,7 @@ struct backend;
 struct model;
 struct settings;
 
-// All arguments must last until live_free. head -1: the mean.
+// All arguments must last until live_free.
 struct live *live_new(const char *name, const struct model *model, const struct settings *settings,
                       const struct backend *backend, const struct picture *pictures, size_t count,
                       const struct sinks *sinks);

@@ -1,5 +1,6 @@
 // core/probes/masks.c -- finds the objects of a picture in a list of objects, in RefCOCO's rows or
-// in COCO's instances. Stores only their positions in the file, and parses objects on demand.
+// in COCO's instances. Stores only the positions of the objects in the file, and parses them on
+// demand.
 #include "core/probes/masks.h"
 
 #include <ctype.h>
@@ -245,7 +246,8 @@ static int find(const struct masks *m, const struct masks_picture *p, struct fou
     return 0;
 }
 
-// Makes an empty mask of the size of a run list, of the file's size, or of the picture's.
+// Makes an empty mask. Its size is that of a run list, else the picture's size in the file, else
+// the size in the query.
 static int make_mask(struct image *mask, const struct found *f, const struct masks_picture *p,
                      const struct masks_query *query, struct err *err)
 {

@@ -73,7 +73,7 @@ struct passing {
     struct tensor **visual; // [picture_count] the conversation's, or owned
     float **focus;          // [picture_count] the conversation's, or owned; NULL: nothing listens
     bool *ours;             // [picture_count] visual and focus are owned
-    bool *kept;             // [S] the last pruning step keeps it; NULL: nothing was pruned
+    bool *kept;             // [S] the last pruning step keeps the token; NULL: nothing was pruned
     int64_t visual_count;
 };
 
@@ -151,7 +151,7 @@ static int pass_failed(struct passing *p, struct err *err)
 }
 
 // Computes the visual tokens that the rows need and the conversation lacks, in memory of the pass.
-// `all`: also the tokens that the conversation has.
+// `all`: also computes the tokens that the conversation has.
 static int encode_pictures(struct passing *p, bool all)
 {
     struct graph *g = &p->graph;

@@ -234,7 +234,8 @@ void checkpoints_add(struct checkpoints *s, const char *name, struct results *r)
     *r = (struct results){ 0 };
 }
 
-// Adds a table with these columns after the first; "|", which separates columns, becomes "/".
+// Adds a table with the column `first` and a column for each name; a "|" in a name, which would
+// separate columns, becomes "/".
 static struct result_table *new_table(struct results *r, const struct checkpoints *s,
                                       const char *what, const char *first, char *const *names,
                                       size_t count)

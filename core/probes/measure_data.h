@@ -15,8 +15,9 @@ struct measure_request {
     struct probe_options options;
     const char *data;    // NULL: the current conversation
     const char *images;  // base of relative paths in the data; NULL: the data file's folder
-    const char *objects; // boxes and masks of its pictures (core/probes/masks.h); or NULL
-    bool boxes;          // uses their boxes even if they have outlines
+    const char *objects; // file of boxes and masks of the data's pictures (core/probes/masks.h); or
+                         // NULL
+    bool boxes;          // uses the objects' boxes even if they have outlines
     int64_t limit;       // maximum number of samples
     bool given;          // uses the reference answers instead of generating answers
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current
@@ -31,7 +32,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
                  const struct sinks *sinks, struct results *r, struct err *err);
 
 // A measurement over the checkpoints of a training run: results side by side, and the correlation
-// of two of its columns over layers and checkpoints (methods page, section 4).
+// of two result columns over layers and checkpoints (methods page, section 4).
 //
 //   struct checkpoints s = { .probe = probe };
 //   for (...) checkpoints_add(&s, "out/checkpoint-40", &measured);
@@ -47,8 +48,8 @@ struct checkpoints {
 
 // Takes ownership of the content of `r`.
 void checkpoints_add(struct checkpoints *s, const char *name, struct results *r);
-// Tables NAME.checkpoints (the probe's totals by checkpoint), NAME.COLUMN (layers by checkpoints),
-// and NAME.correlation if the series has two columns.
+// Adds the tables NAME.checkpoints (the probe's totals by checkpoint), NAME.COLUMN (layers by
+// checkpoints), and NAME.correlation if the series has two columns.
 void checkpoints_finish(struct checkpoints *s, struct results *r);
 
 #endif

@@ -15,8 +15,8 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// Reads [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to show beside the
-// conversation's; the caller frees *norms. NULL: no file is set. Returns -1 if the file does
+// Reads norms [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to show beside the
+// conversation's norms; the caller frees *norms. NULL: no file is set. Returns -1 if the file does
 // not fit this model.
 static int calibrated(const struct settings *settings, const struct model *m, float **norms,
                       struct err *err)

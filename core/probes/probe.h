@@ -70,7 +70,7 @@ struct probe_env {
     int64_t queries; // 0: the probe uses none
     int token;       // number of the token shown in the first query's maps; -1: mean of all
     // The visual tokens.
-    int32_t *number; // [N] index of each row of the sequence among them; -1: text
+    int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S
 };
 

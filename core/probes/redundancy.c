@@ -59,7 +59,7 @@ static int redundancy_finish(void *state, struct results *r, struct err *err)
     for (int l = s->env->from; l <= s->env->to; l++) {
         double *v = result_row(t, "%d", l);
         for (int k = 0; k < 2; k++)
-            v[k] = s->layer[l].sum[k] / (double)s->layer[l].count[k]; // NaN without any
+            v[k] = s->layer[l].sum[k] / (double)s->layer[l].count[k]; // NaN without tokens
     }
     return 0;
 }

@@ -153,7 +153,8 @@ static const struct result_kind none[] = { { 0 } }, others[] = {
     { 0 },
 };
 
-// Returns the kinds of each probe, then of each calibration; NULL past the end.
+// Returns the kinds of one probe, calibration or `others`, in that order; NULL past the end. Sets
+// *command to the probe's name, or to NULL.
 static const struct result_kind *kinds_at(int index, const char **command)
 {
     int probes = 0, calibrations = 0;

@@ -107,7 +107,7 @@ struct result_map *results_map(struct results *r, const char *name, int rows, in
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
-// Sets the precision of matrix products. `second` NULL: one side, or two with the same.
+// Sets the precision of matrix products. `second` NULL: one side, or two with the same precision.
 void results_arithmetic(struct results *r, const char *first, const char *second);
 void results_release(struct results *r);
 // Return NULL if there is no such table, row or column.
@@ -139,7 +139,8 @@ void results_show(const struct results *r, const struct sinks *sinks);
 // of that name.
 char *results_path(const char *path, const char *ending, const char *name, int number);
 // Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
-// each, the maps together to PATH-maps.csv. All or none, and only if PATH is a regular file.
+// each, the maps together to PATH-maps.csv. Writes all files or none; PATH must be a regular file
+// if there are several.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // Makes an event of a map; borrows its values.
@@ -147,12 +148,12 @@ struct event_heatmap results_heatmap(const struct result_map *m);
 
 // Returns the first row of a probe's or calibration's `results` for that name; NULL: unknown.
 const struct result_kind *result_kind(const char *name);
-// Return the kinds of maps that the screen steps through, with the command of each; NULL past the
-// end.
+// Returns the kind at `index` among the maps that the screen steps through, and sets *command to
+// the command that makes them; NULL past the end.
 const struct result_kind *result_map_kind(int index, const char **command);
 // Returns true if maps of this name are emitted during an answer.
 bool results_live(const char *name);
-// "layer"; NULL: patches.
+// Returns the axis's name, such as "layer"; NULL for patches.
 const char *map_axis_name(enum map_axis axis);
 // Returns the unit of a table or map ("cosine") by its name; NULL: unknown, or several units.
 const char *results_unit(const char *name);
@@ -160,13 +161,14 @@ const char *results_unit(const char *name);
 bool results_lists(const char *columns, const char *column);
 // Returns the unit of a column (1 or higher); NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);
-// Returns true if the column (1 or higher) has the unit of results_unit, and can share its axis.
+// Returns true if the column (1 or higher) has the unit that results_unit returns, so that it can
+// share an axis with that unit.
 bool results_same_unit(const struct result_table *t, int column);
 // Returns true if both columns can share an axis: they have the same unit, or no column of the
 // table has a known one.
 bool results_share_unit(const struct result_table *t, int a, int b);
 
-// Appends JSON as the session database stores it; results_read fills an empty `r` from it.
+// Appends JSON as the session database stores it; results_read fills an empty `r` from such JSON.
 void results_json(const struct results *r, struct buf *b);
 // Emits the results as those of the command `key`; the session database stores them.
 void results_emit(const struct results *r, const char *key, const struct sinks *sinks);

@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/probes/results.h"
 
-enum { LONG_TABLE = 1000 }; // most rows of a kept table that are shown
+enum { LONG_TABLE = 1000 }; // a kept table with more rows is not shown
 
 static size_t common_bytes(const char *a, const char *b)
 {

@@ -1,6 +1,6 @@
 // core/probes/stream.c -- the residual stream of each visual token at a layer, as maps: its norm at
 // the layer's input, and the cosine of the layer's input and output (how little the layer changes
-// its direction).
+// the stream's direction).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // core/probes/taps.h -- named taps: tensors that `/dump` and other probes can read.
 //
-// A tap is a row: a name with placeholders for layer and picture, and its site: "layer.%L.in",
-// "attn.%L.probs", "visual.%I" ...
+// A tap is a table row: a site, and a name with placeholders for layer and picture, such as
+// "layer.%L.in", "attn.%L.probs" or "visual.%I".
 #ifndef CORE_PROBES_TAPS_H
 #define CORE_PROBES_TAPS_H
 
@@ -15,7 +15,7 @@ enum tap_source {
     TAP_ROWS,        // x, extended by a row per generated token
     TAP_ALIVE,       // indices of the rows of x in the sequence
     TAP_IDS,         // ids of the sequence, not at a site
-    TAP_POSITIONS,   // its positions, not at a site
+    TAP_POSITIONS,   // positions of the sequence, not at a site
 };
 
 struct tap {
@@ -32,7 +32,7 @@ const struct tap *tap_at(int index); // NULL past the end
 void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_SIZE]);
 // Returns the lowest layer of a tap with a layer in its name: 0 or -1.
 int tap_lowest(const struct tap *tap);
-// Matches a name with a pattern; "*" matches any run of characters, "?" one.
+// Matches a name with a pattern; "*" matches any run of characters, "?" a single character.
 bool tap_match(const char *pattern, const char *name);
 
 #endif

@@ -260,8 +260,8 @@ void ranks_turn_pass(struct ranks *r)
 
 // --- sums and messages ---------------------------------------------------------------------------
 
-// Returns the number of elements per call; MPI allocates memory for as many. Within a machine they
-// should fit into a cache; between machines larger messages are faster.
+// Returns the number of elements per call; MPI allocates memory for that many. Within a machine,
+// this memory should fit into a cache; between machines larger messages are faster.
 static size_t piece(const struct ranks *r)
 {
     const struct ranks *all = r->whole;

@@ -31,18 +31,18 @@ struct ranks {
     int beside, local;     // number of ranks on this machine; this rank's index among them
     struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
     void *comm;            // MPI's handle of the group
-    struct ranks *whole; // the group that this is part of (ranks_part), or itself; holds the counts
-    // For the display: other threads may read these at any time.
-    atomic_bool waiting;       // for other ranks
-    _Atomic int64_t done;      // samples computed by this rank
+    struct ranks *whole;  // the group that this group is part of (ranks_part), or this group; holds
+                          // the counters For the display: other threads may read these at any time.
+    atomic_bool waiting;  // for other ranks
+    _Atomic int64_t done; // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
-    // Bytes summed and shared, counted once for any number of ranks; and the time taken after all
-    // had arrived.
+    // `bytes`: summed and shared, counted once for any number of ranks; `moved_us`: microseconds
+    // that this took after all ranks had arrived.
     _Atomic int64_t bytes, moved_us;
     // Threads that take turns (ranks_flights).
     pthread_mutex_t turn;
     int flights, waiters; // `waiters` wait for other ranks; if all flights do, the rank loses time
-    double idle;          // when all began to wait
+    double idle;          // clock_seconds() when the last flight began to wait
 };
 
 // Opens this process's rank. NULL with a message if Open MPI is missing or mpirun did not start
@@ -50,11 +50,11 @@ struct ranks {
 struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
-// Groups the ranks that pass the same number, renumbered from 0 in the same order. All ranks must
-// call it, and ranks_part_close. In between, they may also use the whole group.
+// Groups the ranks that pass the same `part`, and renumbers them from 0 in the same order. All
+// ranks must call it, and ranks_part_close. In between, they may also use the whole group.
 struct ranks *ranks_part(struct ranks *whole, int part);
 void ranks_part_close(struct ranks *r);
-// Ends all ranks, this one first.
+// Ends all ranks, including this one.
 _Noreturn void ranks_abort(const struct ranks *r, int status);
 
 int ranks_number(const struct ranks *r);               // 0 for NULL
@@ -89,7 +89,7 @@ void ranks_receive(struct ranks *r, int from, int tag, void *data, size_t size);
 // lock, and threads never compete for a processor. 1 is the normal state, which sums and
 // ranks_share require.
 void ranks_flights(struct ranks *r, int count);
-// Begin and end a flight.
+// A flight begins with ranks_turn_take and ends with ranks_turn_pass.
 void ranks_turn_take(struct ranks *r);
 void ranks_turn_pass(struct ranks *r);
 
@@ -99,7 +99,7 @@ void ranks_turn_pass(struct ranks *r);
 // sums follow the ops issued before them. All ranks call it. If one lacks NCCL, all return -1 with
 // the reason, and sums use host memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
-// Opens it among the ranks of a part, if the whole group has NCCL; called by ranks_part.
+// Opens NCCL among the ranks of a part, if the whole group has it; called by ranks_part.
 void ranks_gpu_open_part(struct ranks *r);
 bool ranks_between_gpus(const struct ranks *r);
 // Like the functions above, for data in GPU memory; -1 with NCCL's reason. NCCL groups the calls

@@ -11,7 +11,7 @@ static void put_the(struct buf *b, const struct query *q)
     put_query(b, q, false);
 }
 
-// "BEGINNING the red circle?"
+// Asks "BEGINNING the red circle?".
 static struct turn *ask_about(struct turns *t, const char *kind, const char *beginning,
                               const struct query *q)
 {

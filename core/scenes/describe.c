@@ -8,7 +8,7 @@ static const char *pick(const char *const *list, int count, struct dice *d)
     return list[dice_roll(d, count)];
 }
 
-// "a red circle, 2 blue stars and a green digit 7": each name once, in reading order.
+// Writes each name once, in reading order: "a red circle, 2 blue stars and a green digit 7".
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "What is in the picture?", "Describe the picture briefly.",

@@ -41,8 +41,8 @@ static struct query absent_random(const struct scene *s, struct dice *d)
     return q;
 }
 
-// Returns an absent name that is common in this world. There always is one: eight kinds are common,
-// and a scene has at most seven objects.
+// Returns an absent name that is common in this world. Such a name always exists: eight kinds are
+// common, and a scene has at most seven objects.
 static struct query absent_popular(const struct scene *s, struct dice *d)
 {
     struct query q = { .has = NAME };
@@ -89,7 +89,7 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
 
 // --- names to find ------------------------------------------------------------------------------
 
-// A list by place teaches the content of a place; a list of names, the place of an object. Each
+// A list of places teaches what a place contains; a list of names teaches where an object is. Each
 // name immediately precedes its answer, so a model only has to look up the last name.
 
 enum { NAMES = 8, TRIES = 40 };

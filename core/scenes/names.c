@@ -1,4 +1,5 @@
-// core/scenes/names.c -- words for a scene's objects, and queries: objects by some of their traits.
+// core/scenes/names.c -- words for a scene's objects, and queries, which select objects by some of
+// their traits.
 #include "core/scenes/scene.h"
 
 #include <string.h>

@@ -26,7 +26,7 @@ extern const char *const pope_ways[POPE_WAYS]; // "random", "popular", "adversar
 struct pope_request {
     const char *folder; // must exist
     uint64_t seed;
-    int64_t pictures; // at most; 500 in the paper
+    int64_t pictures; // at most this many; 500 in the paper
     int64_t each;     // 3 in the paper; pictures with fewer objects are skipped
 };
 

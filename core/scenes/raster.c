@@ -22,7 +22,7 @@ void raster_release(struct raster *r)
     *r = (struct raster){ 0 };
 }
 
-// Tests by the even-odd rule; corners in 1/1000 of the radius.
+// True if (x, y) is inside, by the even-odd rule; corners are in 1/1000 of the radius.
 static bool in_polygon(const int16_t (*corner)[2], int count, int64_t x, int64_t y, int64_t radius)
 {
     bool inside = false;
@@ -109,8 +109,8 @@ static bool glyph_covers(char glyph, int64_t x, int64_t y, int64_t radius)
 
 static bool covers(const struct object *o, int64_t x, int64_t y, int64_t r)
 {
-    // cos and sin of tenths of a turn, with outer radius 1.05 and inner 0.45, a little below the
-    // centre.
+    // The star's corners are at tenths of a turn, with outer radius 1.05 and inner radius 0.45,
+    // shifted down a little.
     static const int16_t star[10][2] = {
         { 0, -1000 }, { 265, -314 }, { 999, -274 }, { 428, 189 },   { 617, 899 },
         { 0, 500 },   { -617, 899 }, { -428, 189 }, { -999, -274 }, { -265, -314 },

@@ -82,7 +82,7 @@ bool scene_in_world(const struct scene *s, int world);
 struct raster {
     int size;
     uint8_t *pixels;           // [size, size, 3]
-    uint8_t *owner;            // [size, size]: 1 + visible object, 0: none
+    uint8_t *owner;            // [size, size]: 1 + index of the visible object; 0: none
     int64_t seen[OBJECTS_MAX]; // visible pixels of the object
     int64_t area[OBJECTS_MAX]; // pixels of the unobstructed object
     int box[OBJECTS_MAX][4];   // x, y, width, height of the visible part
@@ -140,7 +140,7 @@ void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
 void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
 void describe_whole(struct turns *t, const struct scene *s); // the background and all places
 void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // up to 6
-void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6, 3 with answer yes
+void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6; 3 with answer yes
 void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
 

@@ -16,7 +16,7 @@
 //   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
-//   lessons.json          questions of all kinds, a fifth with a description    (lessons)
+//   lessons.json          questions of all kinds, 1 in 5 with a description     (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            existence: six per picture, half of them yes          (yesno)
 // in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)

@@ -97,7 +97,7 @@ void scene_draw(struct scene *s, int most, struct dice *d)
     jitter(s->rgb, background_rgb[s->background], 12, d);
     dice_shuffle(d, layers, s->count);
     dice_shuffle(d, places, PLACES);
-    const int theme = dice_roll(d, 100); // a shape, a colour, both, none
+    const int theme = dice_roll(d, 100); // repeats a shape, a colour, both or neither
     for (int place = 0, i = 0; place < PLACES; place++) {
         if (places[place] >= s->count) continue;
         struct object *o = &s->objects[i];

@@ -322,7 +322,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
 
 static int write_scene(struct job *j, int64_t index, struct err *err)
 {
-    // Texts have their own dice, far from the scene's.
+    // Texts draw from their own part of the random sequence, far from the scene's draws.
     struct dice world = { j->request->seed, (uint64_t)index << 24 };
     const struct dice words = { j->request->seed, world.place + (1u << 23) };
     struct scene s;

@@ -59,7 +59,7 @@ void annotated_release(struct annotated *a)
 struct coco {
     struct annotated *a;
     struct names categories; // ids
-    int *number;             // [categories.count] in a->names
+    int *number;             // [categories.count] index of each category's name in a->names
 };
 
 static int take_category(struct coco *c, const cJSON *json, struct err *err)
@@ -162,7 +162,7 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
     struct json_parts parts = { 0 };
     struct err ignored;
     *a = (struct annotated){ 0 };
-    // JSON lines fail here: a second line may not follow the object.
+    // json_parts_open fails for JSON lines, because a second line follows the first object.
     const bool coco = json_parts_open(&parts, path, &ignored) == 0 &&
                       json_parts_has(&parts, "categories") && json_parts_has(&parts, "images") &&
                       json_parts_has(&parts, "annotations");

@@ -24,7 +24,7 @@ struct set_columns {
 
 // text NULL: no names. Refuses keys that no set reads.
 int set_columns_parse(struct set_columns *c, const char *text, struct err *err);
-void set_columns_release(struct set_columns *c); // zeroed is fine
+void set_columns_release(struct set_columns *c); // also accepts a zeroed one
 // Returns the record's key for a column of the file; NULL if another column has that key.
 const char *set_columns_key(const struct set_columns *c, const char *column);
 // Returns the column of a key, or NULL.
@@ -34,7 +34,7 @@ const char *set_columns_picture(const struct set_columns *c, int number);
 // Refuses columns that are not among the file's.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err);
-// Renames the keys of a row as the user says.
+// Renames the keys of a row as --columns says.
 void set_columns_rename(const struct set_columns *c, cJSON *row);
 
 #endif

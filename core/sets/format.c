@@ -18,7 +18,7 @@ static const struct set_format *const formats[] = { &set_format_parquet, &set_fo
                                                     &set_format_lines, &set_format_object,
                                                     &set_format_csv };
 
-// With --columns, any table with tabs is a set.
+// With --columns, any file with a tab in its first line is read as TSV.
 static bool has_tabs(const char *head)
 {
     return head[strcspn(head, "\t\n")] == '\t';
@@ -154,7 +154,7 @@ static cJSON *find_named(const struct set_record *r, const struct set_names *n)
     return (cJSON *)(uintptr_t)item;
 }
 
-// Gives a row of HallusionBench's own file, or of lmms-eval's, the columns of VLMEvalKit.
+// Adds VLMEvalKit's columns to a row of HallusionBench's own file or of lmms-eval's.
 static void name_hallusion(cJSON *row)
 {
     static const char *const parts[] = { "visual_input", "category",  "subcategory",
@@ -200,7 +200,7 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
         cJSON *item = find_named(r, names);
         if (!item || !strcmp(item->string, names->to)) continue;
         cJSON_DetachItemViaPointer(row, item);
-        cJSON_DeleteItemFromObjectCaseSensitive(row, names->to); // null
+        cJSON_DeleteItemFromObjectCaseSensitive(row, names->to); // a null value, if any
         cJSON_AddItemToObject(row, names->to, item);
     }
     return 0;
@@ -208,8 +208,8 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
 
 // --- Python's list literals: table cells with several texts --------------------------------------
 
-// repr() has written such cells. It escapes characters that cannot be printed (a no-break space, an
-// ideographic space).
+// Python's repr() wrote these cells. It escapes characters that cannot be printed (a no-break
+// space, an ideographic space).
 
 // Reads \xNN, \uNNNN or \UNNNNNNNN; p points at the letter. Returns its length, or 0 for anything
 // else.

@@ -22,11 +22,11 @@ struct set_record {
     char **pictures; // [picture_count] paths of files, or names that the format's picture() knows
     size_t picture_count;
     int *numbers;       // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
-    bool number;        // its id is a number in the file: "index" holds all ids as texts
+    bool number;        // the id is a number in the file; "index" holds every id as text
     const char *faults; // why answer files could not be read, borrowed from the format; or NULL
-    const char *file;   // its file, if the set has several, borrowed from the format; NULL: the set
-                        // is one file
-    bool shared;        // files have the same ids, which the file's name makes unique
+    const char *file;   // name of the record's file, if the set has several, borrowed from the
+                        // format; else NULL
+    bool shared;        // several files have the same ids, so the file's name must make them unique
     bool nan;           // trailing choices "nan" are absent
     struct scratch scratch; // texts made from the record
 };
@@ -57,19 +57,22 @@ bool set_folder_is(const char *path);
 // Checks that there are files, and that each has a known format.
 int set_folder_check(const char *path, const struct set_columns *columns, struct err *err);
 
-// Recognises the format by the file's first bytes. NULL with a message.
+// Recognises the format by the file's first bytes. Returns NULL with a message if the format is
+// unknown.
 const struct set_format *set_format_of(const char *path, const struct set_columns *columns,
                                        struct err *err);
 
-// A text or number as text, borrowed; NULL: absent, empty or "nan".
+// Returns a text, or a number as text, borrowed; NULL if it is absent, empty or "nan".
 const char *set_text(const struct set_record *r, const char *key);
-// The row's id, with the file's name in front if files have the same ids; NULL: it has none.
+// Returns the row's id, with the file's name in front if several files have the same ids; NULL: the
+// row has none.
 const char *set_id(struct set_record *r);
-// The text of a key of any JSON object, or `otherwise`.
+// Returns the text of a key of any JSON object, or `otherwise`.
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
-// Adds the picture that a JSON value names: a path, or an object (dialogue_picture). "": none.
+// Adds the picture that a JSON value names: a path, or an object (dialogue_picture). Adds none for
+// "".
 void set_add_item(struct set_record *r, const cJSON *item, const char *folder);
 // Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
 void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
@@ -78,8 +81,8 @@ void set_record_release(struct set_record *r);
 // malformed or the row does not exist.
 bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number,
                         struct err *err);
-// Parses a Python list literal, "['a', \"b\", 3]", to texts; NULL if the text is not one.
-// cJSON_Delete it.
+// Parses a Python list literal, "['a', \"b\", 3]", to texts; NULL if the text is no such literal.
+// The caller frees the result with cJSON_Delete.
 cJSON *set_python_list(const char *text);
 
 // --- rows of JSON --------------------------------------------------------------------------------
@@ -90,8 +93,8 @@ struct set_names {
     const char *to, *from[8];
 };
 
-// Makes a record from a JSON row: converts numbers to texts, as in tables, and renames keys. The
-// table begins with "index". -1 if the row is NULL or not an object.
+// Makes a record from a JSON row: converts numbers to texts, as in tables, and renames keys.
+// `names` begins with "index". -1 if the row is NULL or not an object.
 int set_record_of(struct set_record *r, cJSON *row, const struct set_names *names, struct err *err);
 void set_put(struct set_record *r, const char *key, const char *text); // replaces a value
 // Sets "answer" to the texts of list[].key; if it finds none, changes nothing and returns false.

@@ -1,8 +1,8 @@
 // core/sets/format_folder.c -- several files as one set: a folder, or a pattern ("BLINK/*/val-*").
 //
 // A folder's files are its parquet files, else its TSV files, JSON lines, JSON or CSV files,
-// including those in its subfolders (BLINK has a folder for each task). Each file is read as if it
-// were named alone; "FILE#ROW.NUMBER" stays the name of a picture.
+// including those in its subfolders (BLINK has a folder for each task). Each file is read as if the
+// user had named only this file; pictures keep their names "FILE#ROW.NUMBER".
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ bool set_folder_is(const char *path)
     return is_folder(path) || (strpbrk(path, "*?[") && access(path, F_OK) < 0);
 }
 
-// Adds the files with that ending.
+// Adds the files with the ending.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void find_files(const char *folder, const char *ending, int depth, struct names *found)
 {
@@ -72,7 +72,7 @@ static size_t stem_of(const char *path)
     return end ? (size_t)(end - path) : strlen(path);
 }
 
-// A folder of several splits is more often a mistake than intended: test splits lack answers.
+// Refuses a folder of several splits, which is usually a mistake: test splits lack answers.
 static int check_splits(const char *path, const struct names *files, struct err *err)
 {
     static const char *const splits[] = { "train", "dev", "val", "validation", "test" };
@@ -172,8 +172,8 @@ static char *label_of(const struct parts *p, const char *path, const char *file)
     return label;
 }
 
-// Compares the files' first ids: reading all would take long. Every format refuses a file without
-// rows.
+// Compares only the files' first ids, because reading all would take long. Every file has a row,
+// because every format refuses files without rows.
 static void find_collisions(struct parts *p)
 {
     struct names ids = { 0 };

@@ -5,7 +5,7 @@
 // files (coco_pope_*.json, there or in coco/), TextVQA_0.5.1_val.json, problems.json of ScienceQA,
 // testdev_balanced_questions.json of GQA. Answers are looked up by picture and question (POPE,
 // TextVQA) or by the question's number (ScienceQA, GQA). An unreadable file does not fail the set,
-// because it may belong to another one; questions left without an answer report the reason.
+// because it may belong to another set; questions left without an answer report the reason.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -346,7 +346,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     cJSON *row = dataset_json(&l->data, index, err);
     set_columns_rename(l->columns, row);
     if (set_record_of(r, row, names, err) < 0) return -1;
-    // Qwen-VL's boxes are corners.
+    // A box in Qwen-VL's files consists of two corners.
     if (json_get(r->json, "bbox")) set_put(r, "corners", "yes");
     if (l->columns->count && !json_get(r->json, "index"))
         set_put(r, "index", scratch_printf(&r->scratch, "%lld", (long long)index));

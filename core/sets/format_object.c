@@ -27,7 +27,7 @@ struct object {
     struct json_parts parts, other; // other: the annotations' file; may be empty
     const struct json_list *rows, *joined;
     const struct json_parts *joined_in;
-    struct join *joins; // [join_count] by id, then by item
+    struct join *joins; // [join_count] sorted by id, then by item
     size_t join_count;
     size_t *chosen;         // [count] rows (or members) of the test split; NULL: all
     struct annotated world; // of COCO's instances
@@ -237,7 +237,7 @@ static int read_karpathy(const struct object *o, struct set_record *r, struct er
 
 // --- ScienceQA -----------------------------------------------------------------------------------
 
-// Chooses the problems of the split "test", in its order.
+// Chooses the problems of the split "test", in the split's order.
 static int open_problems(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *first = o->parts.count ? o->parts.lists : NULL;

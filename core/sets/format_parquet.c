@@ -1,4 +1,4 @@
-// core/sets/format_parquet.c -- Parquet, as `datasets` writes it and Hugging Face keeps it: the
+// core/sets/format_parquet.c -- Parquet, as `datasets` writes it and Hugging Face hosts it: the
 // sets of lmms-lab and others. Pictures are structs of bytes and path. Shards
 // (test-00000-of-00003.parquet) are read together; the user may name any of them.
 #include <inttypes.h>
@@ -30,8 +30,8 @@ struct shards {
     struct parquet *files; // [count]
     int64_t *first;        // index of each file's first row
     size_t count;
-    size_t last; // the file read last: only one keeps decoded pages
-    // GQA's pictures are in files of their own; their rows follow those of the questions.
+    size_t last; // the file read last, which alone keeps decoded pages
+    // GQA's pictures are in separate files, whose rows follow those of the questions.
     int64_t question_rows;
     struct names image_ids; // ids of the picture rows, in order
     struct names subjects;
@@ -75,7 +75,7 @@ static const struct set_names names[] = {
     { 0 },
 };
 
-// The N of a column "image_N"; 0 for other names.
+// Returns the N of a column "image_N"; 0 for other names.
 static int column_number(const char *name)
 {
     static const char word[] = "image_";
@@ -140,7 +140,7 @@ static bool is_needed(const char *name)
 }
 
 // Turns the number of the right choice into a letter: ScienceQA, AI2D, MMLU. HellaSwag's endings
-// stay numbered, as they are in its own file.
+// keep their numbers, as in its own file.
 static void letter_answer(struct set_record *r)
 {
     const cJSON *list = json_get(r->json, "choices");
@@ -153,7 +153,7 @@ static void letter_answer(struct set_record *r)
     set_put(r, "answer", (const char[]){ (char)('A' + right), 0 });
 }
 
-// Adds the subject in an id of MMMU: "Art_Theory" in "validation_Art_Theory_3".
+// Adds the subject that an id of MMMU contains: "Art_Theory" in "validation_Art_Theory_3".
 static void add_subject(cJSON *row, const char *id)
 {
     static const char *const splits[] = { "validation_", "dev_", "test_" };
@@ -189,7 +189,8 @@ static int make_record(struct set_record *r, cJSON *row, int64_t number, struct 
 
 // --- files ---------------------------------------------------------------------------------------
 
-// Renames columns as the user says. If the user names the pictures, leaves out all others.
+// Renames columns as --columns says. If it names columns of pictures, leaves out all other
+// pictures.
 static int name_columns(struct parquet *p, const struct set_columns *columns, struct err *err)
 {
     struct names all = { 0 };
@@ -296,7 +297,7 @@ static int read_shots(struct shards *s, struct err *err)
         status = parquet_row_read(&p, i, PARQUET_ALL, &row, err);
         if (status == 0) {
             status = make_record(&r, row.json, i, err);
-            row.json = NULL; // the record's
+            row.json = NULL; // the record owns it
         }
         const char *subject = status == 0 ? set_text(&r, "category") : NULL;
         if (subject && set_text(&r, "answer")) {
@@ -342,7 +343,8 @@ static int open_pictures(struct shards *s, struct err *err)
     for (int64_t i = s->question_rows; status == 0 && i < s->first[s->count]; i++) {
         struct parquet_row row;
         status = read_row(s, i, PARQUET_TEXTS, &row, err);
-        // Gives a row without an id its number, so that an id's position is its row.
+        // A row without an id gets its number as id, so that an id's index in image_ids gives its
+        // row.
         const char *id = status == 0 ? set_text_of(row.json, "id", NULL) : NULL;
         char *place = id ? xstrdup(id) : xasprintf("%" PRId64, i);
         bool known;
@@ -415,7 +417,7 @@ static void order_pictures(const struct parquet_row *row, struct set_record *r)
     const size_t n = row->picture_count;
     char **ordered = xcalloc(n + 1, sizeof *ordered);
     size_t count = 0;
-    // "image" has no number, and is the first.
+    // "image" counts as number 0, so it is the first.
     for (int number = 0; number < 100; number++)
         for (size_t i = 0; i < n; i++)
             if (column_number(row->pictures[i].column) == number) ordered[count++] = r->pictures[i];
@@ -466,7 +468,7 @@ static int read_part(struct shards *s, int64_t index, enum parquet_part part, st
     int status = read_row(s, index, part, &row, err);
     if (status == 0) {
         status = make_record(r, row.json, index, err);
-        row.json = NULL; // the record's
+        row.json = NULL; // the record owns it
     }
     const char *subject = status == 0 ? set_text(r, "category") : NULL;
     if (subject && names_find(&s->subjects, subject, &number))

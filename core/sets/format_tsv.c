@@ -98,7 +98,7 @@ static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *r
     return NULL;
 }
 
-// Names the pictures of a row. Only lists must be read to count their pictures.
+// Names the pictures of a row. Reads a large cell only if it is a list, to count its pictures.
 static int find_pictures(const struct tsv *t, int64_t row, struct set_record *r, struct err *err)
 {
     const struct set_index *x = &t->x;
@@ -124,7 +124,7 @@ static int find_pictures(const struct tsv *t, int64_t row, struct set_record *r,
         cJSON_Delete(parts);
         if (!count) return err_set(err, "the pictures of row %lld are not a list", (long long)row);
     }
-    // "FILE#ROW.NUMBER": the same for rows that show the same picture.
+    // The name "FILE#ROW.NUMBER" is the same for all rows that show the same picture.
     r->pictures = xcalloc((size_t)count, sizeof *r->pictures);
     for (int i = 0; i < count; i++)
         r->pictures[r->picture_count++] = xasprintf("%s#%lld.%d", x->path, (long long)from, i);
@@ -197,7 +197,7 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
     if (!json_get(r->json, "index")) // only with --columns
         set_put(r, "index", scratch_printf(&r->scratch, "%" PRId64, index));
     const char *path = set_text(r, "image_path");
-    // The user's column of pictures has files or base64, which has no full stop.
+    // The user's column of pictures holds file names or base64, which contains no full stop.
     if (t->x.rows[index].image_size && set_columns_picture(t->columns, 0)) {
         struct buf cell = { 0 };
         if (set_index_image(&t->x, index, &cell, err) < 0) return -1;
@@ -207,7 +207,7 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
     } else if (t->x.rows[index].image_size) {
         return find_pictures(t, index, r, err);
     }
-    // Tables without pictures name files.
+    // Tables without embedded pictures name files.
     cJSON *parts = path && *path == '[' ? set_python_list(path) : NULL, *part;
     cJSON_ArrayForEach(part, parts) set_add_picture(r, part->valuestring, t->folder);
     if (path && !parts) set_add_picture(r, path, t->folder);

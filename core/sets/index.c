@@ -41,7 +41,7 @@ struct pass {
     const struct set_columns *columns;
     struct names file_columns; // as the file names them
     bool quoted, quote_seen, in_field, header;
-    char last;       // byte of the block before
+    char last;       // last byte of the previous block
     struct buf text; // of the field if needed: names of columns, keys
     struct hash hash;
 };
@@ -89,7 +89,7 @@ static void end_field(struct pass *p, uint64_t end)
     p->in_field = p->quoted = p->quote_seen = false;
 }
 
-// `end`: the end of the row without its line end.
+// `end`: offset of the row's end, before its line end.
 static int end_row(struct pass *p, uint64_t end, struct err *err)
 {
     struct set_index *x = p->x;
@@ -348,7 +348,7 @@ int set_index_open(struct set_index *x, const char *path, const struct set_colum
         set_index_close(x);
         return -1;
     }
-    // The cached index has the file's own names.
+    // The cached index has the file's own column names, so it is used only without --columns.
     const bool large = st.st_size >= KEEP_FROM && !columns->count;
     x->kept = large && read_kept(x, &st);
     if (x->kept) return 0;

@@ -14,8 +14,8 @@
 #include "core/base/names.h"
 #include "core/base/scratch.h"
 
-// Bytes of the file. A row is `size` bytes from `at`, without its line end; its picture is
-// image_size bytes (0: no picture) at `at` + `image_at`.
+// Offsets and sizes in bytes of the file. A row is `size` bytes from `at`, without its line end;
+// its picture is image_size bytes (0: no picture) at `at` + `image_at`.
 struct set_row {
     uint64_t at, size, image_at, image_size;
 };
@@ -36,7 +36,7 @@ struct set_index {
     bool kept; // read from the cache
 };
 
-// Renames columns as the user says; refuses columns that the file lacks.
+// Renames columns as --columns says; refuses columns that the file lacks.
 int set_index_open(struct set_index *x, const char *path, const struct set_columns *columns,
                    struct err *err);
 void set_index_close(struct set_index *x);

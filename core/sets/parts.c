@@ -12,7 +12,7 @@
 #include "core/base/text.h"
 
 static const uint64_t part_max = 64 << 20;
-// Scanning a file larger than this can be cancelled, every LOOK items.
+// Beyond this offset, a scan checks every LOOK items whether it was cancelled.
 static const uint64_t long_file = 64 << 20;
 enum { LOOK = 1024 };
 
@@ -95,7 +95,7 @@ static int scan_items(struct scan *s, struct json_list *l, struct err *err)
     return 0;
 }
 
-// "KEY": VALUE
+// Scans a member: "KEY": VALUE.
 static int scan_member(struct scan *s, struct err *err)
 {
     struct json_parts *p = s->p;

@@ -1,5 +1,6 @@
 // core/sets/parts.h -- finds the parts of a large JSON object in one pass over the mapped file, and
-// parses them one at a time. A tree of VQAv2's annotations would take more than a gigabyte.
+// parses them one at a time. Parsed as a whole, VQAv2's annotations would take more than a
+// gigabyte.
 //
 //   struct json_parts p;
 //   if (json_parts_open(&p, "v2_mscoco_val2014_annotations.json", &err) < 0) ...
@@ -32,10 +33,10 @@ struct json_parts {
 };
 
 int json_parts_open(struct json_parts *p, const char *path, struct err *err);
-void json_parts_close(struct json_parts *p); // zeroed is fine
+void json_parts_close(struct json_parts *p); // also accepts a zeroed one
 const struct json_list *json_parts_list(const struct json_parts *p, const char *key);
-bool json_parts_has(const struct json_parts *p, const char *key); // a list
-// Parses an item; NULL if it is not JSON or contains \u0000. cJSON_Delete it.
+bool json_parts_has(const struct json_parts *p, const char *key); // a member that is a list
+// Parses an item; NULL if it is not JSON or contains \u0000. The caller frees it with cJSON_Delete.
 cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err);
 // Writes an integer id as text; false for other values.
 bool json_id_text(const cJSON *json, const char *key, char text[24]);

@@ -1,4 +1,4 @@
-// core/sets/prompt.c -- writes a question as each suite does.
+// core/sets/prompt.c -- writes a question as each suite words it.
 //
 // Sources: docs/Evaluation.md and llava/eval/model_vqa*.py of LLaVA; lmms_eval/tasks/*/utils.py;
 // vlmeval/dataset/image_mcq.py, image_vqa.py and image_caption.py.

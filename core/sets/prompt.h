@@ -15,9 +15,9 @@ set_prompt prompt_raw;         // the question
 set_prompt prompt_question;    // the question, without white space around it
 set_prompt prompt_ready;       // the column "prompt"
 set_prompt prompt_short;       // with "Answer the question using a single word or phrase."
-set_prompt prompt_mme;         // the same in place of "Please answer yes or no."
-set_prompt prompt_textvqa;     // as short, with the line of OCR tokens if there are any
-set_prompt prompt_capitalized; // as short, the question in lower case but for its first letter
+set_prompt prompt_mme;         // like prompt_short, without "Please answer yes or no."
+set_prompt prompt_textvqa;     // like prompt_short, with a line of OCR tokens if there are any
+set_prompt prompt_capitalized; // like prompt_short, with only the first letter in upper case
 set_prompt prompt_caption_lmms_eval;
 set_prompt prompt_caption_vlmevalkit;
 set_prompt prompt_chair;
@@ -33,18 +33,18 @@ enum prompt_lost { LOST_NONE, LOST_MISSING, LOST_REST, LOST_MARKED };
 enum set_marks { MARKS_ARE_TEXT, MARKS_SELECT, MARKS_ARE_PICTURES, MARKS_IN_ORDER };
 
 set_prompt prompt_letter;        // hint, question, "A. ...", "Answer with the option's letter"
-set_prompt prompt_mmbench_llava; // the same, until a choice is missing
+set_prompt prompt_mmbench_llava; // like prompt_letter, up to the first missing choice
 set_prompt prompt_mmbench_lmms_eval;
 set_prompt prompt_mmstar_lmms_eval;
 set_prompt prompt_scienceqa_lmms_eval;
 set_prompt prompt_mmmu_lmms_eval;
-set_prompt prompt_mcq_vlmevalkit;  // "Hint: Question: Options: Please select ..."
-set_prompt prompt_lettered;        // question, "A. ..."
-set_prompt prompt_seed2_lmms_eval; // the same with "<image>" for a choice that is a picture's file
-set_prompt prompt_options_vlmevalkit;    // "Question:", "Options:", "A. ..."
+set_prompt prompt_mcq_vlmevalkit;     // "Hint: Question: Options: Please select ..."
+set_prompt prompt_lettered;           // question, "A. ..."
+set_prompt prompt_seed2_lmms_eval;    // the same, with "<image>" for a choice that names a picture
+set_prompt prompt_options_vlmevalkit; // "Question:", "Options:", "A. ..."
 set_prompt prompt_muirbench_vlmevalkit;  // question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_blink_lmms_eval;       // "Note: You only need to respond with A, B ...", "prompt"
-set_prompt prompt_cvbench_lmms_eval;     // the same with a blank line between
+set_prompt prompt_cvbench_lmms_eval;     // the same, with a blank line before "prompt"
 set_prompt prompt_embspatial_lmms_eval;  // question, "A) ..."
 set_prompt prompt_embspatial_vlmevalkit; // "Question:", "Options:", "A: ..."
 set_prompt prompt_mmerealworld;          // question, "The choices are listed below:", "(A) ..."
@@ -58,8 +58,8 @@ void prompt_add_shot(struct set_record *r, struct buf *to);
 
 // Returns the [*count] texts of the choices, which live as long as the record: a list "choices" or
 // "endings", a Python list "options", or columns A, B ... up to the last one that has a text or
-// that the answer names (absent ones are ""). Endings (HellaSwag) are cleaned as
-// lm-evaluation-harness does.
+// that the answer names (absent ones are ""). HellaSwag's endings are cleaned as in
+// lm-evaluation-harness.
 const char **prompt_choices(struct set_record *r, size_t *count);
 // Returns LOST_MISSING for LOST_MARKED if the record is a table's; else `lost`.
 enum prompt_lost prompt_lost_of(const struct set_record *r, enum prompt_lost lost);

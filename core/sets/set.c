@@ -261,7 +261,7 @@ static int take_box(struct sample *s, const struct opened *o, const struct set_r
     double n[4];
     int64_t wide, high;
     bool columns = true;
-    for (int i = 0; i < 4; i++) { // VLMEvalKit's table may have a column for each
+    for (int i = 0; i < 4; i++) { // VLMEvalKit's table may have a column for each number
         static const char *const keys[] = { "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2" };
         columns &= set_text(r, keys[i]) != NULL;
         n[i] = strtod(set_text_of(r->json, keys[i], "0"), NULL);
@@ -300,8 +300,8 @@ static const char *kind_of(const struct eval_set *set, const struct set_record *
     return kind ? kind : r->file ? r->file : "";
 }
 
-// HallusionBench: "SUBCATEGORY_SET_FIGURE\nSUBCATEGORY_SET_QUESTION". VLMEvalKit's index ends in
-// these numbers: "..._SET_FIGURE_QUESTION" from its fourth part on.
+// Returns HallusionBench's group "SUBCATEGORY_SET_FIGURE\nSUBCATEGORY_SET_QUESTION". The numbers
+// are the fourth to sixth parts of VLMEvalKit's index: "..._SET_FIGURE_QUESTION".
 static char *figure_of(const struct set_record *r)
 {
     const char *sub = set_text(r, "l2-category"), *index = set_text(r, "index");
@@ -333,7 +333,7 @@ static char *group_of(const struct eval_set *set, const struct set_record *r)
     return xstrdup(text ? text : "");
 }
 
-// Checks the cells of tables and Parquet files. `name`: the column.
+// Checks that the cells of tables and Parquet files are UTF-8. `name`: the column.
 static int check_utf8(const cJSON *item, const char *name, struct err *err)
 {
     const char *text = cJSON_GetStringValue(item);

@@ -69,9 +69,10 @@ int eval_set_check(const char *path, const char *columns, struct err *err);
 // `images`: folder of pictures; NULL: the folder of the file.
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, const char *columns, struct err *err);
-// SHA-256 of the file if known without reading it; otherwise, or if no set is open, NULL.
+// Returns the SHA-256 of the file if it is known without reading the file; NULL otherwise, or if no
+// set is open.
 const char *eval_set_hash(const struct dataset *d);
-// The record of a sample, for submissions. -1 if no set is open.
+// Reads the record of a sample, for submissions. -1 also if no set is open.
 int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err);
 
 #endif

@@ -53,7 +53,7 @@ struct writing {
     struct buf out;
     const struct dataset *data;
     const char *model;
-    bool first;        // the next line is the first
+    bool first;        // nothing has been written yet
     bool has[COLUMNS]; // columns of the table
 };
 
@@ -176,7 +176,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
 {
     struct set_record r;
     struct buf prompt = { 0 };
-    if (index < 0 || index >= w->data->count) // of a damaged database
+    if (index < 0 || index >= w->data->count) // in a damaged database
         return err_set(err, "no sample %lld", (long long)index);
     const int status = eval_set_record(w->data, index, &r, err);
     if (status == 0) {
@@ -208,7 +208,7 @@ int submission_write(const struct submission *s, const char *path, const struct 
 
 // --- predictions for the suites' own programs ----------------------------------------------------
 
-// lmms-eval's task of a set; NULL: it has none, or several for one file.
+// Returns lmms-eval's task for a set; NULL: it has none, or several for one file.
 static const char *task_of(const struct eval_set *set)
 {
     static const struct {

@@ -5,11 +5,11 @@
 //   if (submission_write(s, "answers.json", &data, set, way, "llava-1.5", &err) < 0) ...
 //   submission_free(s);
 //
-// VQAv2: a JSON list of {"question_id", "answer"} with EvalAI's clean-up. MMBench: the table
-// without pictures, hints and categories, with a column "prediction" (TSV, which spreadsheets open
-// and save as xlsx). MM-Vet: a JSON object of answers by id. Others: LLaVA's JSON lines
-// {"question_id", "prompt", "text", "answer_id", "model_id", "metadata"}. Ids are numbers where the
-// file has numbers.
+// VQAv2: a JSON list of {"question_id", "answer"}, with answers cleaned as EvalAI does. MMBench:
+// the table without pictures, hints and categories, with a column "prediction" (TSV, which
+// spreadsheets open and save as xlsx). MM-Vet: a JSON object of answers by id. Others: LLaVA's JSON
+// lines {"question_id", "prompt", "text", "answer_id", "model_id", "metadata"}. Ids are numbers
+// where the file has numbers.
 #ifndef CORE_SETS_SUBMIT_H
 #define CORE_SETS_SUBMIT_H
 
@@ -34,7 +34,8 @@ int submission_write(const struct submission *s, const char *path, const struct 
 //               data set's evaluate() reads
 //   lmms-eval   a log for its model from_log: {"args", "model_configs": {"task"}, "logs":
 //               [{"doc_id", "resps"}]}; doc_id is the row of the task's split
-// Returns the file's ending, or NULL with a message: an unknown suite, or a set that it lacks.
+// Returns the file's ending, or NULL with a message: an unknown suite, or a set that the suite
+// lacks.
 const char *predictions_check(const char *suite, const struct eval_set *set, struct err *err);
 int predictions_write(const struct submission *s, const char *path, const char *suite,
                       const struct dataset *data, const struct eval_set *set, const char *model,

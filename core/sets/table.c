@@ -1,8 +1,8 @@
 // core/sets/table.c -- the sets, and how each suite asks and scores them.
 //
 // LLaVA's files for SEED-Bench, MME, VQAv2 and TextVQA contain the prompt; other formats get the
-// same prompt here. LLaVA and lmms-eval send MMBench to its server; the rules here are those of its
-// static and exact-matching methods.
+// same prompt here. LLaVA and lmms-eval send MMBench's answers to a server; here, VLMEvalKit's
+// exact matching and lmms-eval's static method score them.
 #include "core/sets/prompt.h"
 #include "core/sets/set.h"
 #include "core/sets/total.h"

@@ -61,7 +61,7 @@ static bool is_cognition(const char *category)
                      category, " ");
 }
 
-// "CATEGORY\nGROUP"
+// Returns "CATEGORY\nGROUP".
 static char *pair_name(const struct set_score *s)
 {
     return xasprintf("%s\n%s", s->kind, s->group);

@@ -37,8 +37,8 @@ struct set_total {
     double (*of_part)(const struct metric *m, const struct metric_tally *t);
 };
 
-// Sum over categories of accuracy and of pictures with both answers right, in percent: perception
-// and cognition (Fu et al. 2023).
+// MME (Fu et al. 2023): accuracy plus the share of pictures with both answers right, in percent,
+// summed over the categories of perception and of cognition.
 extern const struct set_total set_total_mme;
 // Mean over the kinds, equally weighted.
 extern const struct set_total set_total_kinds;
@@ -60,7 +60,7 @@ extern const struct set_total set_total_cvbench;
 // HallusionBench: accuracy, and the shares of figures and of questions with all answers right.
 extern const struct set_total set_total_hallusion;
 
-// CHAIRi and CHAIRs (core/metrics/chair.c), and mentions of objects in a caption.
+// CHAIRi and CHAIRs (core/metrics/chair.c), and the mean number of objects mentioned in a caption.
 extern const struct set_total set_total_chair;
 
 // Computes a 95% interval from 1000 bootstrap samples of the groups, or of the questions if the set

@@ -24,7 +24,7 @@ struct change {
 struct change_batch {
     struct change *list;
     size_t count;
-    int64_t tokens; // applies once the answer has that many
+    int64_t tokens; // the changes apply once the answer has this many tokens
 };
 
 struct changes {

@@ -55,7 +55,8 @@ enum setting_stale {
     STALE_PROMPT,   // the prompt's text, and therefore keys and values
 };
 
-// How answers use a setting. Code outside the setting's file finds it by this, not by its key.
+// How answers use a setting. Code outside a setting's file finds the setting by its use, not by its
+// key.
 enum setting_use {
     USE_OTHER,
     USE_SAMPLING,   // sampling, which greedy decoding (validation, evaluation) ignores
@@ -91,25 +92,25 @@ struct setting {
     // Checks a value of the right type in this state. -1 with a message; 1: valid, and applied even
     // if its spelling is unchanged. NULL: always valid.
     int (*check)(struct setting_env *env, struct err *err);
-    // Applies the new value; returns what becomes stale. NULL: takes no action, and what becomes
-    // stale is `stale`.
+    // Applies the new value; returns what becomes stale. NULL: takes no action, and `stale` says
+    // what becomes stale.
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
     // Resolves the value (`auto`) for comparing and recording; the caller frees the result. `model`
     // may be NULL. NULL: not recorded as a setting.
     char *(*effective)(const struct model *model, const struct backend *backend,
                        const struct settings *s);
-    // Returns the value that a script sets to replay `value` of a session, where compute.matmul
-    // auto meant `arithmetic` (NULL: no model yet), for the answer that began at `began` (0:
-    // between answers); the caller frees it. NULL: sets nothing yet.
+    // Returns the value that a script sets to replay a session's `value` for the answer that began
+    // at `began` (0: between answers). `arithmetic`: what compute.matmul auto meant in the session
+    // (NULL: no model yet). The caller frees it; NULL: sets nothing yet.
     char *(*replay)(const char *value, const char *arithmetic, int64_t began);
 };
 
-// Empties the table; adds an array, which ends with a row without a key and lasts as long as the
-// program.
+// settings_clear empties the table; settings_add adds an array, which ends with a row without a key
+// and lasts as long as the program.
 void settings_clear(void);
 void settings_add(const struct setting *rows);
 
-// All rows, in display order. settings_row NULL past the end.
+// All rows, in display order. settings_row returns NULL past the end.
 int settings_count(void);
 const struct setting *settings_row(int index);
 const struct setting *settings_find(const char *key);      // NULL if unknown

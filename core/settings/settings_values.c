@@ -153,7 +153,7 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
                            key, text, (long long)from, (long long)layers);
         for (int64_t i = from; i < to; i++) set[i] = true;
         count += to > from ? to - from : 0;
-        nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // of percentages
+        nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // only for percentages
         least = to;
     }
     if (count) return (int)count;
@@ -223,7 +223,7 @@ static char *spell_number(const struct setting *row, const char *value, struct e
                   whole ? "whole number" : "number", row->min, row->max);
 }
 
-// "" and "off" mean none if that is a value; drops trailing slashes of a folder.
+// "" and "off" mean "none" if the setting accepts that word; drops a folder's trailing slashes.
 static char *spell_path(const struct setting *row, const char *value)
 {
     const char *none = word_find(row->choices, "none");

@@ -23,7 +23,7 @@ void stages_split_layers(const double *bytes, int layers, double first, double l
     const int width = layers + 1;
     double *sum = xcalloc((size_t)width, sizeof *sum);
     double *most = xcalloc((size_t)count * (size_t)width, sizeof *most);
-    int *begin = xcalloc((size_t)count * (size_t)width, sizeof *begin); // first layer of k
+    int *begin = xcalloc((size_t)count * (size_t)width, sizeof *begin); // first layer of stage k
     for (int l = 0; l < layers; l++) sum[l + 1] = sum[l] + bytes[l];
     for (int k = 0; k < count; k++) {
         for (int end = k + 1; end <= layers; end++) {
@@ -85,7 +85,8 @@ static struct header header_of(const struct graph *g, const struct stages *s, en
     return w;
 }
 
-// Receives another stage's header and merges it into w, this stage's own; keeps an earlier failure.
+// Receives another stage's header and merges it into w, this stage's own; the other stage's failure
+// takes precedence.
 static void receive_header(const struct stages *s, int from, int tag, struct header *w)
 {
     struct header theirs;

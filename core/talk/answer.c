@@ -34,7 +34,8 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
     struct tensor *v = NULL;
     if (decoder_first(d)) {
         v = visual_encode(g, c->model, p, i, &focus); // [S,D]
-    } else { // only the first pipeline stage holds visual tokens; others mark them with one element
+    } else { // only the first pipeline stage holds visual tokens; the others store one element to
+             // mark the picture as encoded
         p->visual = visual_keep(g, graph_new1(g, DTYPE_F32, 1));
         p->focus = xcalloc(1, sizeof *p->focus);
     }
@@ -96,7 +97,7 @@ struct answering {
     struct ids ids;           // generated
 
     // The newest pass.
-    float *logits;                 // [1 + drafts, V] of its last rows, host memory
+    float *logits;                 // [1 + drafts, V] of the pass's last rows, host memory
     int64_t capacity;              // of logits, in rows
     int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
     int64_t drafts, row; // the next token is chosen from `row`; earlier drafts were accepted
@@ -276,8 +277,8 @@ static int step(struct answering *a)
     drop_drafts(a);
 
     // Limits drafts so that a pass still uses the kernels for few rows, which give each row the
-    // bits of a single-row pass. Drafts nothing while there are just as few keys: more rows would
-    // change the kernels for products over keys.
+    // bits of a single-row pass. Drafts nothing while the sequence has at most that many rows: more
+    // rows would change the kernels for products over keys.
     const int64_t few = backend_few_rows(a->c->backend), left = tokens_left(a);
     const int64_t wanted =
         settings_integer(a->settings, "sample.max_tokens") - (int64_t)a->ids.count;

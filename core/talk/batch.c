@@ -200,8 +200,8 @@ static int compute(struct answering *a)
     return status;
 }
 
-// Chooses the next token of answer i. -1: the logits are damaged; the caller then answers one by
-// one, which reports the damage.
+// Chooses the next token of answer i. -1: the logits are damaged; the caller then answers the
+// prompts one by one, which reports the damage.
 static int take(struct answering *a, int i, float *logits, int64_t limit)
 {
     const struct model *m = a->batch.c->model;
@@ -249,8 +249,8 @@ int batch_answers(struct conversation *c, const struct settings *settings,
     struct answering a = {
         .settings = settings, .s = s, .answers = answers, .count = count, .left = count
     };
-    int64_t further = 0, most = INT64_MAX; // rows after the prefix; most prefix rows that leave
-                                           // each question many rows
+    int64_t further = 0, most = INT64_MAX; // rows after the prefix; longest prefix that leaves each
+                                           // question many rows
     for (int i = 0; i < count; i++) {
         if (answers[i].max_tokens > further) further = answers[i].max_tokens;
         if (s[i].n - backend_many_rows(c->backend) < most)

@@ -1,5 +1,5 @@
 // core/talk/batch.h -- several conversations with a common prefix (a picture) in one pass. A pass
-// reads the weights once for all of them; this dominates the time of short questions.
+// reads the weights once for all of them; reading weights dominates the time of short questions.
 //
 //   count = batch_most(c, hooks);                  // 1: cannot be batched
 //   batch_open(&b, c, settings, cancel, prompts, count, most, further);  // computes the prefix
@@ -8,9 +8,9 @@
 //   batch_close(&b);
 //
 // Attention is computed separately for each conversation, with its own shapes; all other products
-// span the rows of all. Kernels for few rows round differently from kernels for many, above all in
-// bf16. A single question already has many rows (backend_many_rows), so a batch does not change its
-// bits. A single choice has few rows, but several choices together may have many.
+// span the rows of all conversations. Kernels for few rows round differently from kernels for many,
+// above all in bf16. A single question already has many rows (backend_many_rows), so a batch does
+// not change its bits. A single choice has few rows, but several choices together may have many.
 #ifndef CORE_TALK_BATCH_H
 #define CORE_TALK_BATCH_H
 
@@ -46,13 +46,13 @@ struct batch_answer {
     int64_t max_tokens; // sample.max_tokens; the caller sets this and the next field
     int64_t closing;    // tokens that the layout appends to the answer (conversation_closing)
     struct ids ids;     // generated; the caller releases them
-    bool ended;         // by an end-of-sequence token
-    bool full;          // by the context limit
+    bool ended;         // ended by an end-of-sequence token
+    bool full;          // ended by the context limit
 };
 
 // Answers all prompts as answer_run would one by one, with the sampling settings of `settings`;
 // appends the answers to the prompts. -1: err says why (unless *cancelled); the caller then answers
-// one by one.
+// the prompts one by one.
 int batch_answers(struct conversation *c, const struct settings *settings,
                   const atomic_bool *cancel, struct sequence *s, int count,
                   struct batch_answer *answers, bool *cancelled, struct err *err);

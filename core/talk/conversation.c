@@ -189,7 +189,7 @@ const struct setting image_settings[] = {
     { 0 },
 };
 
-// Returns "" while it is unknown.
+// Returns "" while the fingerprint is unknown.
 static const char *fingerprint(const struct model *m)
 {
     return checkpoint_identified(m->checkpoint) ? m->checkpoint->fingerprint : "";
