@@ -41,7 +41,7 @@ struct conversation {
 void conversation_init(struct conversation *c, const struct backend *backend);
 // Removes messages, pictures and caches; keeps the model.
 void conversation_clear(struct conversation *c);
-// Changes the model (or NULL): keeps messages and pictures, drops all computed results. Drops token
+// Sets the model (NULL: none): keeps messages and pictures, drops all computed results. Drops token
 // ids of another model (NULL keeps them, as the same model may be loaded again): answers keep their
 // text, raw messages stay without ids.
 void conversation_set_model(struct conversation *c, const struct model *m);
@@ -59,8 +59,8 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
 // index, or -1.
 int conversation_attach(struct conversation *c, const char *path, const void *bytes, size_t size,
                         struct err *err);
-// The first half of conversation_attach, which may run in any thread: decodes a picture, by a
-// decoder or (NULL) in a child process of its own, and keeps a copy of its bytes.
+// The first half of conversation_attach, which may run in any thread: decodes a picture with d, or
+// in a separate child process if d is NULL, and keeps a copy of its bytes.
 int picture_decode(struct picture *p, struct image_decoder *d, const char *path, const void *bytes,
                    size_t size, struct err *err);
 // The second half: attaches a decoded picture by moving it.
@@ -83,7 +83,7 @@ const struct message *conversation_last(const struct conversation *c);
 struct message *conversation_add(struct conversation *c, enum role role);
 // Appends copies of `count` messages. Pictures that they show may remain pending.
 void conversation_append(struct conversation *c, const struct message *messages, size_t count);
-// Replaces the conversation by the first `count` messages of d, with their pictures. 0 or -1.
+// Replaces the conversation with the first `count` messages of d and their pictures. 0 or -1.
 struct dialogue;
 int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
                       struct err *err);
@@ -97,7 +97,7 @@ void conversation_drop(struct conversation *c, size_t count);
 struct message conversation_take(struct conversation *c);
 void conversation_put(struct conversation *c, struct message m);
 
-// Changes by conversation_say, for undoing them.
+// The state before a call of conversation_say, for undoing the call.
 struct said {
     size_t message_count;  // before the call
     bool joined;           // the text was added to the newest message
@@ -129,8 +129,8 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// Counts the visual tokens of the pictures in these messages. If the number of pictures changes how
-// one is encoded, drops its computed results.
+// Counts the visual tokens of the pictures in these messages. If their number changes how a picture
+// is encoded, drops that picture's computed results.
 void conversation_size_pictures(struct conversation *c, const struct message *messages,
                                 size_t count);
 // Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of

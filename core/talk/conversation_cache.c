@@ -66,7 +66,8 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
     const struct sequence *cached = &c->cached;
-    int64_t n = 0; // leading tokens that are cached, without the last one, whose logits are needed
+    int64_t n = 0; // leading tokens that are cached, without the last token of s, whose logits are
+                   // needed
     while (n < s->n - 1 && n < most && n < cached->n && s->ids[n] == cached->ids[n] &&
            s->picture[n] == cached->picture[n] && s->cell[n] == cached->cell[n])
         n++;
@@ -75,7 +76,8 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
-    // If several processes share the layers, a method has state only for its own process's layers.
+    // If several processes share the layers, a method's state covers only the layers of its
+    // process.
     const int64_t from = stages_least(stages_of(&c->model->decoder), c->number,
                                       methods_reusable(&c->methods, cached, n));
     conversation_trim(c, from);

@@ -1,7 +1,8 @@
 // core/talk/lookahead.c -- speculative decoding: drafts tokens from repetitions in the conversation
 // (prompt lookup; Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding).
 //
-//   finds the latest earlier occurrence of the newest 3 tokens, or else 2; drafts what followed it
+//   finds the latest earlier occurrence of the newest 3 tokens, or else of the newest 2, and drafts
+//   the tokens that followed it
 //   one pass computes the newest token and the drafts, reading the weights once, which dominates
 //   the time of a token; drafts that the model does not choose are removed
 //

@@ -13,10 +13,10 @@
 #include "core/settings/settings.h"
 #include "core/template/sequence.h"
 
-enum { LOOKAHEAD_MOST = 7 }; // drafts of a pass
+enum { LOOKAHEAD_MOST = 7 }; // maximum number of drafts in a pass
 
 struct lookahead {
-    int64_t most; // drafts of a pass; 0: none
+    int64_t most; // maximum number of drafts in a pass; 0: none
     bool adapts;  // sample.lookahead auto
     bool blocks;  // block-quantised weights (set by the caller): each further row takes more time
 
@@ -32,7 +32,7 @@ struct lookahead {
 
 // Reads sample.lookahead. A pass may have `rows` rows; 1: no drafts.
 void lookahead_configure(struct lookahead *l, const struct settings *s, int64_t rows);
-// Forgets the sequence; call it before another one.
+// Forgets the sequence; call it before passing another sequence.
 void lookahead_forget(struct lookahead *l);
 // Drafts up to `limit` tokens after the sequence, which may have grown since the last call. Returns
 // their number.

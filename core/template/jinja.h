@@ -1,5 +1,5 @@
-// core/template/jinja.h -- chat templates: the part of Jinja2 that published ones use
-// (docs/templates.md), in the environment of transformers: trim_blocks, lstrip_blocks, `break`,
+// core/template/jinja.h -- chat templates: the part of Jinja2 that published templates use
+// (docs/templates.md), in transformers' environment: trim_blocks, lstrip_blocks, `break`,
 // `generation`, its tojson and functions. Any other construct of Jinja2 is an error whose message
 // names the construct and its line: jinja_parse reports it, or jinja_render when the rendering
 // reaches the construct (output.unknown).
@@ -76,8 +76,8 @@ struct jinja_value {
     };
 };
 
-// Bytes [start, end) of a text come from a source, starting at its byte `from`. Bytes without a
-// span come from the template.
+// Bytes [start, end) of a text come from byte `from` on of a source. Bytes without a span come from
+// the template.
 struct jinja_span {
     size_t start, end;
     int32_t source;

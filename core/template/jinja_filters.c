@@ -141,7 +141,7 @@ static struct jinja_list *sort_keys(struct jinja_run *r, const struct jinja_list
     struct jinja_list *keys = jinja_list_new(r->arena);
     for (size_t i = 0; i < items->count && !r->failed; i++)
         jinja_list_push(r->arena, keys, sort_key(r, items->items[i], attribute));
-    jinja_step(r, 0); // fails if the budget is spent, which drops keys
+    jinja_step(r, 0); // fails if the budget is spent: the list then lacks keys
     return keys;
 }
 
@@ -277,7 +277,7 @@ FILTER(join)
 
 // --- map and select ----------------------------------------------------------------------------
 
-// Returns the items of a value; an empty list if it is false.
+// Returns the items of a value; an empty list if the value is false.
 static struct jinja_list *items_or_none(struct jinja_run *r, struct jinja_value v)
 {
     return jinja_value_truth(v) ? jinja_value_items(r, v) : jinja_list_new(r->arena);
@@ -292,7 +292,7 @@ static struct jinja_args arguments_from(const struct jinja_args *a, size_t n)
     return rest;
 }
 
-// map('filter', its arguments...), or map(attribute='name').
+// Implements map('filter', the filter's arguments...) and map(attribute='name').
 FILTER(map)
 {
     struct jinja_list *items = items_or_none(r, v), *list = jinja_list_new(r->arena);

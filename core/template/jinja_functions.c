@@ -46,7 +46,7 @@ static struct jinja_value function_range(struct jinja_run *r, struct jinja_value
 
 // --- the date ----------------------------------------------------------------------------------
 
-// English in every locale, because a model reads the date.
+// Writes English in every locale, because a model reads the date.
 static struct jinja_value function_strftime(struct jinja_run *r, struct jinja_value self,
                                             const struct jinja_args *a)
 {

@@ -85,7 +85,7 @@ struct jinja_run {
 
 // Reports the first failure and stops the rendering.
 void jinja_fail(struct jinja_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same for a construct that this engine lacks; the message names it.
+// Like jinja_fail, for a construct that this engine lacks; the message names the construct.
 void jinja_unknown(struct jinja_run *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Enters a level of nesting; the caller leaves it with r->depth--.
@@ -361,7 +361,7 @@ struct jinja_nodes {
     size_t count, capacity;
 };
 
-// The parser function of each kind documents its fields.
+// The parser function of each kind of node documents the node's fields.
 struct jinja_node {
     enum jinja_op op;
     int line, depth;

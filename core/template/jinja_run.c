@@ -251,7 +251,7 @@ int jinja_render(const struct jinja *t, struct jinja_arena *arena, struct jinja_
         scope_set(&r, variables.dict->entries[i].key.text->bytes, variables.dict->entries[i].value);
     run_body(&r, &t->body);
     jinja_afford(arena, b.length + b.span_count * sizeof *b.spans);
-    jinja_step(&r, 0); // fails if the budget is spent, which drops spans
+    jinja_step(&r, 0); // fails if the budget is spent: spans are then missing
     output->unknown = r.unknown;
     if (r.failed) return err_in(err, "%s", t->name);
     buf_add(&output->text, b.bytes ? b.bytes : "", b.length);

@@ -201,7 +201,7 @@ size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
 int64_t jinja_string_characters(struct jinja_run *r, const struct jinja_string *s)
 {
     int64_t n = 0;
-    // Callers walk the characters a second time to find an offset.
+    // Also counts the callers' second walk over the characters, which finds an offset.
     if (!jinja_step(r, s->length / 8)) return 0;
     for (size_t i = 0; i < s->length; n++) i += jinja_char_length(s->bytes + i, s->length - i);
     return n;

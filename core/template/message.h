@@ -28,7 +28,7 @@ struct message {
     // From a data set: special tokens spelled in its texts are tokens (data.special_tokens).
     bool from_data;
     bool untrained; // an answer that the data marks as context, without loss
-    bool example;   // of --shots: in front of a sample's own messages, not scored
+    bool example;   // from --shots: precedes a sample's own messages and is not scored
 };
 
 void message_add_text(struct message *m, const char *text);

@@ -27,7 +27,8 @@ void sequence_set_axes(struct sequence *s, int axes)
         for (int64_t i = 0; i < s->n; i++) s->positions[axis * s->n + i] = (int32_t)i;
 }
 
-// Copies all rows of `from` to `to`, starting at row `at`. A single axis of positions fills all.
+// Copies all rows of `from` to `to`, starting at row `at`. If `from` has one axis of positions, it
+// fills all axes of `to`.
 static void copy_rows(struct sequence *to, int64_t at, const struct sequence *from)
 {
     const size_t n = (size_t)from->n;

@@ -29,7 +29,7 @@ const char *layout_name(int index);
 const struct layout *layout_find(const char *name);
 const char *layout_title(const struct layout *layout); // its name
 // Detects the layout by marks in the text of the folder's chat template, or by the tokenizer's
-// special tokens; plain if neither has any. Needs no model.
+// special tokens; `plain` if neither decides. Needs no model.
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
 // Parses a folder's chat template and tries it on small conversations, one with a picture when

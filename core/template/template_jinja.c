@@ -108,7 +108,7 @@ char *prompt_date_at(const char *date, int64_t time)
     struct tm t;
     if (date && strcmp(date, "today") != 0) return xstrdup(date);
     if (!localtime_r(&now, &t)) return xstrdup("");
-    // English in every locale, because a model reads the date.
+    // Writes English in every locale, because a model reads the date.
     return xasprintf("%02d %.3s %d", t.tm_mday, &months[3 * t.tm_mon], t.tm_year + 1900);
 }
 
@@ -193,7 +193,7 @@ static bool is_blank(const char *text, size_t length)
 }
 
 // Returns the start of the answer at `at`: the end of the generation prompt if only white space
-// follows it.
+// separates it from `at`, else `at`.
 static size_t answer_start(const struct buf *text, const char *generation, size_t at)
 {
     const size_t length = strlen(generation);
@@ -206,7 +206,7 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
     }
 }
 
-// Cuts generated answers that the template kept, except white space at their ends.
+// Cuts generated answers that the template kept whole, apart from white space at their ends.
 static void cut_answers(struct cuts *c, const struct jinja_output *out, const char *generation,
                         const struct message *messages)
 {
@@ -339,8 +339,8 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
 }
 
 // Finds the answer of message i. It starts where the text departs from a rendering of the messages
-// before i with a generation prompt, and ends where it departs from a rendering of the messages up
-// to i.
+// before i with a generation prompt, and ends where the text departs from a rendering of the
+// messages up to i.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
                        uint64_t *steps, struct err *err)

@@ -145,8 +145,8 @@ static char *plain_until(const char *from, const char *to)
     return xstrndup(from, length);
 }
 
-// Returns the default system message: the text between the layout's marks in the folder's template,
-// otherwise the layout's default, which may be NULL.
+// Returns the layout's default system message; if it has none, the text between the layout's marks
+// in the folder's template; NULL if neither exists.
 static char *default_system(const struct prompt_options *o)
 {
     const struct layout *l = o->layout;

@@ -22,7 +22,7 @@ struct layout {
     const char *name;
     const char *marks[3];           // the layout applies to a folder whose chat template contains
                                     // all of them
-    const char *begin;              // at the very beginning
+    const char *begin;              // at the very beginning of a prompt
     const char *open[3], *close[3]; // around a message of ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT
     const char *generation;         // start of the assistant's answer
     const char *text_open, *text_close; // around each text
@@ -63,7 +63,7 @@ struct rendering {
 };
 
 void rendering_release(struct rendering *r);
-// Append a message's text, or a hole.
+// Append a message's text, a hole, or the range of an answer.
 void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
                             size_t length);
 void rendering_hole(struct rendering *r, int picture, const struct message *m);

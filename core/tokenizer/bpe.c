@@ -223,7 +223,7 @@ static void put_used(const struct tokenizer *t, int32_t id, struct ids *out)
     put_used(t, h.right, out);
 }
 
-// Splits tokens that may result only from intermediate merges.
+// Splits tokens that exist only for intermediate merges.
 static void split_unused(const struct tokenizer *t, struct ids *ids, size_t start)
 {
     struct ids merged = { 0 };

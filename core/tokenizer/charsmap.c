@@ -89,7 +89,7 @@ static size_t grapheme_length(const char *text, size_t length)
     return end;
 }
 
-// Replaces a whole grapheme of less than six bytes if it starts with a text of the table (the
+// Replaces a whole grapheme of fewer than six bytes if it starts with a text of the table (the
 // shortest such text); else looks up its characters one by one.
 int charsmap_run(struct encoder *e, const struct normal *n, const char *text, size_t length,
                  struct buf *out)

@@ -122,7 +122,7 @@ void companions_infer(struct companions *c, const cJSON *model, const cJSON *jso
             name = classes_of[i].name;
     if (!name) return;
     if (!c->config) c->config = cJSON_CreateObject();
-    cJSON_DeleteItemFromObjectCaseSensitive(c->config, "tokenizer_class"); // null
+    cJSON_DeleteItemFromObjectCaseSensitive(c->config, "tokenizer_class"); // a null value, if any
     cJSON_AddStringToObject(c->config, "tokenizer_class", name);
     if (!fits(c, json)) cJSON_DeleteItemFromObjectCaseSensitive(c->config, "tokenizer_class");
 }

@@ -257,7 +257,7 @@ static void stage_finish(struct decoding *r, int stage)
         stage_push(r, stage + 1, rest.data, rest.length);
         buf_release(&rest);
     }
-    buf_release(&held); // what a strip stage still holds is the end to strip
+    buf_release(&held); // a strip stage now holds only the end that it strips
 }
 
 void detokenizer_start(struct detokenizer *d, const struct tokenizer *t, bool skip_special)

@@ -138,7 +138,7 @@ static bool fits(const struct token_list *l, const struct tokenizer *t)
     for (int i = 0; i < PIECES * PIECES * PIECES; i++)
         buf_printf(&text, "%s%s%s", pieces_of_text[i / PIECES / PIECES],
                    pieces_of_text[i / PIECES % PIECES], pieces_of_text[i % PIECES]);
-    // Leading spaces follow their own rules.
+    // Also compares each sentence by itself, because leading spaces follow their own rules.
     bool same = again && same_ids_of(again, t, "") && same_ids_of(again, t, text.data);
     for (int i = 0; same && i < SENTENCES; i++) same = same_ids_of(again, t, sentences[i]);
     buf_release(&text);

@@ -26,7 +26,7 @@ static const struct pre_kind {
     const char *normalizer;
     const char *cut[CUTS_MOST + 1]; // applied in turn; none: GPT-2's
     bool whole;                     // a word in the vocabulary is one token, whatever the merges
-    bool begins;                    // starts with BOS unless the file says otherwise
+    bool begins;                    // a text starts with BOS unless the file says otherwise
 } pre_kinds[] = {
     { .names = "default",
       .cut = { "[\\p{P}\\$\\+<=>\\^~\\|]+", WORDS_GPT2, "\\p{N}+", "[0-9][0-9][0-9]" } },
@@ -165,8 +165,8 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
-// Adds all tokens but unused ones to the vocabulary or the added tokens (`both`: to both), then the
-// merges. Returns the tokenizer.json, NULL on error.
+// Adds all tokens but unused ones to the vocabulary or the added tokens (`both`: added tokens to
+// both), then the merges. Returns the tokenizer.json, NULL on error.
 static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
 {
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
@@ -261,7 +261,7 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 
 // --- vocab.json and merges.txt, tiktoken.model ---------------------------------------------------
 
-// Iterates over the lines of a text that are not empty, without line ends.
+// Iterates over the non-empty lines of a text, without line ends.
 struct lines {
     const char *next, *end;
     const char *line;
@@ -312,7 +312,7 @@ struct tokenizer *tokenizer_parse_merges(cJSON *vocab, const char *merges, size_
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
     cJSON_AddItemReferenceToObject(model, "vocab", vocab);
     cJSON *list = cJSON_AddArrayToObject(model, "merges");
-    // Each line has two tokens, but the first may be the version.
+    // Each line has two tokens, but the first line may be the version.
     for (struct lines l = { .next = merges, .end = merges + size }; lines_next(&l);) {
         if (l.number == 1 && l.length > 8 && !memcmp(l.line, "#version", 8)) continue;
         char *text = xstrndup(l.line, l.length);
@@ -364,7 +364,7 @@ struct tokenizer *tokenizer_parse_ranks(const char *file, size_t size, const str
     cJSON *vocab =
         cJSON_AddObjectToObject(cJSON_GetObjectItemCaseSensitive(json, "model"), "vocab");
     struct buf bytes = { 0 }, text = { 0 };
-    bool alone[256] = { false }; // bytes that have a token
+    bool alone[256] = { false }; // bytes that are a token by themselves
     int status = 0;
     for (struct lines l = { .next = file, .end = file + size }; status == 0 && lines_next(&l);) {
         status = put_line(vocab, &l, &bytes, &text, err);

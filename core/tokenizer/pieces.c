@@ -426,7 +426,7 @@ static void note_rules(struct tokenizer *t, const struct proto *p)
     buf_release(&rules);
 }
 
-// Names the flags that the files do not set, with the values used.
+// Adds a notice of the flags that the files do not set, with the values used.
 static void note_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {

@@ -127,7 +127,7 @@ static void put(struct merging *m, const struct extra *x)
         id = cJSON_IsNumber(own) ? own->valuedouble : -1;
         if (set_flags(m->items[number], x) && m->whole) note(&m->changed, "%.40s", x->token.text);
     } else {
-        // The id of the vocabulary, else the file's, else the next free one.
+        // Takes the vocabulary's id, else the file's (`own`), else the next free one.
         id = word_id(m, x->token.text);
         if (id < 0 && m->own) id = x->token.id;
         if (id < 0) id = m->last >= m->word_count ? m->last + 1 : m->word_count;
@@ -194,8 +194,8 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
                            OTHERS_MOST);
         if (json_get(extra, item->string)) continue; // `extra` wins
-        // The last loop visits CodeLlama's infilling tokens. Its fill_token only marks a gap in a
-        // text.
+        // The last loop visits CodeLlama's infilling tokens. CodeLlama's fill_token only marks a
+        // gap in a text.
         if (infill &&
             (text_listed(companions_infill, item->string) || !strcmp(item->string, "fill_token")))
             continue;

@@ -30,7 +30,7 @@ const char *tokenizer_folder_file(const char *folder);
 struct tokenizer *tokenizer_parse(const char *text, size_t size, const char *name, struct err *err);
 void tokenizer_free(struct tokenizer *t);
 
-// Returns notices about its files for the user; NULL if none.
+// Returns notices for the user about the tokenizer's files; NULL if none.
 const char *tokenizer_notice(const struct tokenizer *t);
 // Adds a notice.
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
@@ -50,7 +50,7 @@ enum token_type {
 };
 
 struct token_text {
-    const char *text; // not terminated
+    const char *text; // not NUL-terminated
     size_t length;
 };
 
@@ -109,7 +109,7 @@ struct marked_text {
     size_t typed_count;             // one of them stays text
     const struct text_hole *holes;  // in order
     size_t hole_count;
-    size_t most; // limit on ids; stops with an error once more are certain; 0: none
+    size_t most; // limit on ids; encoding stops with an error once more are certain; 0: none
 };
 
 // Appends the ids of text (any bytes; invalid UTF-8 is replaced by U+FFFD) to `ids`.

@@ -32,8 +32,8 @@
 
 // --- bytes -------------------------------------------------------------------------------------
 
-// Map a byte to its character in GPT-2's byte alphabet, in which all are printable, and back (-1:
-// not in the alphabet).
+// Map a byte to its character in GPT-2's byte alphabet, which has only printable characters, and
+// back (-1: not in the alphabet).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
 // Appends the text in that alphabet.

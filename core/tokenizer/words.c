@@ -118,7 +118,9 @@ static void lowercase(const char *text, size_t length, struct buf *out)
         int32_t c;
         i += utf8_next(text + i, length - i, &c);
         utf8_put(out, c == 0x130 ? 'i' : utf8proc_tolower(c));
-        if (c == 0x130) utf8_put(out, 0x307); // the only one whose lower case is two characters
+        if (c == 0x130)
+            utf8_put(out, 0x307); // the only character whose lower case is two
+                                  // characters
     }
 }
 
@@ -266,7 +268,7 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
     return split_pattern(e, &at_mark, step + 1, b->data, b->length, first);
 }
 
-// Lower bound on the number of tokens of a word; 0: unknown.
+// Returns a lower bound on the number of tokens of a word; 0: unknown.
 static size_t least_tokens(const struct tokenizer *t, size_t length)
 {
     size_t longest = 1;

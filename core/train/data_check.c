@@ -1,5 +1,5 @@
-// core/train/data_check.c -- checks every sample: reads it, its pictures, and its rows and targets
-// as training does. A picture file shared by several samples is checked once.
+// core/train/data_check.c -- checks every sample: reads it and its pictures, and makes its rows and
+// targets as training does. A picture file shared by several samples is checked once.
 #include "core/train/data_check.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct picture_file {
     int64_t width, height;
     char *why; // why it cannot be used; NULL: usable
     enum data_problem problem;
-    size_t content; // in contents, if it could be read
+    size_t content; // index in contents, if the file could be read
 };
 
 struct checking {
@@ -43,7 +43,7 @@ struct checking {
     size_t file_capacity;
     struct image_decoder *decoder;
     struct hash bytes; // of the pictures
-    int64_t *shown;    // [contents.count] a sample that shows it, -1: none yet
+    int64_t *shown;    // [contents.count] a sample that shows the picture; -1: none yet
 };
 
 static void add_finding(struct data_check *c, enum data_problem problem, const struct sample *s,
@@ -114,7 +114,7 @@ static const struct picture_file *check_picture(struct checking *k, const char *
     return &k->files[i];
 }
 
-// The first sample of a sample's group, as known so far.
+// Returns the first sample of a sample's group, as known so far.
 static int64_t group_of(struct data_check *c, int64_t index)
 {
     struct data_sample *s = c->samples;

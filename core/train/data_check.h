@@ -56,7 +56,8 @@ struct data_check {
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    struct data_notices notices; // on chosen samples; on special tokens, only in usable samples
+    struct data_notices notices; // about the chosen samples; about special tokens only in usable
+                                 // ones
     size_t picture_files;        // number of distinct files
     struct names contents;       // SHA-256 of each picture that could be read
     char pictures[HASH_HEX];     // SHA-256 over the bytes of all readable pictures, in order

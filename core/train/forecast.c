@@ -29,7 +29,7 @@ struct dry {
 
 // The input of the dry run's passes: samples of a real run, or rows.
 struct load {
-    const struct sft *real; // NULL: made up
+    const struct sft *real; // NULL: made-up samples
     const int64_t *which;   // samples of `real`: indices in its training data
     int64_t count;
     int64_t rows;
@@ -96,7 +96,8 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
     return status;
 }
 
-// A sample of `rows` rows: a picture first (if the model has a vision encoder), an answer last.
+// Makes a sample of `rows` rows: a picture first (if the model has a vision encoder), an answer
+// last.
 static void make_labels(struct labels *l, const struct model *m, int64_t rows,
                         const struct picture *picture)
 {
@@ -115,7 +116,7 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows,
     if (m->family->positions) m->family->positions(m, picture, &l->sequence);
 }
 
-// A grey picture, or if encoder and projector are frozen its visual tokens, as in the loader.
+// Makes a grey picture; if encoder and projector are frozen, encodes it, as the loader does.
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
@@ -129,7 +130,7 @@ static int make_picture(struct dry *d, struct picture *p, struct err *err)
     return loader_encode(&loader, &d->t.graph, p, err);
 }
 
-// Samples that a rank computes together, all with the same number of rows.
+// Returns the number of samples that a rank computes together; all have the same number of rows.
 static int64_t samples_of_rank(struct sft *t)
 {
     t->plan.batch = settings_integer(t->job->settings, "train.batch");
@@ -222,7 +223,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
                                                     : 0;
     f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
     if (!real) return 0;
-    // At least the pictures that the check has decoded, at most the capacity of the cache.
+    // Counts at least the pictures that the check has decoded, and at most the cache's capacity.
     uint64_t *pictures = &f->parts.of[MEMORY_PICTURES];
     const uint64_t have = real->train.loader.used + real->validation.loader.used;
     if (*pictures > LOADER_CAPACITY) *pictures = LOADER_CAPACITY;

@@ -40,8 +40,8 @@ struct forecast {
     enum method_role role[METHODS_MAX]; // of the methods in the run, by method_at
 };
 
-// Forecasts for a loaded model, which is not changed, with micro-batches of samples of `rows` rows
-// each, with one picture if the model has a vision encoder. rows 0: the picture's rows and
+// Forecasts for a loaded model, which is not changed. Each sample of a micro-batch has `rows` rows,
+// and one picture if the model has a vision encoder. rows 0: the picture's rows and
 // FORECAST_TEXT_ROWS more, half of them trained.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,

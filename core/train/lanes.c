@@ -44,15 +44,15 @@ void lanes_release(struct lanes *l)
     *l = (struct lanes){ 0 }; // the gradients own the sums
 }
 
-// The first sample of lane k.
+// Returns the first sample of lane k.
 static size_t first_of(size_t count, int k)
 {
     return count * (size_t)k / LANES;
 }
 
-// Adds the sums of the lanes to the gradients, in order, and clears them. One thread adds all sums
-// of a parameter: most are so small that synchronising threads would take longer. The thread that
-// failed reads the reason, because a device may report failures per thread.
+// Adds the sums of the lanes to the gradients, in order, and clears the sums. One thread adds all
+// sums of a parameter: most are so small that synchronising threads would take longer. The thread
+// that failed reads the reason, because a device may report failures per thread.
 static void gather(const struct lanes *l, struct graph *g, size_t count, bool beside)
 {
     bool failed = false;

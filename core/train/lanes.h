@@ -31,7 +31,7 @@ struct lanes {
 // Returns true if the model is small enough to benefit, and LANES copies of its gradients stay
 // small.
 bool lanes_wanted(const struct params *p);
-// The lanes' tapes recompute and offload like `tape`; its `keep` is split over them. Adds the
+// The lanes' tapes recompute and offload like `tape`, and divide its `keep` among them. Adds the
 // lanes' gradient sums to the parameters' gradients. On failure *l is empty.
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);

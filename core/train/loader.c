@@ -11,8 +11,8 @@
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// The cache key of a picture file. Some families encode a picture differently if its sample has
-// several pictures.
+// Returns the cache key of a picture file. Some families encode a picture differently if its sample
+// has several pictures.
 static char *key_of(const struct loader *f, const char *path, size_t shown)
 {
     const bool several = shown > 1 && f->model->family->several_differ;
@@ -124,8 +124,8 @@ void loader_keep(struct loader *f, const char *path, size_t shown, struct image 
     free(key);
 }
 
-// Replaces cached pixels by visual tokens; if these do not fit, keeps the pixels, and the item owns
-// the tokens.
+// Replaces cached pixels with visual tokens; if these do not fit, keeps the pixels, and the item
+// owns the tokens.
 static int encode_cached(struct loader *f, struct graph *g, size_t i, struct picture *p, bool *ours,
                          struct err *err)
 {

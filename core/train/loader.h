@@ -25,8 +25,8 @@ struct loader {
     uint64_t capacity; // bytes of pictures to cache; 0: 512 MB
     // Internal.
     struct image_decoder *decoder;
-    struct names keys;     // of path and form (picture_shape.several)
-    struct picture *known; // [known_count] as in keys: pixels or visual tokens
+    struct names keys;     // made from the path and picture_shape.several
+    struct picture *known; // [known_count] in the order of keys: pixels or visual tokens
     size_t known_count;
     uint64_t used, most; // bytes of cached pictures, now and at peak
 };
@@ -40,8 +40,8 @@ struct loader_item {
     size_t picture_count;
 };
 
-// `g` computes visual tokens without recording on its tape. A zeroed item may be released even
-// after an error.
+// `g` computes visual tokens without recording on its tape. After an error *item is zeroed; it may
+// still be released.
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
 // Caches a decoded picture of a sample with `shown` pictures, and takes *image, unless the cache is

@@ -63,7 +63,7 @@ static void param_enter(const struct params *p, const struct param *one)
     backend_enter(p->backend, one->weight ? one->weight->gpu : 0);
 }
 
-// A parameter's share of a step.
+// The part of a step for one parameter.
 struct share {
     const struct param *one;
     double *squares; // [pieces]
@@ -91,8 +91,8 @@ static int sum_squares(const struct params *p, const struct param *one, double *
     return status < 0 ? err_set(err, "sum_squares: %s", one->where->failure()) : 0;
 }
 
-// The rank with a parameter's gradient sum computes its squares; all ranks add them in the same
-// order as one rank does.
+// The rank that holds a parameter's summed gradient computes its sum of squares; all ranks add
+// these sums in the same order as a single rank would.
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
     double *squares = xcalloc(p->count + 1, sizeof *squares), sum = 0;
@@ -135,7 +135,7 @@ static int share_masters(const struct params *p, struct err *err)
     enum { PIECE = 1 << 20 }; // elements
     if (!p->shared_out) return 0;
     const bool gpus = ranks_between_gpus(p->ranks);
-    if (gpus) { // masters in GPU memory, from GPU to GPU
+    if (gpus) { // sends masters in GPU memory from GPU to GPU
         int status = ranks_gpu_begin(p->ranks, err);
         for (size_t i = 0; i < p->count && status == 0; i++) {
             const struct param *one = &p->list[i];

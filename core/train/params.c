@@ -98,7 +98,7 @@ static int out_of_memory(const struct param *one, struct err *err)
                    one->name, (double)one->count * 16e-6, one->where->name);
 }
 
-// Replaces the tensor's data by a master. The parameter owns the name.
+// Replaces the tensor's data with a master. The parameter owns the name.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
@@ -143,8 +143,8 @@ static char *lora_name(const struct weight *w, const char *which)
     return xasprintf("%.*s.lora_%s", (int)(known ? n - tail : n), w->name, which);
 }
 
-// Initialises A and B as PEFT does, or copies them from the adapter that training continues from,
-// with its scale.
+// Initialises A and B as PEFT does, or copies them and the scale from the adapter that training
+// continues from.
 static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
                     uint64_t seed, uint64_t number, struct err *err)
 {
@@ -258,7 +258,8 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
     return status;
 }
 
-// Training all weights writes a model folder with the base folder's files; a GGUF file has none.
+// Training all weights writes a model folder with the base folder's files; a GGUF file has no
+// folder.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     if (!chosen->whole || !m->checkpoint->gguf_count) return 0;
@@ -353,12 +354,12 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 void params_release(struct params *p)
 {
-    // From the last to the first: B before A, which frees the LoRA.
+    // Releases from the last to the first: B before A, which frees the LoRA.
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
         struct lora *former = one->former;
-        if (one->tensor->grad == one->grad) { // else add() failed before
+        if (one->tensor->grad == one->grad) { // otherwise add() failed before it set the gradient
             one->where->release(one->tensor->data);
             *one->tensor = one->stored;
         }

@@ -55,10 +55,10 @@ struct param {
     const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
     struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
     struct tensor stored;        // the original tensor
-    struct lora *former;         // PARAM_LORA_A: from the adapter to continue; NULL: none
+    struct lora *former;         // PARAM_LORA_A: the LoRA that training continues from; NULL: none
     int64_t count;               // elements
     bool decay;                  // weight decay applies: matrices, not gains and biases
-    struct grad *grad;           // kept; zero after params_clear
+    struct grad *grad;           // lasts for the whole run; zero after params_clear
     int owner;                   // rank that updates it and has its moments, if they are shared out
     float *m, *v;                // Adam's moments, initially zero; NULL: another rank's
 };
@@ -97,7 +97,7 @@ void params_extra(struct params *p, const struct param_extra *extra);
 // is zero; if an applied adapter has a LoRA of that rank, both start from the adapter's values. On
 // failure the model is restored and `p` is released.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Checks that these settings select something in this model. Fast, without device memory. Counts a
+// Checks that these settings select something in this model. Fast; uses no device memory. Counts a
 // method's parameters in every layer, even if the method learns in chosen layers only.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
@@ -118,7 +118,7 @@ int params_each_piece(const struct param *one,
 // Call after loading moments: rows with a non-zero moment have been reached.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
-// Returns a checksum of the masters, not a cryptographic one.
+// Returns a non-cryptographic checksum of the masters.
 uint64_t params_digest(const struct params *p);
 
 // Selects among the weights of a model, then the extras. selection_release frees it.

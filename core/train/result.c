@@ -62,7 +62,7 @@ static struct adapter_delta *list_deltas(const struct params *p, const struct ad
     return deltas;
 }
 
-// Removes the remains of interrupted attempts: the folder, or its temporary form.
+// Removes the remains of interrupted attempts: OUT/result.part, or the temporary folder for it.
 static void clear_attempts(const char *out)
 {
     DIR *d = opendir(out);

@@ -26,7 +26,8 @@ cJSON *run_folder_read(const char *folder, struct err *err)
     return record;
 }
 
-// "running", "done"; NULL: no record. The caller frees it. *keep: train.keep of the run;
+// Returns the state in the record, "running" or "done"; NULL: no record. The caller frees it.
+// *keep: train.keep of the run;
 // -1: unknown.
 static char *read_state(const char *path, int64_t *keep)
 {
@@ -97,8 +98,8 @@ int run_folder_check(const char *path, bool resume, struct err *err)
     return examine(path, resume, &o, err);
 }
 
-// The kernel releases the lock when the last process with the open folder ends: a killed run may
-// leave a picture decoder that ends a moment later.
+// Waits briefly for the lock: the kernel releases it when the last process with the open folder
+// ends, and a killed run may leave a picture decoder that ends a moment later.
 static int lock(const struct run_folder *o, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };

@@ -18,10 +18,11 @@ struct run_folder {
     int lock;
     bool begun;   // an earlier process started a run here
     bool done;    // ... and finished
-    int64_t keep; // its train.keep; -1: unknown
+    int64_t keep; // train.keep of that run; -1: unknown
 };
 
-// Checks only: 0 if run_folder_open would accept it. For the shell, before the job is created.
+// Checks only: 0 if run_folder_open would accept the folder. For the shell, before the job is
+// created.
 int run_folder_check(const char *path, bool resume, struct err *err);
 int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err);
 int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err);

@@ -23,7 +23,7 @@
 #include "core/train/result.h"
 #include "kernels/backend.h"
 
-static const char part[] = ".part"; // end of an unfinished name
+static const char part[] = ".part"; // suffix of an unfinished checkpoint's name
 
 // --- values --------------------------------------------------------------------------------------
 
@@ -163,7 +163,8 @@ void save_best_trim(const char *out, int64_t step)
 
 // --- folders -------------------------------------------------------------------------------------
 
-// Step of a name like "checkpoint-40", -1 for another name; *unfinished: ".part" follows.
+// Returns the step in a name like "checkpoint-40", -1 for another name; *unfinished: ".part"
+// follows.
 static int64_t step_of(const char *name, bool *unfinished)
 {
     static const char prefix[] = "checkpoint-";
@@ -320,7 +321,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     return identity_same(&was, id, err);
 }
 
-// NaN if the checkpoint lacks the key: older versions recorded fewer.
+// Returns NaN if the checkpoint lacks the key, because older versions recorded fewer keys.
 static double read_number(const struct safetensors *f, const char *key)
 {
     const char *text = safetensors_metadata(f, key);

@@ -14,7 +14,8 @@
 // save_write writes a checkpoint under a temporary name, syncs and renames it, and only then
 // deletes older ones. save_best does the same for the best masters; a resumed run deletes the best
 // masters of steps that it must repeat. Sample order and noise are counter-based
-// (core/base/random.h), so the step number is the complete random state and position in the data.
+// (core/base/random.h), so the step number alone determines the random state and the position in
+// the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
@@ -33,8 +34,9 @@ struct save_point {
 };
 
 // Writes a checkpoint; all ranks call it, rank 0 writes. Does nothing if the checkpoint of this
-// step exists. Keeps the newest `keep` checkpoints, with loadable weights; 0: only the newest, and
-// without them, for resuming. `base`: the adapter that training continues from; NULL: none.
+// step exists. Keeps the newest `keep` checkpoints, with loadable weights; 0: only the newest,
+// without loadable weights, for resuming. `base`: the adapter that training continues from; NULL:
+// none.
 int save_write(const char *out, const struct params *p, const struct adapter *base,
                const struct save_point *at, const struct identity *id, int64_t keep,
                struct err *err);
@@ -42,7 +44,7 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
 int64_t save_newest(const char *out);
 // Checks that the same run wrote the newest checkpoint.
 int save_check(const char *out, const struct identity *id, struct err *err);
-// Deletes all but the newest `keep`.
+// Deletes all but the newest `keep` checkpoints.
 void save_trim(const char *out, int64_t keep);
 // Loads masters, moments and *at from the newest checkpoint. -1 if another run wrote it: the
 // message names the difference.

@@ -14,7 +14,7 @@
 
 static const struct method_row {
     const char *name;
-    double rate; // where train.lr is auto
+    double rate; // learning rate if train.lr is auto
     const char *rules;
 } methods[] = {
 #define X(name, rate, rules) { name, rate, rules },
@@ -72,8 +72,8 @@ static bool matches(const struct selecting *k, size_t i, const char *pattern)
     return found;
 }
 
-// "self_attn.q_proj" of "layers.0.self_attn.q_proj.weight", for LoRA; else NULL. Belongs to the
-// caller.
+// Returns the layer of a weight, for LoRA: "layers.0.self_attn.q_proj" for that name with
+// ".weight"; NULL for other names. The caller frees it.
 static char *layer_of(const char *plain)
 {
     const size_t n = strlen(plain), tail = strlen(".weight");
@@ -177,7 +177,7 @@ static int nothing_found(const struct selecting *k, const char *rule, const char
 
 // --- rules ---------------------------------------------------------------------------------------
 
-// @PART or @PART:PATTERN
+// Applies @PART or @PART:PATTERN.
 static int apply_part(struct selecting *k, const char *rule, struct err *err)
 {
     const char *colon = strchr(rule, ':');
@@ -195,7 +195,7 @@ static int apply_part(struct selecting *k, const char *rule, struct err *err)
     return 0;
 }
 
-// LAYERS[:RANK], LAYERS separated by commas.
+// Applies lora:LAYERS[:RANK]; commas separate layers.
 static int apply_lora(struct selecting *k, const char *rule, struct err *err)
 {
     const char *layers = rule + strlen("lora:"), *colon = strchr(layers, ':');
@@ -230,7 +230,7 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
     return status;
 }
 
-// PATTERN, @..., or lora:...
+// Applies a rule: PATTERN, @..., or lora:...
 static int apply(struct selecting *k, const char *rule, struct err *err)
 {
     bool found = false;

@@ -7,8 +7,8 @@
 //   s.item[i].trained, s.item[i].rank, s.parameters[PART_DECODER].trained
 //   selection_release(&s);
 //
-// Works on names and shapes only, so that shares are known without weights (core/new/shapes.h). A
-// set is a list of rules, separated by ";" or ",":
+// Works on names and shapes only, so that the trained share is known without weights
+// (core/new/shapes.h). A set is a list of rules, separated by ";" or ",":
 //   PATTERN          every weight whose name in the file or plain name (core/model/weights.h)
 //                    matches
 //   @PART            every weight of a part: @decoder @embedding @head @projector @vision @all
@@ -32,11 +32,11 @@
 struct select_item {
     const char *name;
     const char *common;        // in Llama's spelling (struct weight); NULL: the same
-    enum model_part_kind part; // of a method's parameter: its part
+    enum model_part_kind part; // of a method's parameter: the part that it belongs to
     int rank;
     int64_t shape[WEIGHT_MAX_RANK];
     bool linear;    // the weight of a linear layer [out,in]
-    bool extra;     // a method's: no part rule matches it, but "norm_align.*" does
+    bool extra;     // a method's parameter: no part rule matches it, but "norm_align.*" does
     bool with_part; // of a method: trained with any weight of its part
     bool always;    // of a method: always trained
 };
@@ -53,7 +53,7 @@ struct params_count {
 };
 
 struct selection {
-    struct selected *item; // [count], as the items
+    struct selected *item; // [count] in the order of the items
     size_t count;
     struct params_count parameters[MODEL_PARTS + 1]; // by part and, last, in total
     bool lora;                                       // some layer gets a LoRA

@@ -218,7 +218,7 @@ static int64_t waited_us(const struct sft *t)
     return t->job->ranks ? atomic_load(&t->job->ranks->whole->waited_us) : 0;
 }
 
-// 0, JOB_STOPPED or -1.
+// Returns 0, JOB_STOPPED or -1.
 static int begin(struct sft *t, struct err *err)
 {
     const int status = sft_data_open(t, err);
@@ -301,8 +301,8 @@ static int validate(struct sft *t, struct err *err)
     return writes(t) ? save_best(t->out.path, &t->params, p->step, err) : 0;
 }
 
-// The ranks' counters run from the start of the process: subtracts them before a step (-1) and adds
-// them after it (1).
+// The ranks' counters run from the start of the process, so they are subtracted before a step (sign
+// -1) and added after it (sign 1).
 static void count_moved(struct sft *t, int sign)
 {
     const struct ranks *r = t->job->ranks;
@@ -378,9 +378,9 @@ static int one_step(struct sft *t, struct err *err)
 // --- the end -------------------------------------------------------------------------------------
 
 // Reports the share of the steps' time that each rank has waited for others; then the bytes that a
-// step sums and shares, next to the formula, and the time it takes. Each element counts once: a
-// rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time begins
-// when all ranks have arrived; the time of sums on a GPU is unknown.
+// step sums and shares, next to the formula's, and the time that this takes. Each element counts
+// once: a rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time
+// begins when all ranks have arrived; the time of sums on a GPU is unknown.
 static void report_sums(const struct sft *t)
 {
     struct ranks *r = t->job->ranks;
@@ -478,7 +478,7 @@ static int check_finished(struct sft *t, struct err *err)
     return status < 0 ? sft_fail_series(t) : 0;
 }
 
-// 0, JOB_STOPPED or -1.
+// Returns 0, JOB_STOPPED or -1.
 static int train(struct sft *t, struct err *err)
 {
     const int status = begin(t, err);
@@ -491,7 +491,7 @@ static int train(struct sft *t, struct err *err)
         if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
-    // A checkpoint first: if the result cannot be written, no step is computed twice.
+    // Saves a checkpoint first: if the result cannot be written, no step is computed twice.
     if (save(t, err) < 0) return -1;
     report_sums(t);
     return writes(t) && finish(t, err) < 0 ? sft_fail_series(t) : 0;
@@ -536,7 +536,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return model ? params_check(model, settings, err) : 0;
 }
 
-// "loss 0.25 after 40 steps, validation loss 0.31 (step 36); adapter in 'norms'"
+// Returns a text like "loss 0.25 after 40 steps; validation loss 0.31 (best, at step 36); adapter
+// in 'norms'".
 static char *outcome(const struct job_end *end)
 {
     static const char *const scores[] = { "validation score", "validation loss" };

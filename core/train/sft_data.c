@@ -29,14 +29,14 @@ static bool report(void *self, int64_t done, int64_t count)
     return job_stopped(c->t->job) == JOB_GO;
 }
 
-// Keeps a picture that the check has decoded for the first epoch.
+// Caches a picture that the check has decoded, so that the first epoch need not decode it again.
 static void take_picture(void *self, const char *path, size_t shown, struct image *image)
 {
     struct checked *c = self;
     loader_keep(&c->set->loader, path, shown, image);
 }
 
-// The kinds of train.filter, which the caller releases.
+// Returns the kinds of train.filter, which the caller releases.
 static struct names read_filter(const struct settings *s)
 {
     struct names kinds = { 0 };
@@ -180,7 +180,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// The file of train.validation; NULL: none, or a fraction of the samples.
+// Returns the file of train.validation; NULL: none, or a fraction of the samples.
 static const char *file_of_validation(const struct settings *s, double *share)
 {
     const char *text = settings_text(s, "train.validation");
@@ -232,8 +232,8 @@ static int open_validation(struct sft *t, struct err *err)
 
 // --- identity ------------------------------------------------------------------------------------
 
-// Lists the settings that change the computed numbers; others may change between two parts of a
-// run. Validations answer greedily (core/eval/evaluate.c), so sampling does not count.
+// Lists the settings that change the computed numbers; other settings may change before a run is
+// resumed. Validations answer greedily (core/eval/evaluate.c), so sampling does not count.
 static char *list_settings(const struct job *j, const char *but)
 {
     struct buf b = { 0 };
@@ -307,7 +307,7 @@ int sft_fail_series(const struct sft *t)
 int sft_data_open(struct sft *t, struct err *err)
 {
     if (sft_identify(t, NULL, err) < 0) return -1;
-    // Checks the identity before it decodes every picture.
+    // Checks the identity before decoding every picture.
     const struct identity id = sft_identity(t);
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
         return sft_fail_series(t);
@@ -322,7 +322,7 @@ int sft_data_open(struct sft *t, struct err *err)
     if (status == 0) status = open_validation(t, err);
     if (status != 0) return status;
 
-    // The rest of the identity.
+    // Completes the identity.
     const struct sft_set *sets[] = { &t->train, &t->validation };
     struct hash samples, pictures;
     hash_start(&samples);

@@ -37,12 +37,12 @@ struct sft_set {
     int64_t *group;  // [count] group number: samples that share pictures have the same one
     int64_t count;
     int64_t chosen, skipped; // samples of the chosen kinds, and unusable ones among them
-    char *why;               // of the first skipped sample; NULL: none
+    char *why;               // why the first skipped sample is unusable; NULL: none
     char *unread;            // keys that nothing reads, with counts; NULL: none
     size_t picture_files;    // number of distinct files
-    struct names contents;   // SHA-256 of each
+    struct names contents;   // SHA-256 of each picture that could be read
     int64_t answer;          // largest number of trained tokens in a sample
-    char pictures[HASH_HEX]; // SHA-256 of all of them
+    char pictures[HASH_HEX]; // SHA-256 over the bytes of all these pictures
 };
 
 // Shared by runs that are compared with each other (a sweep).
@@ -64,7 +64,7 @@ struct sft_sums {
 struct sft_plan {
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     const struct metric *metric;                 // of the validation; NULL: the loss
-    struct forecast forecast;                    // made when nothing was allocated yet
+    struct forecast forecast;                    // made before anything was allocated
     // A resumed run must have the same settings and hashes.
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
@@ -92,7 +92,7 @@ struct sft_report {
     int64_t begun_step;
     int64_t begun_waited;    // microseconds of waiting for other ranks before the steps
     int64_t bytes, moved_us; // of the steps' sums and messages
-    uint64_t peak;           // own memory, without mapped files
+    uint64_t peak;           // of this process's memory, without mapped files
 };
 
 struct sft {
@@ -120,7 +120,7 @@ struct sft {
     struct sft_report report;
 };
 
-// Sets the number of steps; t->train is open.
+// Sets the number of steps; t->train must be open.
 void sft_plan_steps(struct sft *t);
 
 // sft_model.c. Prepares everything a pass and a step need on t->job's model and backend: the
@@ -150,8 +150,8 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err);
 // samples. 0 or -1 (t->graph may be cancelled).
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Computes the losses of `count` samples of a set, given by their indices in the data, and adds
-// `share` times their gradients if the pass is recorded; `number` is the index of the first draw.
-// Adds the samples' rows to *rows, unless it is NULL.
+// `share` times their gradients if the pass is recorded; `number` is the index of the first random
+// draw. Adds the samples' rows to *rows, unless it is NULL.
 struct sft_losses { // only doubles: the ranks sum them
     double loss;
     struct graph_kl kl;
@@ -159,7 +159,7 @@ struct sft_losses { // only doubles: the ranks sum them
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
             uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
             struct err *err);
-// Returns true if a pass of `count` samples with that many rows can take another one.
+// Returns true if a pass of `count` samples with `rows` rows in total can take another sample.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // Finds the largest pass of the first epochs, and returns the samples of the part of a step that
 // contains it: *count indices in the data, which the caller frees.
@@ -197,7 +197,7 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 void sft_exact_begin(struct sft *t); // sets the sums of a step to 0
 // Adds the gradients of `count` ranks, one micro-batch each.
 void sft_exact_add(struct sft *t, int64_t count);
-void sft_exact_end(struct sft *t); // replaces the gradients by the sums
+void sft_exact_end(struct sft *t); // replaces the gradients with the sums
 // Frees the buffers of the sums.
 void sft_sums_release(struct sft *t);
 

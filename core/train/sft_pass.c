@@ -10,7 +10,7 @@
 #include "core/train/sft_parts.h"
 
 // Samples per pass: enough to use the processor efficiently, but no more, because memory grows with
-// them. A GPU needs more: otherwise it waits for the host to launch kernels.
+// their number. A GPU needs more: otherwise it waits for the host to launch kernels.
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
@@ -41,7 +41,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
     struct sft_pass *p = xcalloc(1, sizeof *p);
     int status = 0;
     for (int64_t i = 0; i < count && status == 0;) {
-        // The samples of a pass. In validation all samples draw the same noise, as in /eval.
+        // Reads the samples of a pass. In validation all samples draw the same noise, as in /eval.
         p->count = 0;
         p->rows = 0;
         for (; i < count && sft_pass_takes(t, (int64_t)p->count, p->rows); i++, p->count++) {
@@ -58,7 +58,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             p->rows += item->labels.sequence.n;
         }
 
-        // Their losses, and `share` times their gradients.
+        // Computes their losses, and `share` times their gradients.
         if (status == 0) {
             status = t->lanes.params && p->count > 1
                          ? lanes_run(&t->lanes, g, m, p->list, p->count, share, p->losses)
@@ -86,7 +86,7 @@ struct step_samples {
     struct sft_losses *losses;
 };
 
-// Losses and gradients of samples from..to of the step.
+// Computes losses and gradients of samples from..to of the step.
 static int run_part(struct sft *t, const struct step_samples *s, const struct sft_work *w,
                     struct err *err)
 {
@@ -203,7 +203,7 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
 
 // --- the heaviest pass, for a forecast -----------------------------------------------------------
 
-// Rows of the largest pass over these samples.
+// Returns the rows of the largest pass over these samples.
 static int64_t most_rows(const struct sft *t, const int64_t *sample, int64_t count)
 {
     int64_t most = 0, rows = 0, taken = 0;
@@ -252,7 +252,7 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
 
 // --- gradients of norms --------------------------------------------------------------------------
 
-// Mean and variance of the gradient of one gain.
+// Reports mean and variance of the gradient of one gain.
 static void report_one(struct sft *t, int64_t step, const struct param *p)
 {
     float *g = xreallocarray(NULL, (size_t)p->count, sizeof *g);

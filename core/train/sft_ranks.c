@@ -1,7 +1,7 @@
 // core/train/sft_ranks.c -- the work of a step for each rank of a job, and the sums over the ranks.
 //
 // Every rank computes the assignment of all ranks from the same row counts, without messages. Easy
-// to get wrong: a rank without work takes part in every sum.
+// to get wrong: a rank without work must still take part in every sum.
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +79,7 @@ static void sum_reached(const struct sft *t, const struct param *one)
     free(marks);
 }
 
-// Joins many small gradients into one sum, because a small sum takes most of its time to start.
+// Joins many small gradients into one sum, because starting a small sum takes longer than summing.
 struct bucket {
     float *data; // [PIECE]
     int to;      // the rank that gets the sum; -1: all

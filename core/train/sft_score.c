@@ -8,13 +8,13 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-// The data set of the held-out samples.
+// Returns the data set of the held-out samples.
 static const struct dataset *data_of_validation(const struct sft *t)
 {
     return t->validation_file ? &t->validation.data : &t->train.data;
 }
 
-// The metric that most held-out samples name; NULL: none.
+// Returns the metric that most held-out samples name; NULL: none.
 static const struct metric *named(const struct sft *t)
 {
     int64_t count[METRIC_COUNT] = { 0 }, most = 0;
@@ -41,7 +41,7 @@ void sft_score_choose(struct sft *t)
         t->plan.metric = NULL; // as if the data named none
 }
 
-// Current parameters of methods: those in training, else the base adapter's.
+// Returns the current tensor of a method's parameter: the one in training, else the base adapter's.
 static const struct tensor *find_tensor(void *self, const char *name)
 {
     const struct sft *t = self;

@@ -7,10 +7,10 @@
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
 // from the checkpoints of the unfinished ones.
 //
-// A plan of a grid (core/eval/grid.h) with a cell for each value; not in core/eval, because
-// training uses that room's evaluations for validation. The job's ranks form groups (sweep.ranks):
-// group g of G trains values g, g + G, ... one after the other, as a job of its ranks. When all
-// groups have finished, rank 0 compares the results.
+// A sweep is a plan of a grid (core/eval/grid.h) with a cell for each value. It is not in
+// core/eval, because training uses that room's evaluations for validation. The job's ranks form
+// groups (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of
+// its ranks. When all groups have finished, rank 0 compares the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     struct settings *settings = p->env.settings;
     struct grid *g = &s->grid;
     int status = 0;
-    p->env.settings = NULL; // the grid's
+    p->env.settings = NULL; // now the grid's
     proposal_release(p);
     for (size_t i = 0; s->values && i < g->count && status == 0; i++)
         if (same_value(p->env.model, s->key, g->cells[i].settings, settings))
@@ -128,7 +128,7 @@ const struct option_row sweep_rows[] = {
     { 0 },
 };
 
-// KEY V1,V2,... DATA OUT, or lr-grid DATA OUT
+// Reads KEY V1,V2,... DATA OUT, or lr-grid DATA OUT.
 static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
     if (options_parse(sweep_rows, s, argc, argv, err) < 0) return err_in(err, "%s", usage);
@@ -141,7 +141,7 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// Adds a cell for each value, with the proposal's `from` and that value.
+// Adds a cell for each value, with the settings `from` of the proposal and that value.
 static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p, struct err *err)
 {
     // All values need the same held-out samples and score: settings that choose these cannot be
@@ -179,7 +179,8 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     return status;
 }
 
-// As many groups as ranks or values, whichever is less, unless sweep.ranks sets their size.
+// Makes as many groups as there are ranks or values, whichever is less, unless sweep.ranks sets
+// their size.
 static int group_ranks(struct sweep *s, int ranks, const struct settings *settings, struct err *err)
 {
     s->grid.groups = s->grid.count < (size_t)ranks ? s->grid.count : (size_t)ranks;
@@ -235,7 +236,7 @@ static void relay_event(void *self, const struct event *e)
     struct event_progress progress;
     char *text = NULL;
     switch (e->kind) {
-    case EVENT_RESULT: return; // the sweep reports other results
+    case EVENT_RESULT: return; // the sweep reports results of its own
     case EVENT_PROGRESS:
         progress = *e->progress;
         progress.what = "sweep";
