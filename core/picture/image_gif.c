@@ -24,7 +24,7 @@ static size_t table_size(uint8_t flags)
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-// Offset after the frame whose descriptor (from ',' on) is at `at`; 0: it is cut off.
+// Offset after the frame whose descriptor (from ',' on) is at `at`; 0: the frame is cut off.
 static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
 {
     if (size - at < 11) return 0;

@@ -235,8 +235,7 @@ static int bmp_read(struct image_header *h, const uint8_t *bytes, size_t size, c
     h->data = offset;
     if (bits != 1 && bits != 4 && bits != 8) return 0;
     const size_t at = 14 + header, entry = header == 12 ? 3 : 4;
-    const size_t there = offset > at ? (offset - at) / entry : 0; // entries that fit before the
-                                                                  // pixels
+    const size_t there = offset > at ? (offset - at) / entry : 0; // entries before the pixels
     const size_t named = header == 12 ? 0 : image_little(bytes + 46, 4);
     const size_t most = (size_t)1 << bits, colours = named && named < most ? named : most;
     h->palette = (struct bmp_palette){ .bits = bits,

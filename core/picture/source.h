@@ -12,9 +12,9 @@
 
 #include "core/base/err.h"
 
-// Returns a path (one relative to `folder` unless it is absolute or `folder` is "."), the path of a
-// file:// URI, or a data: URI or URL as it is; bare base64 becomes a data: URI. The caller frees
-// the result of this and the next functions.
+// Returns what `text` names: a path, prefixed with `folder` unless it is absolute or `folder` is
+// "."; the path of a file:// URI; a data: URI or a URL unchanged; bare base64 as a data: URI. The
+// caller frees the result of this and the next functions.
 char *picture_source(const char *text, const char *folder);
 // Converts "file:///a%20b" to a path; returns other text unchanged.
 char *picture_source_path(const char *text);

@@ -143,9 +143,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     for (int i = 0; i <= PARTS; i++) {
-        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0))
-            continue; // usually no method costs
-                      // anything
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // costs nothing
         double *v = result_row(t, "%s", names[i]);
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];

@@ -57,9 +57,9 @@ float *probe_nans(int64_t count);
 float *probe_values(const struct probe_env *env, int layers);
 
 // Reads (core/graph/readback.h) the attention of the rows of q (SITE_VALUES) whose sequence rows
-// are in query[0..count), one by one; query NULL: whose sequence rows are below `count`. `take`
-// gets x [H,1,P'], the probabilities of row 0 of its args over the P' keys that the row attends to;
-// site_key(args, j) is the sequence row of key j.
+// are in query[0..count), one by one; query NULL: of the rows of q whose sequence rows are below
+// `count`. `take` gets x [H,1,P'], the probabilities of row 0 of its args over the P' keys that the
+// row attends to; site_key(args, j) is the sequence row of key j.
 int probe_read_queries(struct graph *g, const struct site_args *args, const int32_t *query,
                        int64_t count, readback_fn take, void *self);
 

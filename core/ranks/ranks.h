@@ -31,10 +31,10 @@ struct ranks {
     int beside, local;     // number of ranks on this machine; this rank's index among them
     struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
     void *comm;            // MPI's handle of the group
-    struct ranks *whole;  // the group that this group is part of (ranks_part), or this group; holds
-                          // the counters For the display: other threads may read these at any time.
-    atomic_bool waiting;  // for other ranks
-    _Atomic int64_t done; // samples computed by this rank
+    struct ranks *whole; // the group that this is part of (ranks_part), or itself; has the counters
+    // For the display: other threads may read these at any time.
+    atomic_bool waiting;       // for other ranks
+    _Atomic int64_t done;      // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
     // `bytes`: summed and shared, counted once for any number of ranks; `moved_us`: microseconds
     // that this took after all ranks had arrived.

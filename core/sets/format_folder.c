@@ -47,7 +47,7 @@ bool set_folder_is(const char *path)
     return is_folder(path) || (strpbrk(path, "*?[") && access(path, F_OK) < 0);
 }
 
-// Adds the files with the ending.
+// Adds the folder's files that have this ending.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void find_files(const char *folder, const char *ending, int depth, struct names *found)
 {

@@ -1,9 +1,8 @@
 // core/sets/format_object.c -- JSON objects: TextVQA, DocVQA and InfoVQA ("data"), VQAv2
 // ("questions", with annotations in a second file), SEED-Bench ("questions" with choice_a ...),
 // captions of COCO ("images" and "annotations") and its instances (with "categories"), Karpathy's
-// splits of COCO and Flickr30k
-// ("images" with "sentences"), ScienceQA (problems.json, with pid_splits.json in the same folder),
-// GQA's questions and MM-Vet (members by id).
+// splits of COCO and Flickr30k ("images" with "sentences"), ScienceQA (problems.json, with
+// pid_splits.json in the same folder), GQA's questions and MM-Vet (members by id).
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -76,8 +76,8 @@ struct jinja_value {
     };
 };
 
-// Bytes [start, end) of a text come from byte `from` on of a source. Bytes without a span come from
-// the template.
+// Bytes [start, end) of a text are a copy of a source's bytes, starting at its byte `from`. Bytes
+// without a span come from the template.
 struct jinja_span {
     size_t start, end;
     int32_t source;

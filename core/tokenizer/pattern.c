@@ -419,9 +419,7 @@ int pattern_compile(struct pattern *p, const char *regex, const char *where, str
         if (!p->code) pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         if (!p->code) status = err_set(err, "%s: invalid pattern: %s", where, why);
     }
-    if (status == 0)
-        pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // without JIT, matching is
-                                                        // only slower
+    if (status == 0) pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); // optional: only faster
     pcre2_compile_context_free(context);
     buf_release(&r.out);
     return status;

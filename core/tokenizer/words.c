@@ -118,9 +118,7 @@ static void lowercase(const char *text, size_t length, struct buf *out)
         int32_t c;
         i += utf8_next(text + i, length - i, &c);
         utf8_put(out, c == 0x130 ? 'i' : utf8proc_tolower(c));
-        if (c == 0x130)
-            utf8_put(out, 0x307); // the only character whose lower case is two
-                                  // characters
+        if (c == 0x130) utf8_put(out, 0x307); // the only character that becomes two
     }
 }
 

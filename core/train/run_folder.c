@@ -27,8 +27,7 @@ cJSON *run_folder_read(const char *folder, struct err *err)
 }
 
 // Returns the state in the record, "running" or "done"; NULL: no record. The caller frees it.
-// *keep: train.keep of the run;
-// -1: unknown.
+// *keep: train.keep of the run; -1: unknown.
 static char *read_state(const char *path, int64_t *keep)
 {
     cJSON *record = run_folder_read(path, NULL);
