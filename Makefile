@@ -32,10 +32,11 @@
 # libcairo2-dev     figures       fonts-dejavu-core their font, which no other package guarantees
 # libfontconfig-dev substitutes for plot.font
 # libsnappy-dev     parquet files (Snappy)           libzstd-dev  parquet files (zstd)
+# libzip-dev        pictures in ZIP archives
 # libcmocka-dev     unit tests
 PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
            libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
-           libfontconfig-dev fonts-dejavu-core
+           libzip-dev libfontconfig-dev fonts-dejavu-core
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck python3
 FUZZ_PACKAGES = clang libclang-rt-dev
@@ -70,7 +71,7 @@ FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,
 # Kernels define their summation order themselves (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
                  -ffp-contract=fast $(FMA_ALWAYS)
-LIBS := -ldl -ljpeg -lgif -lwebpdemux -lwebp -lcairo -lfontconfig -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lsnappy -lzstd -lm
+LIBS := -ldl -ljpeg -lgif -lwebpdemux -lwebp -lcairo -lfontconfig -lcjson -lpcre2-8 -lutf8proc -lsqlite3 -lreadline -lncursesw -lmd -lsnappy -lzstd -lzip -lm
 
 # --- instruction sets: each kernel file is compiled once for each (kernels/isa.h) -------------------
 ISA_FLAGS_base   := -Wno-psabi

@@ -1,4 +1,4 @@
-// core/picture/source.c -- paths, file:// and data: URIs of pictures.
+// core/picture/source.c -- paths (also into ZIP archives), file:// and data: URIs of pictures.
 #include "core/picture/source.h"
 
 #include <ctype.h>
@@ -13,6 +13,7 @@
 #include "core/base/mem.h"
 #include "core/base/utf8.h"
 #include "core/picture/image.h"
+#include "core/picture/zipped.h"
 
 static bool is_data(const char *name)
 {
@@ -129,7 +130,7 @@ char *picture_source_read(const char *name, size_t limit, size_t *size, struct e
             err,
             "'%s' is not a path: a picture in base64 needs \"data:image/png;base64,\" before it",
             title);
-    } else {
+    } else if (access(name, F_OK) == 0 || !zipped_read(name, limit, &bytes, size, err)) {
         bytes = file_read(name, limit, size, err);
     }
     free(title);

@@ -22,7 +22,8 @@ bool picture_source_is_url(const char *name);  // a web URL
 bool picture_source_is_file(const char *name); // neither a data: URI nor a web URL
 // Shortens long names: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
 char *picture_source_title(const char *name);
-// Returns the file's bytes; NULL on error, with a message that names the source.
+// Returns the bytes of the file, or of that file in an archive (core/picture/zipped.h). NULL on
+// error, with a message that names the source.
 char *picture_source_read(const char *name, size_t limit, size_t *size, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@
 #include "core/data/dialogue.h"
 #include "core/data/labels.h"
 #include "core/picture/source.h"
+#include "core/picture/zipped.h"
 #include "core/template/message.h"
 
 const char *data_problem_name(enum data_problem problem)
@@ -68,10 +69,12 @@ static void read_picture_file(struct picture_file *f, struct checking *k, const 
     struct err err;
     size_t size;
     *f = (struct picture_file){ .problem = DATA_PICTURE_MISSING };
-    const bool file = picture_source_is_file(path);
-    if (file && strlen(path) <= PATH_MAX && stat(path, &st) < 0) {
-        f->why = xasprintf("'%s': %s", path, strerror(errno));
-        return;
+    const bool file = picture_source_is_file(path) && strlen(path) <= PATH_MAX;
+    if (file && stat(path, &st) < 0) {
+        const int why = errno, found = zipped_find(path, &err);
+        if (!found) f->why = xasprintf("'%s': %s", path, strerror(why));
+        if (found < 0) f->why = xstrdup(err.text);
+        if (found <= 0) return;
     }
     char *bytes = picture_source_read(path, IMAGE_MAX_FILE, &size, &err);
     if (!picture_source_is_url(path)) f->problem = DATA_PICTURE_BROKEN;

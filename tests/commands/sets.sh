@@ -145,6 +145,13 @@ same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 
 same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
 same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
 check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
+# Pictures in a ZIP archive, beside the file and by name; in training data too.
+mkdir "$work/zipped" && cp "$work/named.jsonl" "$work/zipped" && python3 -m zipfile -c "$work/zipped/photos.zip" "$work/a.png"
+echo '[{"image": "a.png", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]}]' >"$work/zipped/train.json"
+tiny "/eval $work/zipped/named.jsonl --set vqa --columns $names --here" "/eval $work/list.jsonl --set mcq --columns $names,choices=opts --images $work/zipped/photos.zip --here" \
+    "/data check $work/zipped/train.json"
+check "pictures in an archive" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "questions with pictures in an archive" "$(value n | paste -sd' ')" "2 2"
 # Several columns of pictures, in the user's order.
 printf 'q\ta\tleft\tright\nWhat?\tred\ta.png\t%s\nWhat?\tred\t\ta.png\n' "$(base64 -w0 "$work/a.png")" >"$work/two.tsv"
 printf '%s\n' '{"q":"What?","a":"red","left":"a.png","right":["a.png","a.png"]}' >"$work/two.jsonl"

@@ -18,6 +18,13 @@ make_seeds() { # NAME FOLDER
         safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
         safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
         ;;
+    zipped)
+        python3 -c 'import sys, zipfile
+for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED), ("zip64", zipfile.ZIP_STORED):
+    with zipfile.ZipFile(f"{sys.argv[1]}/{name}", "w", how) as z:
+        z.writestr("b/a.png", "picture " * 20)
+        z.open("c.png", "w", force_zip64=name == "zip64").close()' "$2"
+        ;;
     gguf)
         python3 tests/fuzz/gguf_seeds.py "$2"
         ;;

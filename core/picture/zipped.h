@@ -1,0 +1,21 @@
+// core/picture/zipped.h -- pictures in ZIP archives (libzip), which need not be unpacked.
+//
+// If "DIR/val2014/a.png" does not exist, its archive is the first of these that has it:
+//   DIR/val2014.zip          as "a.png", or in any folder of the archive
+//   each DIR/*.zip           as "val2014/a.png", likewise
+// "DIR/x.zip/a.png" names a picture in the archive x.zip. Archives stay open; all functions may be
+// called from any thread. Archives are untrusted.
+#ifndef CORE_PICTURE_ZIPPED_H
+#define CORE_PICTURE_ZIPPED_H
+
+#include <stddef.h>
+
+#include "core/base/err.h"
+
+// Returns 1 if an archive has the file that `path` names, which does not exist itself; 0: none has
+// it; -1 with a message: an archive cannot be read, or has several files of that name.
+int zipped_find(const char *path, struct err *err);
+// Likewise, and reads the file. *bytes: at most `limit`; free() them.
+int zipped_read(const char *path, size_t limit, char **bytes, size_t *size, struct err *err);
+
+#endif

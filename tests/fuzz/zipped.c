@@ -1,0 +1,32 @@
+// tests/fuzz/zipped.c -- any bytes as a ZIP archive: refused, or its files can be read or are
+// refused, and all returned bytes are valid.
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/picture/zipped.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const char *const names[] = { "a.png", "b/a.png", "c.png" };
+    char path[256];
+    const char *folder = getenv("TMPDIR");
+    volatile unsigned sum = 0;
+    struct err err;
+    snprintf(path, sizeof path, "%s/fuzz-%d.zip", folder ? folder : "/tmp", (int)getpid());
+    FILE *f = fopen(path, "w");
+    if (!f || fwrite(bytes, 1, size, f) != size || fclose(f) != 0) abort();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *whole = NULL, *data = NULL;
+        size_t length = 0;
+        if (asprintf(&whole, "%s/%s", path, names[i]) < 0) abort();
+        if (zipped_read(whole, 1 << 20, &data, &length, &err) > 0)
+            for (size_t k = 0; k < length; k++) sum += (unsigned char)data[k];
+        free(data);
+        free(whole);
+    }
+    unlink(path); // the next archive is another file
+    return 0;
+}
