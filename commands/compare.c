@@ -23,27 +23,17 @@
 enum { SHOWN = 20 };
 
 struct asking {
+    struct evaluate_options data; // the data set, and how its questions are asked
     struct shell *shell;
     struct grid grid; // its cells are the sides
     char *title[2];
-    char *question;               // NULL: none
-    struct evaluate_options data; // the data set, and how its questions are asked
+    char *question; // NULL: none
     const char *csv;
     bool all_steps, text_begins, job;
     struct preset_values values[2]; // settings of the sides, with presets expanded
 };
 
 // --- arguments -----------------------------------------------------------------------------------
-
-static int take_set(void *self, const char *value, struct err *err)
-{
-    return (((struct asking *)self)->data.set.kind = eval_set_need(value, err)) ? 0 : -1;
-}
-
-static int take_metric(void *self, const char *value, struct err *err)
-{
-    return (((struct asking *)self)->data.metric = metric_need(value, err)) ? 0 : -1;
-}
 
 // Ends the options: the question begins with this word.
 static int take_word(void *self, const char *value, struct err *err)
@@ -59,17 +49,7 @@ static const struct option_row options[] = {
       "bootstrap interval over questions (2000 resamples, fixed seed), for shares also McNemar's "
       "exact test; /changed shows the flips: questions that one side answers better",
       OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
-    { "--set", "NAME",
-      "FILE is an evaluation set; asks and scores as --rule SUITE does (/help sets)",
-      .take = take_set },
-    { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite) },
-    { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.suite),
-      .former = true },
-    { "--columns", "NAME=COLUMN,...", NULL, OPTION_TEXT,
-      .at = offsetof(struct asking, data.set.columns) },
-    { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct asking, data.limit), 1, INT64_MAX },
-    { "--metric", "M", NULL, .take = take_metric },
-    { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct asking, data.set.images) },
+    EVALUATE_DATA_OPTIONS,
     { "--job", NULL,
       "runs as a job (/jobs, /wait, /job N resume); /results compare shows the result", OPTION_FLAG,
       .at = offsetof(struct asking, job) },
@@ -112,8 +92,8 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         free(text);
     if (a->data.set.data && a->question)
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
-    if (!a->data.set.data && (a->data.metric || a->data.limit || a->data.set.images || a->job))
-        return err_set(err, "--metric, --limit, --images and --job need --data FILE");
+    if (!set->data && (a->data.metric || a->data.limit || set->images || set->shots || a->job))
+        return err_set(err, "--metric, --limit, --images, --shots and --job need --data FILE");
     if ((set->kind && !set->data) || ((a->data.suite || set->columns) && !set->kind))
         return err_set(err, "--set needs --data FILE, and --rule and --columns need --set NAME");
     if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
@@ -312,7 +292,8 @@ static int start_job(const struct asking *a, struct err *err)
                        { "--set", o->set.kind ? o->set.kind->name : NULL },
                        { "--rule", o->set.kind ? o->set.way->suite : NULL },
                        { "--columns", o->set.columns },
-                       { "--images", o->set.images } };
+                       { "--images", o->set.images },
+                       { "--shots", o->set.shots } };
     for (int side = 0; side < 2; side++) {
         const struct preset_values *v = &a->values[side];
         for (size_t i = 0; i < v->count; i++)
@@ -359,7 +340,7 @@ const struct command command_compare = {
     .also = "diff difference side-by-side ab",
     .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
              "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]] [--limit N] [--metric M] "
-             "[--images DIR] [--job]",
+             "[--images DIR] [--shots FILE] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"

@@ -418,6 +418,7 @@ static int compare(struct grid *g, size_t cell, struct err *err)
                                  .hash = eval_set_hash(&c.data),
                                  .pictures = &c.data,
                                  .notices = model_has_vision(g->model) ? &c.side[0].notices : NULL,
+                                 .shots = g->cells[cell].set.shots,
                                  .whole = true };
     status = grid_keep(g, cell, "compare.jsonl", of, take_sample, &c, err);
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);

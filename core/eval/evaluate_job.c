@@ -28,12 +28,12 @@
 
 // --- arguments -----------------------------------------------------------------------------------
 
-static int take_set(void *self, const char *value, struct err *err)
+int evaluate_take_set(void *self, const char *value, struct err *err)
 {
     return (((struct evaluate_options *)self)->set.kind = eval_set_need(value, err)) ? 0 : -1;
 }
 
-static int take_metric(void *self, const char *value, struct err *err)
+int evaluate_take_metric(void *self, const char *value, struct err *err)
 {
     return (((struct evaluate_options *)self)->metric = metric_need(value, err)) ? 0 : -1;
 }
@@ -52,17 +52,7 @@ static int take_thinking(void *self, const char *value, struct err *err)
 #define AT(field) .at = offsetof(struct evaluate_options, field)
 const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
-    { "--set", "NAME",
-      "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, "
-      "answer length, rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects "
-      "the suite whose prompt, length, rule and totals are used",
-      .take = take_set },
-    { "--rule", "SUITE", NULL, OPTION_TEXT, AT(suite) },
-    { "--as", "SUITE", NULL, OPTION_TEXT, AT(suite), .former = true },
-    { "--columns", "NAME=COLUMN,...",
-      "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., hint or "
-      "subset, if their names differ from the set's",
-      OPTION_TEXT, AT(set.columns) },
+    EVALUATE_DATA_OPTIONS,
     { "--submit", "FILE",
       "writes the answers in the format of the set's server (--set vqav2: JSON; mmbench: a table; "
       "others: LLaVA's JSON lines). Without FILE, submits the job to Slurm, as for other jobs",
@@ -74,18 +64,6 @@ const struct option_row evaluate_rows[] = {
       OPTION_TEXT, AT(predictions) },
     { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
       OPTION_FLAG, AT(force) },
-    { "--metric", "M",
-      "metric of all samples (default: each sample's \"metric\", otherwise loss); /help metrics "
-      "lists them. loglik: if the answer names one of the \"choices\" by number or letter, they "
-      "are listed as \"A. ...\" followed by \"Answer:\", and the letters are ranked (MMLU)",
-      .take = take_metric },
-    { "--limit", "N", "only the first N samples", OPTION_WHOLE, AT(limit), 1, INT64_MAX },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
-      OPTION_TEXT, AT(set.images) },
-    { "--shots", "FILE",
-      "few-shot examples: questions with answers, in any data set format, with or without "
-      "pictures, in front of every sample; they are not scored",
-      OPTION_TEXT, AT(set.shots) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, AT(kinds) },
     { "--answers", "FILE",

@@ -75,7 +75,7 @@ error: no preset 'nothing' (/preset list)
 > /compare off | prune.score=contribution prune.layer=0,1 Hi
 error: side B: prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 > /compare off | now --limit 3 Hi
-error: --metric, --limit, --images and --job need --data FILE
+error: --metric, --limit, --images, --shots and --job need --data FILE
 > /compare off | now --data x Hi
 error: give either a question or --data, not both: 'Hi'
 > /compare off | now --data
@@ -227,7 +227,7 @@ job 2 (compare) is done: yesno: ... (/results compare)
 > /job 2
 ...
 > /compare off | now --job Hi
-error: --metric, --limit, --images and --job need --data FILE
+error: --metric, --limit, --images, --shots and --job need --data FILE
 > /compare off | now --job --data $work/none.json
 error: cannot open '$work/none.json': No such file or directory
 > /compare off | prune.keep=0 --job --data $work/world/yesno.json

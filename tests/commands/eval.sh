@@ -96,7 +96,7 @@ error: --export-predictions lmms-eval: it has no task for the file of --set blin
 > /eval $work/world/yesno.json --set hellaswag --export-predictions lmms-eval
 error: --export-predictions: loglik ranks choices and generates no answers
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': options are --set, --rule, --columns, --submit, --export-predictions, --force, --metric, --limit, --images, --shots, --kind, --answers, --thinking, --here, --ranks, --sbatch
+error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --here, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99

@@ -39,6 +39,13 @@ jq -c '. + {tools: [1]}' "$work/shots-1.jsonl" >"$work/tools.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/tools.jsonl --metric loss --here"
 check "a key that nothing reads" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' \
     'not used: "tools" of --shots (2 samples)'
+# A comparison has them as well.
+lines "/load $root/demo/model" "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --csv $work/compared.csv" \
+    "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --metric loss --job" "/wait" "/compare off | off --shots $work/shots-1.jsonl Why?"
+check "losses compared" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
+check_has "without data" 'select(.event=="error").message' "--shots and --job need --data FILE"
+same "compared" "$(python3 -c 'import csv, sys
+for r in csv.DictReader(open(sys.argv[1])): print(r["answer_a"], r["score_a"])' "$work/compared.csv")" "$(answers "/eval $work/whole-1.json")"
 echo '{"question": "Why?"}' >"$work/open.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
 check_has "no answer" 'select(.event=="error").message' "open.jsonl', line 1: it has no answer"
