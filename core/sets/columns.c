@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+
 // Names of --columns, and the record's keys (core/sets/format.h). Choices have the names and keys A
 // to Z.
 static const struct {
@@ -13,9 +15,9 @@ static const struct {
              { "subset", "category" } };
 
 // Keys of several columns of pictures, in the user's order.
-static const char *const pictures[] = { "image",   "image_2", "image_3", "image_4",
-                                        "image_5", "image_6", "image_7", "image_8" };
-enum { PICTURES = sizeof pictures / sizeof *pictures };
+static const char *const pictures[] = { "image",   "image_2", "image_3", "image_4", "image_5",
+                                        "image_6", "image_7", "image_8", NULL };
+enum { PICTURES = sizeof pictures / sizeof *pictures - 1 };
 
 static const char *key_of(const char *name, size_t size)
 {
@@ -84,10 +86,38 @@ const char *set_columns_of(const struct set_columns *c, const char *key)
     return NULL;
 }
 
+// Returns the user's name for a key.
+static const char *name_of(const char *key)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(keys[i].key, key)) return keys[i].name;
+    return text_listed(pictures, key) ? "picture" : key;
+}
+
+static int refuse_unread(const struct set_columns *c, const char *name, const struct names *file,
+                         const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "this set does not read '%s' (--columns): it reads ", name);
+    for (size_t i = 0, n = 0; i < sizeof keys / sizeof *keys; i++) {
+        if (!c->reads(c->self, keys[i].key)) continue;
+        buf_printf(&b, "%s%s", n++ ? ", " : "", keys[i].name);
+        if (!strcmp(keys[i].name, "choices")) buf_puts(&b, ", A, B ...");
+    }
+    buf_printf(&b, "; '%s' has ", path);
+    names_put(&b, file, SET_COLUMNS);
+    err_set(err, "%s", b.data);
+    buf_release(&b);
+    return -1;
+}
+
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err)
 {
     for (size_t i = 0, number; i < c->count; i++) {
+        const char *name = name_of(c->list[i].key);
+        if (c->reads && strcmp(name, "picture") != 0 && !c->reads(c->self, c->list[i].key))
+            return refuse_unread(c, name, file, path, err);
         if (names_find(file, c->list[i].column, &number)) continue;
         struct buf b = { 0 };
         names_put(&b, file, SET_COLUMNS);

@@ -8,6 +8,8 @@
 #ifndef CORE_SETS_COLUMNS_H
 #define CORE_SETS_COLUMNS_H
 
+#include <stdbool.h>
+
 #include "core/base/err.h"
 #include "core/base/json.h"
 #include "core/base/names.h"
@@ -20,6 +22,9 @@ struct set_columns {
         char *column;    // of the file
     } list[SET_COLUMNS];
     size_t count;
+    // Of the set that reads the columns; set_columns_check refuses others. NULL: no set.
+    bool (*reads)(const void *self, const char *key);
+    const void *self;
 };
 
 // text NULL: no names. Refuses keys that no set reads.
@@ -31,7 +36,7 @@ const char *set_columns_key(const struct set_columns *c, const char *column);
 const char *set_columns_of(const struct set_columns *c, const char *key);
 // Returns the record's key for the user's picture column `number`, from 0; NULL: there are fewer.
 const char *set_columns_picture(const struct set_columns *c, int number);
-// Refuses columns that are not among the file's.
+// Refuses columns that the set does not read, or that are not among the file's.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err);
 // Renames the keys of a row as --columns says.

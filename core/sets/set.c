@@ -435,7 +435,11 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
     const bool several = set_folder_is(path);
     o->set = set;
     o->way = way;
-    if (set_columns_parse(&o->columns, columns, err) == 0)
+    pthread_mutex_init(&o->lock, NULL);
+    const int parsed = set_columns_parse(&o->columns, columns, err);
+    o->columns.reads = reads;
+    o->columns.self = o;
+    if (parsed == 0)
         o->format = several ? &set_format_folder : set_format_of(path, &o->columns, err);
     if (!o->format) {
         set_columns_release(&o->columns);
@@ -452,6 +456,35 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
         set_columns_release(&o->columns);
         free(o);
         dataset_close(d);
+// Returns whether the prompt shows a key: writes the prompt of a record with a mark in this key.
+static bool shows(const struct set_way *way, const char *key)
+{
+    static const char mark[] = "marked";
+    static const char *const texts[] = { "question", "hint", "A", "B" };
+    struct set_record r = { .json = cJSON_CreateObject() };
+    struct buf prompt = { 0 };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) set_put(&r, texts[i], "text");
+    set_put(&r, key, mark);
+    if (!strcmp(key, "choices")) set_put(&r, key, "['marked', 'b']");
+    set_way_ask(way, &r, &prompt);
+    const bool shown = prompt.length && strstr(prompt.data, mark);
+    buf_release(&prompt);
+    set_record_release(&r);
+    return shown;
+}
+
+// Returns whether the set reads a key of the user's (--columns).
+static bool reads(const void *self, const char *key)
+{
+    const struct opened *o = self;
+    const struct metric *m = metric_find(o->way->metric);
+    const bool choice = !strcmp(key, "choices") || !key[1];
+    if (!strcmp(key, "category")) return !o->set->kind || strstr(o->set->kind, key);
+    if (choice && (m->letter || m->loses || m->way == METRIC_RANKS)) return true;
+    if (choice || !strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
+    return true; // index, answer, image
+}
+
         return -1;
     }
     d->self = o;

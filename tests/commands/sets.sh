@@ -164,7 +164,14 @@ check_has "a column twice" 'select(.event=="error").message' "--columns names th
 check_has "a second column that is missing" 'select(.event=="error").message' "has no column 'no' (--columns): it has q, a, left, right"
 tiny "/eval $work/named.tsv --set vqa --columns question=no --here" "/eval $work/named.jsonl --set vqa --columns question=no --here" \
     "/eval tests/core/sets/parquet/flickr30k.parquet --set caption --columns answer=no --here" \
-    "/eval $work/named.tsv --set vqa --columns query=q --here" "/eval $work/named.tsv --columns question=q"
+    "/eval $work/named.tsv --set vqa --columns query=q --here" "/eval $work/named.tsv --columns question=q" \
+    "/eval $work/list.jsonl --set vqa --columns $names,choices=opts --here" "/eval $work/named.tsv --set caption --columns $names --here" \
+    "/eval $work/named_choices.tsv --set relaxed --rule vlmevalkit --columns $names,A=o1 --here"
+check_has "choices that a rule does not read" 'select(.event=="error").message' \
+    "this set does not read 'choices' (--columns): it reads id, question, answer, picture, subset; '$work/list.jsonl' has q, opts, a, img"
+check_has "a fixed question" 'select(.event=="error").message' \
+    "this set does not read 'question' (--columns): it reads id, answer, picture, subset; '$work/named.tsv' has q, a, img, group"
+check_has "a letter's column" 'select(.event=="error").message' "this set does not read 'A' (--columns): it reads id, question"
 check_has "columns of a table" 'select(.event=="error").message' "it has q, a, img, group"
 check_has "columns of lines" 'select(.event=="error").message' "it has q, a, img, question, k"
 check_has "columns of parquet" 'select(.event=="error").message' "has no column 'no' (--columns): it has "
