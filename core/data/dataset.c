@@ -373,6 +373,7 @@ void sample_release(struct sample *s)
     for (size_t i = 0; i < s->reference_count; i++) free(s->references[i]);
     free(s->references);
     free(s->unanswered);
+    free(s->repeats);
     dialogue_release(&s->dialogue);
     names_release(&s->unread);
     *s = (struct sample){ 0 };

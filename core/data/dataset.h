@@ -69,8 +69,10 @@ struct sample {
     // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;
     size_t reference_count;
-    char *unanswered;         // why it has no reference; NULL: unknown
-    int right;                // index of the right choice, or -1
+    char *unanswered; // why it has no reference; NULL: unknown
+    char *repeats; // names the sample, and the earlier one with the same id and question: only the
+                   // earlier one counts; NULL: there is none
+    int right;     // index of the right choice, or -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
 };

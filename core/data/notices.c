@@ -66,6 +66,12 @@ void data_notices_same_pictures(struct data_notices *n, const struct data_notice
         names_add(&n->animations, from->animations.list[i], NULL);
 }
 
+void data_notices_repeated(struct data_notices *n, const struct sample *s)
+{
+    n->repeated++;
+    if (!n->repeats) n->repeats = xstrdup(s->repeats);
+}
+
 void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                          int parts)
 {
@@ -92,6 +98,11 @@ char *data_notice(const struct data_notices *n, int index)
     char *unread = key_counts_text(&n->unread);
     if (unread && index-- == 0) return unread;
     free(unread);
+    if (n->repeated && index-- == 0)
+        return xasprintf("%lld sample%s the id and question of an earlier one, which counts once "
+                         "(the first: %s)",
+                         (long long)n->repeated, n->repeated == 1 ? " repeats" : "s repeat",
+                         n->repeats);
     if (untrained && index-- == 0)
         return xasprintf("%lld answer%s excluded from training: context only", untrained,
                          untrained == 1 ? " is" : "s are");
@@ -118,6 +129,7 @@ char *data_notices_text(const struct data_notices *n)
 void data_notices_release(struct data_notices *n)
 {
     key_counts_release(&n->unread);
+    free(n->repeats);
     names_release(&n->pictures);
     names_release(&n->animations);
     *n = (struct data_notices){ 0 };

@@ -1,5 +1,5 @@
-// core/data/notices.h -- notices about a data set: unused keys, special tokens in its texts,
-// animations. Every command counts them while it reads the samples.
+// core/data/notices.h -- notices about a data set: unused keys, repeated samples, special tokens in
+// its texts, animations. Every command counts them while it reads the samples.
 //
 //   struct data_notices n = data_notices_new(settings);
 //   data_notices_sample(&n, tokenizer, &sample, DATA_PROMPT);     // as samples are read
@@ -24,6 +24,8 @@ struct tokenizer;
 
 struct data_notices {
     struct key_counts unread;
+    int64_t repeated;        // samples that repeat an earlier one, and are left out
+    char *repeats;           // the first of them; NULL: none
     int64_t untrained;       // answers excluded from training
     int64_t special;         // special tokens that texts spell
     int64_t special_samples; // samples with special tokens
@@ -44,6 +46,8 @@ struct data_notices data_notices_new(const struct settings *settings);
 // Counts the sample's unused keys, and the special tokens and untrained answers in its `parts`.
 void data_notices_sample(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                          int parts);
+// Counts a sample that repeats an earlier one.
+void data_notices_repeated(struct data_notices *n, const struct sample *s);
 // Counts the special tokens alone.
 void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                         int parts);

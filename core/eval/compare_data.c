@@ -1,7 +1,7 @@
 // core/eval/compare_data.c -- two evaluations side by side, question by question. A job keeps each
 // sample that both sides have processed as a line of its state:
 //
-//   {"done": N, "pictures": hash, "sides": [[question, ...], [question, ...]]}
+//   {"done": N, "at": INDEX, "pictures": hash, "sides": [[question, ...], [question, ...]]}
 #include "core/eval/compare_data.h"
 
 #include <math.h>
@@ -223,9 +223,11 @@ static int write_state(struct comparing *c, struct err *err)
 {
     char pictures[HASH_HEX] = "";
     if (!c->g->state || !c->side[0].count || !c->side[1].count) return 0;
-    identity_add_pictures_at(&c->data, c->done - 1, pictures, NULL);
+    const int64_t index = c->side[0].list[0].outcome.index;
+    identity_add_pictures_at(&c->data, index, pictures, NULL);
     cJSON *line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "done", (double)c->done);
+    cJSON_AddNumberToObject(line, "at", (double)index);
     cJSON_AddStringToObject(line, "pictures", pictures);
     cJSON *sides = cJSON_AddArrayToObject(line, "sides");
     for (int k = 0; k < 2; k++) {
@@ -323,7 +325,7 @@ static bool take_sample(void *self, const cJSON *line)
         bool skipped = false;
         for (size_t i = 0; i < count[k]; i++) {
             struct evaluated *q = &list[k][i].outcome;
-            q->index = c->done - 1; // comparisons leave out no sample
+            q->index = json_whole(json_get(line, "at"), c->done - 1);
             if (list[k][i].scored) evaluation_note(e, q);
             e->cut[q->cut]++;
             if (!q->skipped) continue;
@@ -416,9 +418,9 @@ static int compare(struct grid *g, size_t cell, struct err *err)
     for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(g->cells[k].settings);
     const struct job_data of = { .data = c.data.path,
                                  .hash = eval_set_hash(&c.data),
+                                 .shots = g->cells[cell].set.shots,
                                  .pictures = &c.data,
                                  .notices = model_has_vision(g->model) ? &c.side[0].notices : NULL,
-                                 .shots = g->cells[cell].set.shots,
                                  .whole = true };
     status = grid_keep(g, cell, "compare.jsonl", of, take_sample, &c, err);
     data_notices_same_pictures(&c.side[1].notices, &c.side[0].notices);

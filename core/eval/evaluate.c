@@ -455,6 +455,8 @@ bool evaluate_next(struct evaluating *v)
             v->done += !v->stopped;
         }
         if (v->done > done) evaluate_note_sample(v, &a.sample, a.status == 0);
+        if (a.sample.repeats && r->notices && evaluate_is_of_kind(r, &a.sample))
+            data_notices_repeated(r->notices, &a.sample);
         evaluate_ahead_release(&a);
     }
     evaluate_share(v, !more);

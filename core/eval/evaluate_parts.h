@@ -79,9 +79,11 @@ struct question {
 };
 
 // evaluate_questions.c. Return the index in the data of the request's i-th sample, the number of
-// samples in the request, and whether the request includes samples of the kind of s.
+// samples in the request, whether the request includes samples of the kind of s, and whether it
+// includes s: not if s repeats an earlier sample.
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
+bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *s);
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its index. free() it
 // Returns the metric of the request, or the sample's own.

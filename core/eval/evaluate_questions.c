@@ -21,6 +21,11 @@ int64_t evaluate_sample_count(const struct evaluate_request *r)
 
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
 {
+    return !s->repeats && evaluate_is_of_kind(r, s);
+}
+
+bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *s)
+{
     for (size_t i = 0; i < r->kind_count; i++)
         if (!strcmp(r->kinds[i], s->kind)) return true;
     return r->kind_count == 0;
@@ -112,10 +117,10 @@ int evaluate_match_answers(const struct evaluate_request *r, struct answer_file 
         struct question q;
         // The evaluation reports a sample that cannot be read.
         const bool read = dataset_read(r->data, i, &s, NULL) == 0;
-        const struct metric *m = read ? evaluate_metric(&v, &s, NULL) : NULL;
+        const struct metric *m = read && !s.repeats ? evaluate_metric(&v, &s, NULL) : NULL;
         if (m) status = check_metric(r, &s, m, err);
         char *id = evaluate_name(&s);
-        if (!m && s.id) answer_file_add_question(g, id, "", i, 0);
+        if (!m && !s.repeats && s.id) answer_file_add_question(g, id, "", i, 0);
         for (size_t k = 0; m && k < s.dialogue.count; k++) {
             if (!question_at(&s, m, k, &q)) continue;
             answer_file_add_question(g, id, q.text, i, k);

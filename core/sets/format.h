@@ -26,7 +26,9 @@ struct set_record {
     const char *faults; // why answer files could not be read, borrowed from the format; or NULL
     const char *file;   // name of the record's file, if the set has several, borrowed from the
                         // format; else NULL
-    bool shared;        // several files have the same ids, so the file's name must make them unique
+    int64_t row;        // its row in that file, from 0
+    bool shared;        // several files have the same ids for different rows, so the file's name
+                        // must make them unique
     bool nan;           // trailing choices "nan" are absent
     struct scratch scratch; // texts made from the record
 };

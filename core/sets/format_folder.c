@@ -30,7 +30,7 @@ struct part {
 struct parts {
     struct part *list;
     size_t count;
-    bool collide; // files have the same ids
+    bool collide; // files use the same ids for different rows
     char hash[HASH_HEX];
 };
 
@@ -172,22 +172,50 @@ static char *label_of(const struct parts *p, const char *path, const char *file)
     return label;
 }
 
-// Compares only the files' first ids, because reading all would take long. Every file has a row,
-// because every format refuses files without rows.
-static void find_collisions(struct parts *p)
+// Hashes a row's texts and the names of its picture files.
+static void hash_row(const struct set_record *r, char hex[HASH_HEX])
 {
+    struct hash h;
+    char *text = cJSON_PrintUnformatted(r->json);
+    hash_start(&h);
+    hash_add(&h, text, strlen(text));
+    for (size_t i = 0; i < r->picture_count; i++)
+        if (!strrchr(r->pictures[i], '#')) hash_add(&h, r->pictures[i], strlen(r->pictures[i]));
+    hash_end(&h, hex);
+    cJSON_free(text);
+}
+
+// Finds out whether two files use an id for different rows. Compares only the first rows of each
+// file, because reading all would take long. `rows`: of all files.
+static void find_collisions(struct parts *p, int64_t rows)
+{
+    enum { LOOKED = 32 };
     struct names ids = { 0 };
+    struct first {
+        size_t file; // the last that has the id
+        char hex[HASH_HEX];
+    } *first = xcalloc(p->count * LOOKED + 1, sizeof *first);
     for (size_t i = 0; i < p->count; i++) {
-        struct set_record r = { 0 };
-        struct err ignored;
-        bool known = false;
-        if (p->list[i].format->read(p->list[i].self, 0, &r, &ignored) == 0) {
-            const char *id = set_text(&r, "index");
-            if (id) names_add(&ids, id, &known);
+        const struct part *part = &p->list[i];
+        const int64_t end = i + 1 < p->count ? p->list[i + 1].first : rows;
+        for (int64_t k = 0; k < LOOKED && part->first + k < end; k++) {
+            struct set_record r = { 0 };
+            struct err ignored;
+            bool known = false;
+            const bool read = part->format->read(part->self, k, &r, &ignored) == 0;
+            const char *id = read ? set_text(&r, "index") : NULL;
+            if (id) {
+                char hex[HASH_HEX];
+                struct first *f = &first[names_add(&ids, id, &known)];
+                hash_row(&r, hex);
+                p->collide |= known && f->file != i && strcmp(f->hex, hex) != 0;
+                if (!known) memcpy(f->hex, hex, sizeof hex);
+                f->file = i;
+            }
+            set_record_release(&r);
         }
-        p->collide |= known;
-        set_record_release(&r);
     }
+    free(first);
     names_release(&ids);
 }
 
@@ -217,7 +245,7 @@ static void *parts_open(const char *path, const char *folder, const struct set_c
         status = part->self ? 0 : err_in(err, "'%s'", part->path);
         *count += rows;
     }
-    if (status == 0) find_collisions(p);
+    if (status == 0) find_collisions(p, *count);
     names_release(&files);
     if (status == 0) return p;
     parts_close(p);
@@ -266,6 +294,7 @@ static int read_row(const struct parts *p, int64_t index, bool texts, struct set
         (texts && f->read_texts ? f->read_texts : f->read)(part->self, index - part->first, r, err);
     if (status < 0) return err_in(err, "'%s'", part->path);
     r->file = part->label;
+    r->row = index - part->first;
     r->shared = p->collide;
     return 0;
 }

@@ -2,10 +2,14 @@
 #include "core/sets/set.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cancel.h"
+#include "core/base/hash.h"
+#include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
@@ -72,6 +76,13 @@ struct opened {
         int64_t row;
         int part;
     } * parts; // [count of samples] the row and expression of each sample; NULL: one sample per row
+    struct names keys; // of the samples read so far: hashes of id and question
+    struct place {
+        int64_t index, row; // of the sample, in the set; in its file
+        const char *file;   // of a set of several files; NULL: one
+    } * first;              // [keys.count] the first sample of each key
+    size_t room;
+    pthread_mutex_t lock; // guards keys, first and room
 };
 
 // --- questions -----------------------------------------------------------------------------------
@@ -354,9 +365,54 @@ static void take_expression(struct set_record *r, int64_t part)
         set_put(r, "question", scratch_dup(&r->scratch, text, strlen(text)));
 }
 
+static void put_place(struct buf *b, const struct place *p)
+{
+    buf_printf(b, "row %" PRId64, p->row + 1);
+    if (p->file) buf_printf(b, " of '%s'", p->file);
+}
+
+// LLaVA gives the questions of TextVQA the id of their picture: two of them may be alike.
+static bool id_is_picture(const struct opened *o, const struct sample *s)
+{
+    const char *picture = s->dialogue.path_count ? text_file_name(s->dialogue.paths[0]) : "";
+    const size_t stem = strcspn(picture, ".");
+    return !o->set->needs && strlen(s->id) == stem && !strncmp(s->id, picture, stem);
+}
+
+// Fills s->repeats if an earlier sample has the same id, kind, group, question and picture files:
+// files that were joined may overlap. Different questions may share an id (MME's pairs).
+static void find_repeat(struct opened *o, struct sample *s, const struct place *here, int64_t part)
+{
+    const struct dialogue *d = &s->dialogue;
+    char *question = message_text(&d->messages[0]), hex[HASH_HEX];
+    struct buf key = { 0 };
+    bool known;
+    const char *kind = here->file && !strcmp(s->kind, here->file) ? "" : s->kind;
+    buf_printf(&key, "%s\n%s\n%s\n%" PRId64 "\n%s", s->id, kind, s->group, part, question);
+    for (size_t i = 0; i < d->path_count; i++) // "FILE#ROW.NUMBER" names a row
+        if (!strrchr(d->paths[i], '#')) buf_printf(&key, "\n%s", d->paths[i]);
+    hash_hex(key.data, key.length, hex);
+    pthread_mutex_lock(&o->lock);
+    const size_t i = names_add(&o->keys, hex, &known);
+    o->first = xgrow(o->first, &o->room, i, sizeof *o->first);
+    if (!known || here->index < o->first[i].index) o->first[i] = *here;
+    const struct place first = o->first[i];
+    pthread_mutex_unlock(&o->lock);
+    if (first.index < here->index) {
+        struct buf b = { 0 };
+        buf_printf(&b, "'%s', ", s->id);
+        put_place(&b, here);
+        buf_puts(&b, " after ");
+        put_place(&b, &first);
+        s->repeats = buf_take(&b);
+    }
+    free(question);
+    buf_release(&key);
+}
+
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
-    const struct opened *o = self;
+    struct opened *o = self;
     const int64_t row = o->parts ? o->parts[index].row : index,
                   part = o->parts ? o->parts[index].part : 0;
     const char *needs = o->set->needs ? o->set->needs : "question";
@@ -387,6 +443,8 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
             take_references(s, &r);
         take_choices(s, &r, o->way->lost);
         take_question(s, o, &r);
+        const struct place here = { index, r.file ? r.row : row, r.file };
+        if (status == 0 && s->id && !id_is_picture(o, s)) find_repeat(o, s, &here, part);
     }
     set_record_release(&r);
     return status;
@@ -394,12 +452,44 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
 
 // --- the data set --------------------------------------------------------------------------------
 
+// Returns whether the prompt shows a key: writes the prompt of a record with a mark in this key.
+static bool shows(const struct set_way *way, const char *key)
+{
+    static const char mark[] = "marked";
+    static const char *const texts[] = { "question", "hint", "A", "B" };
+    struct set_record r = { .json = cJSON_CreateObject() };
+    struct buf prompt = { 0 };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) set_put(&r, texts[i], "text");
+    set_put(&r, key, mark);
+    if (!strcmp(key, "choices")) set_put(&r, key, "['marked', 'b']");
+    set_way_ask(way, &r, &prompt);
+    const bool shown = prompt.length && strstr(prompt.data, mark);
+    buf_release(&prompt);
+    set_record_release(&r);
+    return shown;
+}
+
+// Returns whether the set reads a key of the user's (--columns).
+static bool reads(const void *self, const char *key)
+{
+    const struct opened *o = self;
+    const struct metric *m = metric_find(o->way->metric);
+    const bool choice = !strcmp(key, "choices") || !key[1];
+    if (!strcmp(key, "category")) return !o->set->kind || strstr(o->set->kind, key);
+    if (choice && (m->letter || m->loses || m->way == METRIC_RANKS)) return true;
+    if (choice || !strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
+    return true; // index, answer, image
+}
+
 static void close_set(void *self)
 {
     struct opened *o = self;
     o->format->close(o->self);
     set_columns_release(&o->columns);
+    names_release(&o->keys);
+    free(o->first);
     free(o->parts);
+    pthread_mutex_destroy(&o->lock);
     free(o);
 }
 
@@ -456,35 +546,6 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
         set_columns_release(&o->columns);
         free(o);
         dataset_close(d);
-// Returns whether the prompt shows a key: writes the prompt of a record with a mark in this key.
-static bool shows(const struct set_way *way, const char *key)
-{
-    static const char mark[] = "marked";
-    static const char *const texts[] = { "question", "hint", "A", "B" };
-    struct set_record r = { .json = cJSON_CreateObject() };
-    struct buf prompt = { 0 };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) set_put(&r, texts[i], "text");
-    set_put(&r, key, mark);
-    if (!strcmp(key, "choices")) set_put(&r, key, "['marked', 'b']");
-    set_way_ask(way, &r, &prompt);
-    const bool shown = prompt.length && strstr(prompt.data, mark);
-    buf_release(&prompt);
-    set_record_release(&r);
-    return shown;
-}
-
-// Returns whether the set reads a key of the user's (--columns).
-static bool reads(const void *self, const char *key)
-{
-    const struct opened *o = self;
-    const struct metric *m = metric_find(o->way->metric);
-    const bool choice = !strcmp(key, "choices") || !key[1];
-    if (!strcmp(key, "category")) return !o->set->kind || strstr(o->set->kind, key);
-    if (choice && (m->letter || m->loses || m->way == METRIC_RANKS)) return true;
-    if (choice || !strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
-    return true; // index, answer, image
-}
-
         return -1;
     }
     d->self = o;

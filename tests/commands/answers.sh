@@ -128,7 +128,7 @@ printf 'question\timage\tA\tB\tanswer\tcategory\tindex\n' >"$work/repeated.tsv"
 printf "which?\t%s\tp\tq\tA\tx\t%s\n" "$picture" 1 "$picture" 1 "$picture" 2 2 3 1 4 >>"$work/repeated.tsv"
 printf "which?\t%s\tp\tq\tA\tx\n" "$picture" >>"$work/repeated.tsv"
 lines "/load $llava" "/set sample.max_tokens 1" "/eval $work/repeated.tsv --set mmbench --here"
-same "only the ambiguous one" "$(row skipped)" "1 of 6 samples, the first: sample 4: row 4 takes its picture from index '1', which several rows share: number them differently"
+same "only the ambiguous one" "$(row skipped)" "1 of 5 samples, the first: sample 4: row 4 takes its picture from index '1', which several rows share: number them differently"
 
 printf '{"text": "no id"}\n' >"$work/bad.jsonl"
 refused() { # LINE REASON

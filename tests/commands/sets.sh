@@ -199,6 +199,20 @@ tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/ev
 same "a submission's ids are those of --answers" "$(jq -r .question_id "$work/tasks_said.jsonl" | paste -sd' ') $(value n | paste -sd' ')" \
     "Art/val_0 Art/val_1 Jigsaw/val_0 3 3"
 
+# A row that occurs twice, in one file or in two, counts once and is named, also after a resume and across shards.
+mkdir "$work/twice" && cp "$work/a.png" "$work/twice"
+{ cat "$work/tasks/Art/val.tsv" && sed -n 2p "$work/tasks/Art/val.tsv"; } >"$work/twice/a.tsv"
+{ sed 1q "$work/twice/a.tsv" && sed -n 3p "$work/twice/a.tsv" && printf '1\tWho?\tA\tx\ty\ta.png\n'; } >"$work/twice/b.tsv"
+printf '%s\n' '{"question_id":0,"text":"A"}' '{"question_id":1,"text":"B"}' '{"question_id":1,"text":"B"}' >"$work/twice.jsonl"
+for shard in 0 1; do cp tests/core/sets/parquet/pope-00000-of-00002.parquet "$work/twice/pope-0000$shard-of-00002.parquet"; done
+tiny "/eval $work/twice/*.tsv --set mcq --answers $work/twice.jsonl --here" "/compare off | @fastv --data $work/twice/*.tsv --set mcq --job" "/wait" \
+    "/eval $work/twice/pope-00001-of-00002.parquet --set pope --here"
+said="2 samples repeat the id and question of an earlier one, which counts once (the first: '0', row 3 of 'a' after row 1 of 'a')"
+same "counted once" "$(value n | paste -sd' ') $(value score | head -1)" "3 2 0.666666667"
+check_has "said" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "$said"
+check_has "said of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"
+check_has "said by a comparison" 'select(.event=="notice").text' "$said"
+
 # The authors' own files.
 echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
 echo '[{"Question_id": "m/1", "Image": "a.png", "Text": "Which?", "Answer choices": ["(A) x", "(B) y", "(C) z", "(D) w", "(E) no"], "Ground truth": "B", "Category": "c", "Task": "Perception"}]' >"$work/MME_RealWorld.json"

@@ -371,7 +371,7 @@ static void test_same_names(void **state)
     struct sample s;
     struct err err;
     write_text("same.jsonl", "{\"question_id\": 0, \"text\": \"q\"}\n");
-    write_text("same.tsv", "index\tquestion\n0\tq\n");
+    write_text("same.tsv", "index\tquestion\n0\tp\n");
     open_set(&d, "vqa", NULL, "same.*");
     assert_int_equal(d.count, 2);
     for (int i = 0; i < 2; i++) {
