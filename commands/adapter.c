@@ -133,7 +133,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
     return 0;
 }
 
-// Returns the adapter in use; NULL with a message.
+// Returns the adapter in use, or NULL with a message.
 static const struct adapter *need_active(const struct shell *shell, struct err *err)
 {
     const struct adapter *a = engine_adapters(shell->engine)->active;

@@ -41,7 +41,7 @@ static int boxes_run(struct shell *shell, int argc, char **argv, struct err *err
     struct table_builder t;
     const struct box_style *style;
     int status = 0;
-    // Loads a model for its family; without a model, engine_boxes guesses.
+    // The model's family says how answers write boxes; without a model, engine_boxes guesses.
     command_check_needs(shell, NEEDS_MODEL, NULL);
     const int picture = engine_boxes(shell->engine, &style, &b);
     if (picture < 0)

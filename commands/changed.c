@@ -1,8 +1,8 @@
-// commands/changed.c -- /changed: one of the questions on which two compared sides differ, with its
-// picture.
+// commands/changed.c -- /changed: shows a question that one side of a comparison answers better,
+// with its picture.
 //
 // The shell keeps the texts; a picture is read from the data and decoded when its question is
-// shown. The questions of a job come from its state file, even while it runs.
+// shown. The questions of a comparison job come from the job's state file, even while the job runs.
 #include "commands/changed.h"
 
 #include <inttypes.h>
@@ -146,7 +146,7 @@ static char *from_folder(const struct job_row *row, const char *path)
     return xasprintf("%s/%s", row->folder, path);
 }
 
-// A job's arguments are A ... | B ... | arguments of /eval.
+// The arguments of a comparison job are SETTINGS_A | SETTINGS_B | arguments of /eval.
 static int take_words(struct shell *shell, const struct job_row *row, struct compared_data *d,
                       struct err *err)
 {

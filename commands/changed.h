@@ -11,14 +11,15 @@
 enum { CHANGED_ALL, CHANGED_WORSE, CHANGED_BETTER, CHANGED_COUNT };
 extern const char *const changed_which[CHANGED_COUNT];
 
-// The comparison that changed_keep copies; `set` and `way` are rows of constant tables.
+// A finished comparison. changed_keep copies its texts; set.kind and set.way point into constant
+// tables.
 struct changed_source {
     const char *title[2];
     struct grid_set set;
 };
 
-// Replaces the shell's questions by those of *d, moving their texts. The full screen shows the
-// first.
+// Replaces the shell's questions with those of *d, which becomes empty. In the full screen, also
+// shows the first flip.
 void changed_keep(struct shell *shell, const struct changed_source *source,
                   struct compared_data *d);
 void changed_forget(struct shell *shell);

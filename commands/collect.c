@@ -53,8 +53,8 @@ static void take_table(void *self, const struct event *e)
     struct collecting *c = self;
     struct provenance now;
     if (e->kind != EVENT_TABLE) return;
-    // The command may change settings (/run, /set): its tables would then belong to another state
-    // than the one that the row records.
+    // The command may change settings (/run, /set): its tables would then not belong to the state
+    // that the row records.
     if (!c->changed) {
         c->changed = engine_provenance(c->shell->engine, STALE_MEASURED, &now, &c->change) < 0 ||
                      provenance_same(&c->from, &now, &c->change) < 0;
@@ -71,7 +71,7 @@ static void take_table(void *self, const struct event *e)
     }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
-        // In reverse, so that the first of several columns with one name stays.
+        // In reverse, so that of several columns with the same name the first one's value remains.
         for (int k = t->column_count; k-- > 0;)
             csv_set(&s->table, row, csv_column(&s->table, t->columns[k]),
                     t->cells[r * t->column_count + k]);
@@ -87,8 +87,7 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// Finds a cell by "[TABLE:]ROW[:COLUMN]", each a name or a pattern, in the last table that has it;
-// without TABLE, tables of deviations are skipped. The default COLUMN is the second.
+// Finds a cell of one table; `row` and `column` are names or patterns. column NULL: the second.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
 {
     int at = 1;
@@ -98,6 +97,8 @@ static const char *find_in(const struct csv *t, const char *row, const char *col
     return NULL;
 }
 
+// Finds a cell by "[TABLE:]ROW[:COLUMN]", which may be patterns, in the last table that has it.
+// Without TABLE, skips tables of standard deviations (NAME.std).
 static const char *find_cell(const struct collecting *c, const char *cell_name, struct err *err)
 {
     char *copy = xstrdup(cell_name), *words[3] = { copy };
@@ -215,7 +216,7 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
 }
 
 // Adds the new rows to the file. Reads the file again first, because the command may have collected
-// into it too. Rows of another state stay.
+// into it too. Keeps rows of another state, unless --again is given.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -247,7 +248,7 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// Grid: returns whether the file already has rows of this state.
+// Returns whether the file already has rows of this state (grid_plan.kept).
 static int is_kept(struct grid *g, size_t cell, struct err *err)
 {
     const struct collecting *c = g->self;

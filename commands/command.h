@@ -29,7 +29,7 @@ struct shell_screen {
 struct key_row {
     const char *context; // "all", or a panel's name
     const char *key;
-    const char *command; // "/line", or an action
+    const char *command; // a command line ("/..."), or the name of an action
     const char *note;
     // Shown on the frame of the focused panel, or for context "all" in the status line. NULL: not
     // shown.
@@ -55,7 +55,7 @@ struct shell {
     int (*load_default)(void *self, struct err *err);
     void *load_default_self;
     const struct shell_screen *screen; // NULL for other front ends
-    const struct shell_keys *keys;     // NULL: none
+    const struct shell_keys *keys;     // NULL outside the full screen
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
@@ -64,7 +64,7 @@ struct shell {
     bool interactive;        // a person types: a failed line does not end the program
     int depth;               // nesting depth of /run
     const struct command *running; // the command whose run() is active
-    const char *typed;             // its arguments as typed; NULL: not typed
+    const char *typed;             // the running command's arguments as typed; NULL: not typed
 };
 
 // Returns the columns available to a drawing; 0: the terminal's.
@@ -111,15 +111,16 @@ struct command {
     bool split;   // with `rest`: a line that begins with "--word" is split as usual
     const struct option_row *options; // for help and completion; run() reads them
     bool page;                        // its output is long: shown in a pager
-    bool writes;      // replaces files by name: takes --force (core/base/file_out.h)
-    unsigned needs;   // enum command_needs
-    const char *live; // only shows or changes settings: may run between two tokens of an answer.
-                      // "": always; "load scale": with these first arguments; NULL: never
+    bool writes;    // replaces files by name: takes --force (core/base/file_out.h)
+    unsigned needs; // enum command_needs
+    const char
+        *live; // the command only shows or changes settings, so it may run between two tokens of //
+               // an answer. "": always; "load scale": with these first arguments; NULL: never
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: choices for the first argument
-    // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise
-    // every line names an action, usually in argument number `action_at` (from 1), but any position
-    // works. `usual`: the action of a line that names none.
+    // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise a
+    // line names its action in any argument, usually argument number `action_at` (counted from 1).
+    // `usual`: the action of a line that names none.
     const struct command_action *actions;
     int action_at;
     const char *usual;
@@ -128,8 +129,9 @@ struct command {
     // Runs lines that name no action; NULL: they run the first action. argv[0] is the first
     // argument.
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
-    const struct probe *probe;      // set if the command is a probe (commands/probe.c)
-    const struct setting *settings; // the command's own, ended by a row without a key; NULL: none
+    const struct probe *probe; // set if the command is a probe (commands/probe.c)
+    const struct setting
+        *settings; // settings that the command defines; ends with a row without a key. NULL: none
 };
 
 // Adds `more` (NULL-terminated, or NULL) to the commands of commands/list.h, and the settings of
@@ -137,7 +139,7 @@ struct command {
 // function.
 void commands_register(const struct command *const *more);
 const struct command *command_at(int index); // NULL past the end
-const char *command_group(int index);        // group of that command in /help
+const char *command_group(int index);        // group of command `index` in /help
 // Returns a command's details, actions and options in the form of commands/help_text.h; "" if it
 // has none. The caller frees the text.
 char *command_details(const struct command *command);
@@ -145,8 +147,8 @@ void action_details(struct buf *b, const struct command_action *action); // the 
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
 // Returns the command of a line that begins with an action: "/pause 3", "/delete session X"; NULL:
-// none, or several (err names them). `first` is the line's first argument, or NULL; *noun: `first`
-// names the command, as in "/load adapter FOLDER".
+// none, or several (err names them). `first` is the line's first argument, or NULL; *noun: whether
+// `first` names the command, as in "/load adapter FOLDER".
 const struct command *command_of_action(const char *action, const char *first, bool *noun,
                                         struct err *err);
 // Returns whether `word` is one of the space-separated `words`, which may be NULL.
@@ -174,8 +176,8 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 // Reads the arguments of /set (commands/set.c), also for keys that act during an answer: returns
 // the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for values.
 char *set_read(int argc, char **argv);
-// Returns the value after `now` among the `count` given values, else among those of a flag or
-// choice; NULL: none.
+// Returns the value after `now` among the `count` given values, or, if count is 0, among those of a
+// flag or choice. The first value follows the last. NULL: the setting has no such values.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);
 // Runs one logical line (commands/script.h joins physical lines): empty or #comment, /command args,
 // otherwise text for the model. Replaces ${NAME} from the variables or the environment. The caller

@@ -60,7 +60,7 @@ static const struct option_row options[] = {
     { 0 },
 };
 
-// Reads the settings of a side from its words; *argc becomes the number of words used.
+// Reads the settings of a side from argv; *argc becomes the number of words used.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
     struct preset_values *v = &a->values[side];

@@ -1,4 +1,4 @@
-// commands/context.c -- /context: context usage, without computing anything.
+// commands/context.c -- /context: shows how much of the context is used; computes no tokens.
 #include <inttypes.h>
 
 #include "commands/command.h"

@@ -189,7 +189,8 @@ static void show(const struct shell *shell, const struct data_check *c,
         c->picture_files, c->picture_files == 1 ? "" : "s", o->headers ? ", headers only" : "");
 }
 
-// Reports no usable sample; mentions missing pictures, whose base folder is usually wrong.
+// Fails because no sample is usable. If pictures are missing, the message names their base folder,
+// which is then usually wrong.
 static int refuse_unusable(const struct data_check *c, const struct data_options *o,
                            struct err *err)
 {

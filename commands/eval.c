@@ -208,7 +208,7 @@ static void report(struct evaluate_work *w, const struct evaluated *e)
     keep_score(h, &score);
 }
 
-// Stores the evaluation as a job would, for /eval show, if there is a database.
+// If there is a database, stores the evaluation like the results of a job, for /eval show.
 static void keep_here(const struct here *h, const struct job_results *results, enum job_state state,
                       int argc, char **argv)
 {

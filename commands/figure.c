@@ -82,7 +82,7 @@ static int draw_curves(const char *path, const struct figure_look *look,
     size_t count = 0;
     bool deviations = false;
     for (int c = 1; c < t->column_count; c++) {
-        // Skips deviations, token numbers and columns of other units.
+        // Skips deviations, token numbers and columns with another unit.
         if (text_ends(t->columns[c], " std") || text_ends(t->columns[c], "at token") ||
             !results_same_unit(t, c) || count == PLOT_LINES)
             continue;
@@ -129,7 +129,8 @@ static char *points_label(const struct result_table *t, int column)
     return unit ? xasprintf("%s (%s)", t->columns[column], unit) : xstrdup(t->columns[column]);
 }
 
-// A plot needs two points; samples without reference answers have no score.
+// Returns whether at least two rows have both numbers. Samples without reference answers, for
+// example, have no score.
 static bool has_points(const struct result_table *t)
 {
     struct plot_line all = points_of(t, 0, POINTS_ALL);
@@ -137,7 +138,8 @@ static bool has_points(const struct result_table *t)
     return all.count > 1;
 }
 
-// Draws column 2 over column 1, with text and visual tokens as separate series.
+// Draws column 2 over column 1; text and visual tokens are separate series if the table has a
+// column `picture`.
 static int draw_points(const char *path, const struct figure_look *look,
                        const struct result_table *t, struct err *err)
 {

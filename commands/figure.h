@@ -5,7 +5,7 @@
 #include "commands/command.h"
 #include "core/probes/results.h"
 
-// Emits a notice, once, if the machine has no fonts or lacks plot.font.
+// Emits a notice if the machine has no fonts or lacks plot.font, but not again for the same font.
 void figure_check_font(const struct shell *shell);
 // Reports "loss written to 'loss.pdf'" and calls figure_check_font.
 void figure_written(const struct shell *shell, const char *what, const char *path);

@@ -70,7 +70,8 @@ static void help_command(const struct shell *shell, const struct command *c)
     free(details);
 }
 
-// Shows the help of one action, or of the whole command if its usage names the word.
+// Shows the help of the action `word`. If there is no such action but the usage contains the word,
+// shows the help of the whole command.
 static int help_form(const struct shell *shell, const struct command *c, const char *word,
                      struct err *err)
 {

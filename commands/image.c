@@ -67,14 +67,14 @@ const struct command command_images = {
     .run = images_run,
 };
 
-// Reports the visual tokens of the picture, before anything is sent.
+// Reports the size and the visual tokens of the picture attached last.
 static void report_attached(const struct shell *shell)
 {
     const struct engine_talk c = engine_talk(shell->engine);
     const struct picture *p = &c.pictures[c.picture_count - 1];
     struct engine_context x;
     char left[96];
-    // Counting tokens needs a model; if none can be loaded, their number stays unknown.
+    // Counting tokens needs a model; if none can be loaded, the number stays unknown.
     command_check_needs(shell, NEEDS_MODEL, NULL);
     sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_ATTACHED,
                                               .pictures = p,
@@ -134,8 +134,8 @@ static char **typed_gaps(const char *typed, int count)
     return gaps;
 }
 
-// Returns the longest run of words that, with the spaces between them, names a file, else the first
-// word; *count is the number of words.
+// Returns the longest run of words that, with the spaces between them, names a file, or the first
+// word if none does. *count: the number of words used.
 static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {

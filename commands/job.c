@@ -43,8 +43,8 @@ static char *text_moment(int64_t when)
     return xstrdup(text);
 }
 
-// Returns the outcome of a finished job as its kind describes it; the caller frees the text, which
-// may be NULL. With sinks, also shows the job's tables.
+// Returns the outcome of a finished job as a text that the job's kind writes; NULL if it writes
+// none. The caller frees the text. With sinks, also shows the job's tables.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -232,8 +232,8 @@ static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// Requests a pause or the end. The process ends when it has handled the request; a job without a
-// process is cancelled at once.
+// Requests that a job pause or end. The job's process exits once it has handled the request; a job
+// without a process is cancelled at once.
 static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
     struct job_row row;

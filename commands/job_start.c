@@ -264,7 +264,8 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
     return 0;
 }
 
-// Returns whether the job reported anything; a job that resumed a finished run did not.
+// Returns whether the job recorded results or metrics. A job that resumed an already finished run
+// recorded none.
 static bool was_reported(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;

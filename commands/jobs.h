@@ -20,7 +20,8 @@ struct job_where {
 };
 
 struct job_kind;
-// Reads these options and removes them from the words of a job of kind k (NULL: of any kind).
+// Reads --ranks, --sbatch and --submit and removes them from the arguments of a job of kind k
+// (NULL: of any kind).
 int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
                      struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
@@ -40,19 +41,20 @@ int job_number(const char *text, int64_t *id, struct err *err);
 // first; the caller owns *ids. No match is not an error.
 int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_t *count,
                struct err *err);
-// Finds a job by its number, or by a path: the newest job with that path that recorded metrics.
+// Finds a job by its number, or by a path: of the jobs with that path, the newest that recorded
+// results or metrics, else the newest.
 int job_named(const struct shell *shell, const char *text, int64_t *id, struct err *err);
 
 // --- between job.c and job_start.c ---------------------------------------------------------------
 
-// Adds a job to the jobs whose end this shell will report; removes a job from them.
+// Adds a job to the jobs whose end this shell will report; job_forget removes it.
 void job_remember(struct shell *shell, int64_t id);
 void job_forget(struct shell *shell, int64_t id);
-// Emits EVENT_JOB, from the row or from the database. `change`: "started", "ended" ...
+// Emits EVENT_JOB; job_emit_now reads the row from the database. `change`: "started", "ended" ...
 void job_emit(const struct shell *shell, const struct job_row *row, const char *change);
 void job_emit_now(const struct shell *shell, int64_t id, const char *change);
-// Checks that a job of this kind can run in job.ranks processes. `queued`: on machines that a queue
-// chooses.
+// Checks that a job of this kind can run in job.ranks processes. `queued`: a queue chooses the
+// machines.
 int job_check_ranks(const struct job_kind *k, const struct settings *s, bool queued,
                     struct err *err);
 // Submits the job's script to Slurm and reports the Slurm job.

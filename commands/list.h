@@ -1,6 +1,6 @@
-// commands/list.h -- X(NAME): commands/NAME.c, or the file of its subject, defines
-// `const struct command command_NAME`; MEASURING() is replaced by the commands of probes, and
-// GROUP(NAME) begins a group of /help. Help and completion show them in this order.
+// commands/list.h -- X(NAME): commands/NAME.c, or a file with several related commands, defines
+// `const struct command command_NAME`; MEASURING() stands for the commands of probes, and
+// GROUP(NAME) begins a group of /help. Help and completion show the commands in this order.
 
 GROUP(model)
 X(load)
@@ -61,7 +61,7 @@ X(forward)
 X(raw)
 X(dump)
 GROUP(measuring)
-MEASURING() // one for each probe (core/lists.h)
+MEASURING() // one command for each probe (core/lists.h)
 X(memory)
 X(results)
 X(plot)

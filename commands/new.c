@@ -1,5 +1,5 @@
-// commands/new.c -- /new and `vlmsh new`: writes a model folder of a published shape, or one that
-// joins a picture encoder and a language model.
+// commands/new.c -- /new and `vlmsh new`: writes a model folder: a new model with the shape of a
+// published one, or a picture encoder joined to a language model.
 #include <string.h>
 
 #include "commands/command.h"

@@ -28,13 +28,13 @@ struct words {
 
 // Appends the arguments in `text`, the part of a line after the command's name.
 int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// Appends `text` as one argument unless it is empty: as typed from the first character that is not
-// a space, or, if it is one quoted string, the content of that string.
+// Appends `text`, without leading white space, as one argument, unless it is empty. If the text is
+// one quoted string, appends the content of the string.
 int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
-// Appends `text` as one literal argument.
+// Appends `text` as one argument; replaces only ${NAME} and $${.
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 void words_release(struct words *w);
-// Returns whether ${NAME} may have this name.
+// Returns whether `text` is a valid NAME in ${NAME}.
 bool parse_is_name(const char *text, size_t length);
 
 // Joins words with spaces; the caller frees the text.

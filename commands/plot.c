@@ -19,7 +19,7 @@ struct plot {
     const struct plot_options *o;
     struct named {
         int64_t id;
-        char *label; // number, or name of its output folder
+        char *label; // the job's number, or the name of its output folder
     } * jobs;
     size_t job_count, label_count;
     const char *series[PLOT_WORDS]; // names or patterns
@@ -125,8 +125,8 @@ static int read_word(struct plot *p, struct shell *shell, const char *word, stru
 
 // --- the curves ----------------------------------------------------------------------------------
 
-// If another job resumed a run, the curve continues where that job starts; the earlier job's values
-// of later steps are discarded.
+// Appends the values of the job that resumed a run to those of the earlier job, whose values from
+// that step on are discarded.
 static void continue_curve(struct curve *c, const struct curve *more)
 {
     if (!more->count) return;

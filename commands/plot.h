@@ -20,7 +20,8 @@ struct plot_options {
 
 // Plots columns of a CSV file; the words are FILE.csv X Y...
 int plot_table(struct shell *shell, const struct plot_options *o, struct err *err);
-// Draws to the figure or as text. If there are too many lines, the error advises using `otherwise`.
+// Draws to the file o->figure, or as text if it is NULL. If there are too many lines, the error
+// advises using `otherwise`.
 int plot_show(struct shell *shell, const struct plot_options *o, const struct plot_axes *axes,
               const struct plot_line *lines, size_t count, const char *otherwise, struct err *err);
 

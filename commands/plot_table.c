@@ -21,8 +21,8 @@ struct drawing {
     struct names names;      // values of x in order, if x is not numeric; else empty
     struct names line_names; // of lines[]
     struct plot_line *lines;
-    size_t odd;                        // number of texts in columns of numbers
-    const char *odd_text, *odd_column; // the first of these texts, and its column
+    size_t odd;                        // number of cells with text in numeric columns
+    const char *odd_text, *odd_column; // the first such cell, and its column
 };
 
 // --- the request ---------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ static void arrange(double **list, const struct ordered_point *order, size_t cou
     *list = sorted;
 }
 
-// Sorts points by x, so that rows measured again make no zigzag.
+// Sorts points by x, so that a row measured again does not make the line run backwards.
 static void sort_points(struct plot_line *l)
 {
     struct ordered_point *order = xreallocarray(NULL, l->count, sizeof *order);

@@ -74,8 +74,8 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 
 // --- the actions ---------------------------------------------------------------------------------
 
-// Returns whether /preset save stores the setting. Without a KEY: settings of methods, settings
-// that recipes set, and all others that differ from their default.
+// Returns whether /preset save stores the setting. Without a KEY, it stores settings of methods,
+// settings that recipes set, and all others that differ from their default.
 static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
 {
     if (!argc) return method_of(row->key) || preset_sets(row->key) || settings_changed(s, row->key);

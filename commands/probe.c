@@ -24,7 +24,7 @@
 struct measurement {
     struct measure_request request;
     const char *csv, *figure, *film, *mask, *folder;
-    const char **checkpoints; // owned list of request.checkpoints
+    const char **checkpoints; // request.checkpoints, owned
     double box[4];
     struct image mask_image;
 };
@@ -38,7 +38,8 @@ static int film_check(const char *value, struct err *err)
     return err_set(err, "cannot write '%s': the name of a film ends in .gif", value);
 }
 
-// Returns the text of each token; a character of several tokens belongs to the last of them.
+// Returns the text of each token; a character that spans several tokens belongs to the last of
+// them.
 static char **split_words(const struct tokenizer *t, const struct ids *ids)
 {
     struct detokenizer d;
@@ -344,8 +345,8 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// Returns the options that the usage names, and old names of options. The list is never freed, like
-// the table of commands.
+// Returns the positional argument, the options that the usage names, and former names of options.
+// The list lives as long as the table of commands and is never freed.
 static const struct option_row *options_of(const char *usage)
 {
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),

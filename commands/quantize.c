@@ -1,5 +1,5 @@
 // commands/quantize.c -- /quantize and `vlmsh quantize`: writes the model as a quantised GGUF file
-// and compares it with the model.
+// and compares the file with the model.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +87,8 @@ static int check_free(const char *path, struct err *err)
     return err_set(err, "'%s' exists; remove it, or give another name", path);
 }
 
-// Writes model and encoder; omits an encoder that cannot be written, with a notice. Both files get
-// their final names together once both are complete, and only then are reported.
+// Writes model and encoder; omits an encoder that cannot be written, with a notice. Renames the
+// files to their final names, and reports them, only when both are complete.
 static int write_files(struct shell *shell, const struct quantize_options *o, struct err *err)
 {
     const struct model *m = engine_model(shell->engine);

@@ -1,4 +1,4 @@
-// commands/reference.c -- the lists of the manual page, written from the tables.
+// commands/reference.c -- writes the manual page's lists of commands and settings.
 #include "commands/reference.h"
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ char *setting_allowed(const struct setting *row)
 
 static void add_roff(struct buf *out, const char *text)
 {
-    bool start = true; // of a line, where . and ' would begin a request
+    bool start = true; // at the start of a line, . and ' would begin a request
     for (; *text; text++) {
         if (start && (*text == '.' || *text == '\'')) buf_puts(out, "\\&");
         if (*text == '\\')

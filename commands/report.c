@@ -29,7 +29,7 @@ struct folders {
     char *to, *from; // of the output file, and of the input file
 };
 
-// A marked line, parsed.
+// A parsed line "<!-- table ... -->".
 struct report_table {
     char *path;
     struct csv t;
@@ -173,7 +173,7 @@ static const char *find_value(const struct report_table *w, size_t a, size_t b)
     return "";
 }
 
-// Writes the chosen rows; with `across`, one row for each combination of values in the columns.
+// Writes the chosen rows; with `across`, one row for each combination of values in w->columns.
 static void write_table(struct buf *b, const struct report_table *w)
 {
     const bool across = w->across >= 0;
@@ -268,7 +268,7 @@ static int copy_picture(const char *name, const struct folders *folders, struct 
     return status;
 }
 
-// Copies the pictures whose names have no folder.
+// Copies the PNG pictures that the text names without a folder.
 static int copy_pictures(const char *text, const struct folders *folders, struct err *err)
 {
     int status = 0;
@@ -304,8 +304,7 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     struct folders folders = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
     const int tables = fill(&b, copy, &folders, shell, err);
-    // An updated document keeps its text, so it may be replaced; any other file is checked as an
-    // output (--force).
+    // A document updated in place keeps its other text, so replacing it needs no --force.
     int status = tables < 0          ? err_in(err, "%s", from)
                  : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
                                      : file_out_write(to, b.data, b.length, err);

@@ -122,7 +122,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
             status = text_check_part(line, strlen(line), 0, err);
     }
-    const char *outer = shell->typed; // of the /run whose file has this line, if any
+    const char *outer = shell->typed; // the arguments of the /run whose file has this line, if any
     shell->typed = rest;
     if (status == 0) status = command_execute(command, shell, args.count, args.list, err);
     shell->typed = outer;
@@ -293,7 +293,7 @@ struct script {
     FILE *file;
     const char *name;  // for messages
     struct buf line;   // the physical line
-    int number, first; // numbers of the physical line, and of the logical line's first
+    int number, first; // line numbers: of the physical line; of the start of the logical line
     struct line_reader reader;
 };
 
@@ -302,7 +302,8 @@ static int wait_for(const struct script *s, struct err *err)
     return file_in_wait(fileno(s->file), engine_cancel_flag(s->shell->engine), err);
 }
 
-// Returns the next byte; EOF at the end and on an error (ferror). Waits for a pipe until Ctrl-C.
+// Returns the next byte; EOF at the end and on an error (ferror). Waits for data from a pipe;
+// Ctrl-C ends the wait.
 static int next_byte(struct script *s, struct err *err)
 {
     for (;;) {

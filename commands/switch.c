@@ -6,7 +6,7 @@
 #include "core/engine/presets.h"
 #include "core/methods/method.h"
 
-// A command for the preset's methods. commands/list.h lists the command too.
+// Commands that enable or disable the methods of a preset. commands/list.h must list them too.
 static const struct alias {
     const char *command, *preset;
     const char *without; // settings added if the preset alone is refused; NULL: none

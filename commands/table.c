@@ -196,7 +196,8 @@ static void move_behind(int *argc, char **argv, int at)
     argv[--*argc] = word;
 }
 
-// Finds the action and removes it from the arguments; *action NULL: run() reads them.
+// Finds the action and removes it from the arguments. *action NULL: the command's run() reads the
+// arguments.
 static int take_action(const struct command *command, int *argc, char **argv,
                        const struct command_action **action, struct err *err)
 {
@@ -237,7 +238,7 @@ const struct command *command_of_action(const char *action, const char *first, b
     *noun = named && find_action(named, action) && named->action_at &&
             (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
-    // A number means a job.
+    // A number after the action is a job's ("/pause 3").
     const bool number = first && *first && !first[strspn(first, "0123456789")];
     for (int i = 0; (c = command_at(i)); i++) {
         if (!c->action_at || !find_action(c, action)) continue;

@@ -9,8 +9,8 @@ struct tour_step {
     const char *text; // explains the step in a sentence
 };
 
-// Returns a step; NULL past the end. has_vision: of the tour for models with a vision encoder, else
-// of the tour for text-only models.
+// Returns a step of the tour for models with a vision encoder (has_vision) or of the tour for
+// text-only models; NULL past the end.
 const struct tour_step *tour_step(bool has_vision, int index);
 int tour_count(bool has_vision);
 // Returns the step's line with its paths; free() it.

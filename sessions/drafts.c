@@ -123,7 +123,7 @@ char *store_shell_crashed(struct store *s, const struct draft_owner *o)
             name = column_text(q, 1);
             session = sqlite3_column_int64(q, 2);
         }
-        if (sqlite3_column_int64(q, 2) != session) continue; // for the next call
+        if (sqlite3_column_int64(q, 2) != session) continue; // left for the next call
         gone[count++] = sqlite3_column_int64(q, 0);
     }
     sqlite3_finalize(q);

@@ -1,7 +1,6 @@
 // sessions/export.c -- a session as a file: a command script, or a transcript for *.md.
-//
-// Stored pictures are written beside it, into the folder PATH.files, under names that begin with
-// their hash: a picture is one file, and exporting again rewrites it with the same bytes.
+// Writes stored pictures into the folder PATH.files beside the export, under names that begin with
+// their hash: each picture is one file, which another export rewrites with the same bytes.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -23,7 +23,7 @@ enum {
     STORED_PICTURE = 8 << 20, // largest picture file stored in the database
     NAME_LONGEST = 200,       // maximum bytes of a session name
     WAIT_MS = 5000,           // wait for another program's lock
-    WAIT_AGAIN_MS = 200,      // after a failed wait, until a write succeeds
+    WAIT_AGAIN_MS = 200,      // the wait after one that failed, until a write succeeds
 };
 
 struct store_setting {
@@ -47,8 +47,8 @@ struct store {
     struct sinks *sinks;
     struct position current;
     bool begun;      // a session is current, or its start is in `pending`
-    char *next_name; // for the next session, or NULL
-    // As of the last event, for the start of a session.
+    char *next_name; // name for the next session, or NULL
+    // The state as of the last event, recorded when a session starts.
     char *folder, *identity, *system; // folder and identity: of the model
     char *arithmetic;                 // what compute.matmul auto resolves to, as in EVENT_MODEL
     struct store_setting *settings;
@@ -57,12 +57,12 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
-    bool moved;          // at the last use the file was found removed or replaced
+    bool moved;          // the file had been removed or replaced when it was last used
     bool failing;        // the last write failed and was reported
     bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_polled; // when Slurm was asked last (job_queue.c)
-    int answer_lock;     // file locked during an answer, to pause jobs; 0: not open
+    int answer_lock; // descriptor of the file locked during an answer, to pause jobs; 0: not open
 };
 
 // --- store.c -------------------------------------------------------------------------------------
@@ -112,12 +112,12 @@ void store_note_model(struct store *s);
 void entries_release(struct store *s);
 // Returns true if the first pending event belongs to the current session.
 bool store_continues(const struct store *s);
-size_t store_questions(const struct store *s);    // pending
-size_t store_measurements(const struct store *s); // pending
+size_t store_questions(const struct store *s);    // number of pending questions
+size_t store_measurements(const struct store *s); // number of pending measurements
 
 // --- job_process.c -------------------------------------------------------------------------------
 
-// Marks the start or end of an answer: job.pause_while_answering pauses jobs meanwhile.
+// Marks the start or end of an answer: job.pause_while_answering pauses jobs during an answer.
 void answer_lock_mark(struct store *s, bool begins);
 
 // --- names.c -------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ struct saved_entry {
     enum saved_kind kind;
     struct message message; // its pictures are indices into saved->pictures
     bool timed;             // the fields of answer are set
-    int64_t began;          // of the answer
+    int64_t began;          // when the answer began
     struct event_answer answer;
     char *stop;
     char *key, *value; // of a setting; for a model: folder and identity
@@ -186,8 +186,8 @@ struct exporting {
     struct buf text;
 };
 
-// Writes the picture beside the export; returns its absolute path, NULL on error. For a picture
-// that is not stored, returns its original path.
+// Writes a stored picture to a file beside the export and returns the file's absolute path; for a
+// picture that is not stored, returns its original path. NULL on error.
 char *export_picture(struct exporting *x, int picture, struct err *err);
 // Writes a file beside the export, named by its hash and `name`; returns its absolute path, or
 // NULL.

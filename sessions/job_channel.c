@@ -79,7 +79,7 @@ static char *text_of(const cJSON *o, const char *key)
     return xstrdup(text ? text : "");
 }
 
-// A job with earlier reports has run before: a queue restarts jobs by itself.
+// Counts an earlier run in row->runs if the folder has reports: a queue may have restarted the job.
 int job_channel_read(struct job_channel *d, struct job_row *row, struct err *err)
 {
     if (d->store) return job_read_own(d->store, d->id, row, err);

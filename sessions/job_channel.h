@@ -22,7 +22,7 @@ struct job_channel {
     char *folder;            // the job's, absolute
     char *answer_lock;       // file that shells lock while they answer; NULL: none
     struct store *store;     // NULL: specification, requests and reports are files of the folder
-    struct report_writer to; // reports go there
+    struct report_writer to; // where reports go
 };
 
 void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id);

@@ -21,8 +21,8 @@
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
 
-// Seconds until a silent rank counts as lost, until all ranks must have joined, until mpirun is
-// asked to end after it has lost a rank, and until it is killed after that.
+// Seconds: until a silent rank counts as lost; until all ranks must have joined; from the loss of a
+// rank until mpirun is asked to end; from that request until mpirun is killed.
 static const double silent_s = 15, start_s = 30, lost_s = 4, end_s = 8;
 
 struct watched {
@@ -31,8 +31,8 @@ struct watched {
 };
 
 struct group {
-    struct job_channel channel; // in files: the ranks may run on other machines
-    struct store *store;        // imports the reports meanwhile; NULL: a shell does
+    struct job_channel channel; // uses files: the ranks may run on other machines
+    struct store *store;        // imports the ranks' reports; NULL: a shell does
     const struct job_setup *setup;
     int count;
     pid_t pid;            // mpirun's
@@ -45,13 +45,13 @@ struct group {
     bool paused;
     struct watched *ranks;
     struct mpirun_output output;
-    char *silent; // the reason, if a rank that no longer answers ends the job
+    char *silent; // set if a rank no longer answers: the reason why the job ends
 };
 
 // --- starting ------------------------------------------------------------------------------------
 
 // Allows more ranks than cores, unless a queue has assigned the cores. Ranks are not bound to
-// cores: all threads of a rank would share one.
+// cores, because all threads of a bound rank would share one core.
 static void exec_mpirun(const struct group *g, char *program, int errors)
 {
     char count[16], id[32];
@@ -67,15 +67,15 @@ static void exec_mpirun(const struct group *g, char *program, int errors)
     argv[n++] = program, argv[n++] = "job", argv[n++] = "rank", argv[n++] = id;
     argv[n++] = "--folder", argv[n++] = g->channel.folder;
     argv[n] = NULL;
-    // A machine that leaves the network closes no connection: mpirun probes the others every few
-    // seconds instead of after hours. (Open MPI 5 has no such option and ignores these.)
+    // A machine that leaves the network closes no connection, so mpirun probes its connections
+    // every few seconds instead of after hours. (Open MPI 5 has no such option and ignores these.)
     setenv("OMPI_MCA_oob_tcp_keepalive_time", "4", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "2", 0);
     setenv("OMPI_MCA_oob_tcp_keepalive_probes", "4", 0);
     // A rank spins while it waits for others in a sum. If other programs use the cores too, the
     // rank that it waits for may need this core: yielding lets that rank run.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    setpgid(0, 0); // the terminal's signals go to this process alone, which passes them on
+    setpgid(0, 0); // the terminal's signals reach only the parent, which requests a pause
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (dup2(errors, 2) == 2) execvp("mpirun", (char **)(uintptr_t)argv);
     _exit(127);
@@ -114,8 +114,8 @@ static void read_errors(struct group *g)
 
 // Messages of mpirun when a machine leaves the network: "... Remote daemon: [[123,0],1] on node b
 // ..."; or, while ranks are being started, "... unable to reliably start one or more daemons ...",
-// whichever machine it is. mpirun prints the latter also for a refused login or a missing path: it
-// indicates a network failure only after a rank has answered.
+// which names no machine. mpirun also prints the second message for a refused login or a missing
+// path, so it indicates a network failure only after a rank has answered.
 static const char network_then[] = "Remote daemon:",
                   network_first[] = "unable to reliably start one or more daemons";
 
@@ -124,7 +124,8 @@ static const char *mpirun_message(const struct group *g)
     return g->output.message.length ? g->output.message.data : "";
 }
 
-// Reads the request from the file in the folder, or from the row if the folder was removed.
+// Reads the request from the file in the job's folder, or from the job's row if the folder was
+// removed.
 static bool asked_to_cancel(const struct group *g)
 {
     enum job_stop request = job_request_read(g->channel.folder);
@@ -133,8 +134,8 @@ static bool asked_to_cancel(const struct group *g)
     return request == JOB_CANCEL;
 }
 
-// A rank hangs if its line stops changing, or does not appear after the others have joined. Time in
-// which this process was itself suspended (a laptop asleep) does not count.
+// A rank counts as hung if its line stops changing, or does not appear after the others have
+// joined. Time in which this process was itself suspended (a laptop asleep) does not count.
 static void watch(struct group *g)
 {
     const double slept = clock_seconds() - g->polled;
@@ -161,7 +162,7 @@ static void watch(struct group *g)
                          "can their machines reach each other?"
                        : "mpirun has started no rank within %.0f s: is every machine reachable?",
             start_s);
-    // mpirun waits for the other ranks, possibly for ever if one is out of reach.
+    // After the loss of a rank, mpirun waits for the other ranks, possibly for ever.
     const char *message = mpirun_message(g);
     if (!g->lost &&
         (g->output.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
@@ -178,7 +179,7 @@ static void watch(struct group *g)
     if (g->store) job_import(g->store, g->channel.id);
 }
 
-// Returns mpirun's status as waitpid gives it.
+// Waits until mpirun ends; returns its status in the format of waitpid.
 static int wait_for_end(struct group *g)
 {
     int status = 0;
@@ -188,7 +189,8 @@ static int wait_for_end(struct group *g)
         if (ended == g->pid || (ended < 0 && errno == ECHILD)) break;
         if (poll(&one, 1, 100) > 0 && (one.revents & POLLHUP)) poll(NULL, 0, 20);
         read_errors(g);
-        // A queue that cancels a job sends the same signal: then the request stays a cancel.
+        // A queue sends the same signal to cancel a job: a request to cancel must not become a
+        // pause.
         if (atomic_load(&g->setup->control->pause) && !g->paused)
             g->paused = job_request_read(g->channel.folder) == JOB_CANCEL ||
                         job_request_write(g->channel.folder, JOB_PAUSE, NULL) == 0;
@@ -200,7 +202,8 @@ static int wait_for_end(struct group *g)
 
 // --- the end -------------------------------------------------------------------------------------
 
-// "ranks 1, 2 on b are out of reach ..." for the ranks of a host; `others`: of all other hosts.
+// "ranks 1, 2 on b are out of reach ..." for the ranks of a host, or with `others` for the ranks of
+// all other hosts.
 static char *out_of_reach(const struct group *g, const char *host, size_t length, bool others)
 {
     struct buf b = { 0 };
@@ -222,7 +225,7 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
     return b.length ? buf_take(&b) : NULL;
 }
 
-// NULL if mpirun's message is about something else.
+// Returns NULL if mpirun's message is not about the network.
 static char *reason_of_network(const struct group *g)
 {
     const char *message = mpirun_message(g), *at = strstr(message, network_then),
@@ -238,12 +241,12 @@ static char *reason_of_network(const struct group *g)
 }
 
 // Names the folder or limit that leaves too little space for the files that ranks share; NULL if
-// there is enough. Open MPI only reports that processes cannot reach each other, or a rank ends
-// with a bus error.
+// there is enough. Otherwise the user would see only Open MPI's message that processes cannot reach
+// each other, or a rank's bus error.
 static char *space_lacking(void)
 {
     enum { NEEDED_MB = 32 }; // MB; a rank of Open MPI 4 and 5 takes 4 to 16
-    static const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }; // as Open MPI reads them
+    static const char *const variables[] = { "TMPDIR", "TEMP", "TMP" }; // in Open MPI's order
     const char *folders[] = { "/tmp", "/dev/shm" };
     for (int i = 2; i >= 0; i--) {
         const char *value = getenv(variables[i]);
@@ -334,7 +337,8 @@ static void write_end(struct group *g, enum job_state state, const char *why, st
     job_mark_ended(g->store, d->id, state, failed ? err->text : "", NULL);
 }
 
-// Ranks of an earlier run may take a moment to exit after rank 0 reported the end or mpirun died.
+// Waits for the lock, because ranks of an earlier run may take a moment to exit after rank 0
+// reported the end or mpirun died.
 static int take_lock(const struct job_channel *d, const char *name, struct err *err)
 {
     const double began = clock_seconds();
@@ -345,7 +349,7 @@ static int take_lock(const struct job_channel *d, const char *name, struct err *
     return lock;
 }
 
-// Reads how the job ended according to rank 0, with its message.
+// Reads the state and message with which rank 0 reported the job's end; false: it reported none.
 static bool said_by_rank(const struct group *g, enum job_state *state, char **message)
 {
     free(*message);
@@ -353,9 +357,9 @@ static bool said_by_rank(const struct group *g, enum job_state *state, char **me
     return job_reports_state(g->channel.folder, state, message) && job_state_ended(*state);
 }
 
-// Takes rank 0's report of how the job ended, or makes one. If mpirun itself died, rank 0 keeps
-// running, or even starts, until it notices within a second, and may still report: once its lock is
-// free, it has exited.
+// Uses rank 0's report of the job's end, or writes one. If mpirun itself died, rank 0 runs on, or
+// even starts, until it notices within a second, and may still report. So this function waits for
+// rank 0's lock, which is free once rank 0 has exited.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {
     char *message = NULL;
@@ -388,7 +392,9 @@ static void forget(const char *folder)
         char *line = xasprintf("%s/rank-%zu", folder, k);
         unlink(line);
         free(line);
-        if (k) close(job_fatal_file_open(folder, (int)k)); // rank 0's message is logged first
+        if (k)
+            close(
+                job_fatal_file_open(folder, (int)k)); // keeps rank 0's message, which job_run logs
     }
     free(list);
 }
@@ -428,7 +434,7 @@ static int run_ranks(struct store *s, const struct job_row *row, const struct jo
     };
     const int lock = here.folder ? take_lock(&here, "group", err) : -1;
     char *answer_lock = answer_lock_path(s);
-    // Imports the reports of earlier ranks, then writes the specification for the new ones.
+    // Imports the reports of earlier ranks, then writes the specification for the new ranks.
     int status = lock >= 0 ? job_import_all(s, row->id, err) : -1;
     if (status == 0) status = job_spec_write(here.folder, row, answer_lock, err);
     if (status == 0) status = job_channel_of_folder(&g.channel, here.folder, row->id, err);
@@ -476,7 +482,7 @@ int job_run_queued(const char *folder, int64_t id, const struct job_setup *setup
     int status = job_channel_read(&g.channel, &row, err);
     const int lock = status == 0 ? take_lock(&g.channel, "group", err) : -1;
     if (lock < 0) status = -1;
-    // A pause request dates from before the queue restarted the job.
+    // Withdraws a pause that was requested before the queue restarted the job.
     if (status == 0 && job_request_read(folder) == JOB_PAUSE)
         status = job_request_write(folder, JOB_GO, err);
     if (status == 0) {

@@ -15,14 +15,17 @@ void job_folder_remove(const struct store *s, int64_t id);
 // For a new job: moves away the folder that a job of a removed database left under the same number.
 // -1: that job still runs.
 int job_folder_clear(const struct store *s, int64_t id, struct err *err);
-// Returns the job's folder with links resolved, as other machines know it; NULL: it is gone.
+// Returns the job's folder with links resolved, the path that other machines know; NULL if the
+// folder no longer exists.
 char *job_folder_real(const struct store *s, int64_t id, struct err *err);
-// Takes a lock of the job for this process until it ends: a descriptor, or -1 if another process
-// holds it. "lock" is held by the job's process, "group" by the process that watches its ranks.
+// Takes one of the job's locks until this process exits. Returns a descriptor, or -1 if another
+// process holds the lock. "lock" is held by the job's process, "group" by the process that watches
+// its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
 // Returns true if the path still names the file that this process has locked.
 bool job_lock_valid(const char *folder, const char *name, int lock);
-// Returns true if a process holds a lock of the job. *pid is 0 if it runs on another machine.
+// Returns true if a process holds a lock of the job. *pid is 0 if that process runs on another
+// machine.
 bool job_alive(const struct store *s, int64_t id, pid_t *pid);
 // Starts a detached process of this program that runs the job.
 int job_spawn(const struct store *s, const struct job_row *row, struct err *err);
@@ -40,7 +43,7 @@ int open_beside(const struct store *s, const char *name);
 
 // --- jobs.c --------------------------------------------------------------------------------------
 
-// Reads a row in the job's own process, which must not test its lock.
+// Reads a row in the job's own process, which must not test the lock that it holds.
 int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *err);
 int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char *message,
                    struct err *err);
@@ -57,7 +60,7 @@ extern const struct job_column {
     bool in_spec; // also in order.json
 } job_columns[];
 void *job_cell(struct job_row *row, const struct job_column *c);
-// Arguments and settings as JSON (free() it), and back into a row.
+// Convert arguments and settings to JSON, which the caller frees, and read them back into a row.
 char *job_arguments_write(int argc, char *const *argv);
 char *job_settings_write(const struct settings *s);
 void job_arguments_read(struct job_row *row, const char *text);
@@ -75,7 +78,7 @@ int job_write_score(struct store *s, int64_t job, const struct event_score *scor
 struct job_sink;
 
 struct job_sink *job_sink_new(struct report_writer *to);
-void job_sink_free(struct job_sink *k); // tries once more
+void job_sink_free(struct job_sink *k); // tries once more to write
 struct sink job_sink(struct job_sink *k);
 int job_sink_flush(struct job_sink *k, struct err *err);
 // Seconds since writes started to fail, 0 if they succeed; *why: the reason.

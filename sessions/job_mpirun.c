@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE_MOST = 1 << 14 }; // bytes of a message or line; a rank may print dashes, too
+enum {
+    MESSAGE_MOST = 1 << 14
+}; // bytes kept of a message or line; dashes that a rank prints may begin an endless message
 
-// Reads the number after these words. Returns the text behind it; NULL if there is no number.
+// Reads the number after `words`. Returns the text after the number; NULL if there is no number.
 static const char *number_after(const char *text, const char *words, int *number)
 {
     const char *at = strstr(text, words);
@@ -56,7 +58,8 @@ void mpirun_read(struct mpirun_output *output, const char *text, size_t size,
         }
         const char *line = output->line.data ? output->line.data : "";
         if (!strncmp(line, "--------------------", 20)) {
-            // At the end of a message. The first message that names a rank names the first to end.
+            // The end of a message. The first message that names a rank names the rank that ended
+            // first.
             if (output->inside) {
                 const char *message = output->block.data ? output->block.data : "";
                 if (output->rank < 0 && !read_signal(output, message)) read_status(output, message);

@@ -19,7 +19,7 @@ struct mpirun_output {
     int signal, status;     // how it ended; 0: unknown
     int aborted;            // rank that called MPI_Abort; -1: none
     struct buf message;     // first message, joined into one line; empty: none
-    struct buf line, block; // being read
+    struct buf line, block; // the line and the message being read
     bool inside;            // inside a message
 };
 

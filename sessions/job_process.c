@@ -248,12 +248,13 @@ char *job_fatal_message(const char *folder, int rank)
 int job_fatal_file_open(const char *folder, int rank)
 {
     const int fd = open_message(fatal_path(folder, rank));
-    // Allocates its blocks now: the job may end because the disk is full.
+    // Allocates the file's blocks now: the job may end because the disk is full.
     if (fd >= 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, 4096) < 0) errno = 0;
     return fd;
 }
 
-// A separate file: the next process logs the fatal message of the one before.
+// Start errors have a separate file, because the next process logs the fatal message of the
+// previous one.
 char *job_start_error(const char *folder)
 {
     return read_message(xasprintf("%s/not-begun", folder));
@@ -284,7 +285,8 @@ struct launch {
     int nice;
 };
 
-// With autogroup the kernel weighs sessions, not processes: lowers the priority of the group too.
+// With autogroup, the kernel weighs sessions instead of processes, so the session's priority is
+// lowered too.
 static void lower_priority(const struct launch *l)
 {
     if (!l->nice) return;
@@ -314,7 +316,8 @@ _Noreturn static void exec_job(const struct launch *l, int tell)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     const int in = open("/dev/null", O_RDONLY),
-              out = open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // no pipe
+              out =
+                  open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // a FIFO fails
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
         for (int fd = 3; fd < 1024; fd++)
             if (fd != tell) close(fd);
@@ -325,7 +328,8 @@ _Noreturn static void exec_job(const struct launch *l, int tell)
 }
 
 // Forks twice, so that no process has to wait for the job. The pipe closes when exec succeeds;
-// otherwise it delivers the reason. The child's exit status is not available if SIGCHLD is ignored.
+// otherwise it delivers errno. The child's exit status would not be available if SIGCHLD is
+// ignored.
 static int launch(const struct launch *l, struct err *err)
 {
     int tell[2], why = 0;
@@ -360,7 +364,7 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
     free(not_begun);
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
     snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
-    // This program's environment, with job.threads in it; libgomp reads it before main. How long
+    // This program's environment with OMP_NUM_THREADS, which libgomp reads before main. How long
     // threads spin before they sleep is inherited from the shell (tui/threads.c): if they slept at
     // once, waking them would cost a training a fifth of its speed.
     size_t count = 0, kept = 0;

@@ -16,7 +16,7 @@
 #include "sessions/job_reports.h"
 
 enum { OUTPUT_MOST = 1 << 20 };
-static const double program_s = 20, poll_s = 2; // limit of a command; interval between polls
+static const double program_s = 20, poll_s = 2; // seconds: limit of a command; interval of polls
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
@@ -110,8 +110,8 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     return 0;
 }
 
-// Writes the specification and the script of a waiting job; *folder: the job's, as other machines
-// know it.
+// Writes the specification and the script of a waiting job; *folder: the job's folder, under the
+// path that other machines know.
 static int prepare(struct store *s, const struct job_row *row, const char *path, char **folder,
                    struct err *err)
 {
@@ -252,7 +252,7 @@ static void store_queued(struct store *s, int64_t id, const char *queued)
               queued);
 }
 
-// "12|PENDING|Resources": a reason of "None" means none.
+// Reads lines like "12|PENDING|Resources"; "None" and "(null)" mean that there is no reason.
 static void read_lines(struct store *s, char *text, struct queued *list, size_t count)
 {
     char *rest = NULL;

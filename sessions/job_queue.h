@@ -4,18 +4,17 @@
 //   store_job_submit(store, id, &err);                  // sbatch; Slurm's number goes into the row
 //   queue_poll(store);                                  // as often as a shell reads its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
-//
-// The script starts `vlmsh job batch ID --folder F`, which runs the job as `vlmsh job run ID`
-// does, but on the queue's machines, without the database: job.folder must be a folder that they
-// share. When Slurm restarts the job (preemption, a lost node), it continues from the last
-// checkpoint. Uses Slurm through its commands only.
+// The script starts `vlmsh job batch ID --folder F`, the counterpart of `vlmsh job run ID` for the
+// queue's machines, which cannot reach the database: job.folder must be a folder that they share. A
+// job that Slurm restarts (preemption, a lost node) continues from the last checkpoint. Uses Slurm
+// through its commands only.
 #ifndef SESSIONS_JOB_QUEUE_H
 #define SESSIONS_JOB_QUEUE_H
 
 #include "sessions/jobs.h"
 
-// Writes the script for the job's settings (path NULL: in the job's folder), also for `sbatch` by
-// hand.
+// Writes the script for the job's settings (path NULL: in the job's folder). The user may also
+// submit the script with sbatch.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
 // Rewrites the job's script and submits it.
 int store_job_submit(struct store *s, int64_t id, struct err *err);
@@ -24,7 +23,7 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 // Asks Slurm for the state of this database's jobs, at most every two seconds, and stores it with
 // the reason for waiting ("PENDING: Resources").
 void queue_poll(struct store *s);
-// Returns true if this is a final state, or "": not submitted.
+// Returns true for a final state, and for "" (not submitted).
 bool queue_ended(const char *queued);
 bool queue_waits(const char *queued);
 

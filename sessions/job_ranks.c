@@ -16,14 +16,14 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-enum { LINE = 192 };  // all lines have the same length: a reader sees an old or a new one
+enum { LINE = 192 };  // length of every line, so that a reader sees the old line or the new one
 enum { JOINING = 2 }; // in place of the waiting flag
 static const double every_s = 1;
 
 struct job_heartbeat {
     _Atomic(const struct ranks *) ranks; // NULL: not joined yet
     char *path;
-    pid_t above; // mpirun, or its process on this machine
+    pid_t above; // parent process: mpirun, or its daemon on this machine
     double began;
     int64_t count;
     pthread_mutex_t writing;
@@ -68,7 +68,7 @@ static void beat(struct job_heartbeat *b)
                  r ? atomic_load(&r->done) : 0, r ? (int)atomic_load(&r->waiting) : JOINING, host);
     memset(line + n, ' ', (size_t)(LINE - n));
     line[LINE - 1] = '\n';
-    // Reopens the file for each line: other machines see a line only once it is closed.
+    // Reopens the file for each line: other machines see a line only once the file is closed.
     const int file = open(b->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (pwrite(file, line, LINE, 0) != LINE) b->count--; // full disk: the count stays
     if (file >= 0) close(file);
@@ -129,7 +129,7 @@ void job_heartbeat_stop(struct job_heartbeat *b)
 
 // --- reading -------------------------------------------------------------------------------------
 
-// Reads a line of beat(). The host's name is last: a line with one is complete.
+// Reads a line written by beat(). A line with a host name is complete, because the name comes last.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank)
 {
     char *path = line_path(folder, number), *line = file_read(path, LINE, NULL, NULL), *at = line;

@@ -21,14 +21,14 @@
 struct job_rank {
     int64_t beat;   // grows with every line
     double seconds; // since the rank began
-    double waited;  // of these, spent waiting for other ranks
+    double waited;  // seconds of these spent waiting for other ranks
     int64_t done;   // samples
     bool waiting;   // for other ranks, now
     bool joining;   // has not found the others yet
     char host[64];
 };
 
-// Checks that mpirun is installed; for the shell, before a job is created.
+// Checks that mpirun is installed; the shell calls this before it creates a job.
 int job_ranks_check(struct err *err);
 
 struct job_heartbeat;

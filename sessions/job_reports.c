@@ -210,7 +210,7 @@ static void take_line(struct report_list *l, const char *line, size_t size)
     cJSON_Delete(o);
 }
 
-// Reads the whole lines in a piece of the file; returns their size in bytes.
+// Reads the complete lines in a piece of the file; returns their size in bytes.
 static size_t take_lines(struct report_list *l, const char *text, size_t size)
 {
     const char *p = text, *end;
@@ -227,7 +227,8 @@ static char *reports_path(const char *folder, int part)
                 : xasprintf("%s/reports.jsonl", folder);
 }
 
-// Reopens the file for each write: other machines see a write only once it is closed.
+// Reopens the file for each write: other machines see what was written only once the file is
+// closed.
 static int write_lines(struct report_writer *w, const struct report_list *l, struct err *err)
 {
     struct buf b = { 0 };
@@ -330,7 +331,8 @@ static int import_file(struct store *s, int64_t id, int part, const char *path, 
     return status;
 }
 
-// Returns one more than the highest part number: a part that has not reported yet has no file.
+// Returns one more than the highest part number among the files; a lower part that has not reported
+// yet has no file.
 static int count_parts(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -347,7 +349,7 @@ static int count_parts(const char *folder)
     return last + 1;
 }
 
-// Imports rank 0's file last: it has the job's end.
+// Imports rank 0's file last, because it contains the job's end.
 void job_import(struct store *s, int64_t id)
 {
     if (!sqlite3_get_autocommit(s->db)) return;

@@ -1,14 +1,14 @@
 // sessions/job_reports.h -- the reports of a job: rows for the database, written directly by a
 // process that can open it, else lines of FOLDER/reports.jsonl in the job's folder, which a shell
-// imports. SQLite's file must be on a local disk: its write-ahead log is shared memory, which no
-// network file system offers. A file that one process appends to and others read needs no lock, so
-// a job's folder may be shared by machines (job.folder) while the database is not. Ranks that work
-// in parts (ranks_part) write separate files, reports-1.jsonl and so on.
+// imports. The database must be on a local disk: SQLite's write-ahead log needs shared memory,
+// which no network file system offers. A file that one process appends to and others read needs no
+// lock, so a job's folder may be shared by machines (job.folder) while the database is not. Ranks
+// that work in parts (ranks_part) write separate files, reports-1.jsonl and so on.
 //
 //   struct report_list l = { 0 };
 //   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);
 //   struct report_writer w = reports_to_store(store, id);   // or reports_to_file(folder, id, 0)
-//   if (report_write(&w, &l, &err) < 0) ... none is written ...
+// if (report_write(&w, &l, &err) < 0) ... none was written ...
 //   report_writer_release(&w);
 //
 //   job_import(store, id);                                  // before a shell reads the job
@@ -60,7 +60,7 @@ struct report_writer {
         int64_t id; // 0: not in the database yet
     } * series;
     size_t series_count;
-    sqlite3_stmt *insert; // for metrics: a step reports hundreds
+    sqlite3_stmt *insert; // prepared once for metrics: a step reports hundreds
 };
 
 struct report_writer reports_to_store(struct store *s, int64_t job);
@@ -73,10 +73,10 @@ void report_writer_release(struct report_writer *w);
 // Imports new reports from the job's files into the database, each once, even if another process
 // imports them too. Does nothing inside a transaction.
 void job_import(struct store *s, int64_t id);
-// Before the job restarts: imports the rest and removes the files.
+// Imports the rest of the reports and removes the files; for a job that is about to restart.
 int job_import_all(struct store *s, int64_t id, struct err *err);
 
-// Reads the last state in the file. False: none; the job has not begun.
+// Reads the last state in the file; false if it has none, because the job has not begun.
 bool job_reports_state(const char *folder, enum job_state *state, char **message);
 
 #endif

@@ -1,4 +1,4 @@
-// sessions/job_run.c -- runs a job in this process: request, model, run(), final state.
+// sessions/job_run.c -- runs a job in this process: lock, settings, model, run(), final state.
 #include "sessions/job_run.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
 
-// Seconds for which writes of reports may fail; ranks write to a file, which no other program
-// locks.
+// Seconds for which writes of reports may fail (ranks write to a file, which no other program
+// locks), and for which a process that has reported its end may still hold the lock.
 enum { PATIENCE_S = 60, RANK_PATIENCE_S = 15, LEAVE_S = 10 };
 static const double poll_s = 0.3; // interval between reads of the request
 
@@ -38,9 +38,9 @@ struct runner {
     enum job_stop stop;        // the first request that takes effect
     struct err write_error;    // why reports can no longer be written
     bool ran;                  // run() was called
-    atomic_bool remade;  // the folder was removed and made again, and the log does not say so yet
-    bool taken;          // another process has taken over the job
-    struct pace loading; // of the model
+    atomic_bool remade;        // the folder was removed and made again, which is not logged yet
+    bool taken;                // another process has taken over the job
+    struct pace loading;       // of the model
     struct job_heartbeat *heartbeat; // of a rank
     int lock, fatal_file;            // descriptors; the second receives the message of fatal()
 };
@@ -69,7 +69,8 @@ static void keep_folder(struct runner *r)
                          ? job_lock(d->folder, d->id, "lock", NULL)
                          : -1;
     if (lock < 0) {
-        r->taken = job_alive(d->store, d->id, &other); // if not, the next read retries
+        r->taken =
+            job_alive(d->store, d->id, &other); // if no process runs it, the next read retries
         return;
     }
     close(r->lock);
@@ -84,7 +85,8 @@ static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->polled < poll_s) return r->request;
     const bool read = job_channel_request(r->channel, &r->request, NULL) == 0;
-    if (read && r->request != JOB_CANCEL) keep_folder(r); // if not read, the next read retries
+    if (read && r->request != JOB_CANCEL)
+        keep_folder(r); // after a failed read, the next read retries
     if (r->taken) r->request = JOB_CANCEL;
     r->polled = clock_seconds();
     return r->request;
@@ -112,7 +114,7 @@ static enum job_stop stop_reason(struct job *j)
     if (atomic_load(&j->cancel)) return r->stop = JOB_CANCEL; // also after a request to pause
     if (r->stop) return r->stop;
     if (atomic_load(&r->setup->control->pause)) {
-        r->polled = 0; // a queue cancels a job with the signal of a pause
+        r->polled = 0; // reads again: a queue sends the same signal to pause and to cancel
         return r->stop = read_request(r) == JOB_CANCEL ? JOB_CANCEL : JOB_PAUSE;
     }
     const double usual = r->setup->rank ? RANK_PATIENCE_S : PATIENCE_S,
@@ -203,7 +205,7 @@ static int prepare(struct runner *r, struct err *err)
     return j->kind->needs_model ? load(r, err) : 0;
 }
 
-// A process that has reported its end may take a moment to exit.
+// Waits for the lock, because a process that has reported its end may take a moment to exit.
 static int take_lock(struct runner *r, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 20000000 };
@@ -304,7 +306,7 @@ static enum job_state end(struct runner *r, int status, struct err *err)
 {
     struct err why;
     if (atomic_load(&r->job.cancel)) r->stop = JOB_CANCEL;
-    // A stop while loading is a failure of loading.
+    // If a stop was requested while the model was loaded, loading failed: status is -1.
     const bool paused = status == JOB_STOPPED || (!r->ran && r->stop == JOB_PAUSE);
     enum job_state state = r->stop == JOB_CANCEL             ? STATE_CANCELLED
                            : status == 0                     ? STATE_DONE

@@ -10,11 +10,10 @@
 //
 // `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
 // Ranks know the job's folder (job_channel.h), not the database, which they may be unable to reach.
-// Rank 0 alone holds the job's lock, reports, and writes the output. This process waits, imports
-// the reports into the database and passes on a pause. If rank 0 reports no end, this process
-// records which rank was killed, failed or no longer answers.
-//
-// `vlmsh job batch ID --folder F` is the same in a queue, on machines without the database.
+// Rank 0 alone holds the job's lock, reports, and writes the output. The process that started
+// mpirun waits, imports the reports into the database and passes on a pause. If rank 0 reports no
+// end, that process records which rank was killed, failed or no longer answers.
+// `vlmsh job batch ID --folder F` does the same for a queued job, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H
 
@@ -33,11 +32,12 @@ struct job_setup {
     const struct backend *(*device)(const char *name, struct err *err);
     struct sinks *sinks; // the process's sinks; job_run adds one that stores the reports
     struct job_control *control;
-    double patience_s; // how long writes of reports may fail before the job does; 0: a minute
+    double patience_s; // how long writes of reports may fail before the job fails; 0: 60 s, in a
+                       // rank 15 s
     bool rank;         // one of several, started by mpirun (sessions/job_group.c)
 };
 
-// Call it if the database cannot be opened: stores the reason where shells find it.
+// For a process that cannot open the database: stores the reason where shells find it.
 void job_start_error_report(const char *db, int64_t id, const struct err *err);
 // Runs the job. *state: the final state (done, paused, cancelled). -1: it failed, or was refused
 // and not started.

@@ -1,10 +1,10 @@
 // sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> all written together with each EVENT_STEP
-//
-// Progress, log lines, results and scores are written with the next step, or at once if none
-// follows soon. Rows that cannot be written (disk full, another program's lock) stay pending, in
-// order, and are retried; the runner decides for how long (job_sink_failing).
+// Log lines, tables and results are written at once; progress and scores are written if the last
+// write was more than half a second ago, otherwise with the next write. Rows that cannot be written
+// (disk full, another program's lock) stay pending, in order, and are retried; the runner decides
+// for how long (job_sink_failing).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ int job_sink_flush(struct job_sink *k, struct err *err)
 {
     struct err reason = { 0 };
     if (!k->pending.count && !k->moved) return 0;
-    // Only the latest progress, after the rest.
+    // Adds only the latest progress, after the other reports.
     if (k->moved) {
         const struct event_progress *p = &k->progress;
         struct report *t = report_add(&k->pending, REPORT_PROGRESS, 0, p->step, 0, NULL);
@@ -58,7 +58,8 @@ int job_sink_flush(struct job_sink *k, struct err *err)
         k->failing = 0;
         return 0;
     }
-    if (k->moved) k->pending.count--; // the progress, which has no texts: the next flush adds it
+    if (k->moved)
+        k->pending.count--; // drops the progress, which owns no texts; the next flush adds it again
     if (!k->failing) k->failing = k->written;
     k->why = reason;
     return err_set(err, "%s", reason.text);
@@ -124,7 +125,7 @@ static void job_sink_emit(void *self, const struct event *e)
 {
     struct job_sink *k = self;
     if (!take_event(k, e)) return;
-    // Does not wait for a lock at every step.
+    // After a failed write, tries at most once a second, since each attempt may wait for a lock.
     if (k->failing && clock_seconds() - k->written < 1) return;
     job_sink_flush(k, NULL);
 }

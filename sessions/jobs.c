@@ -1,7 +1,7 @@
 // sessions/jobs.c -- the rows of jobs: adding, reading, requests.
 //
-// The row has the last state that the job's process wrote; its lock (job_process.c) shows whether
-// the process is alive. "running" without a process is read as "interrupted".
+// The row has the last state that the job's process wrote; the job's lock (job_process.c) shows
+// whether the process is alive. "running" without a process is read as "interrupted".
 #include "sessions/jobs.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "sessions/job_queue.h"
 #include "sessions/job_reports.h"
 
-// A started process that holds no lock after this many seconds never will.
+// A started process that has not taken the lock after this many seconds never will.
 enum { BEGIN_S = 20 };
 
 static const char *const state_names[] = {
@@ -230,7 +230,8 @@ int job_read_own(struct store *s, int64_t id, struct job_row *row, struct err *e
     return read_plain(s, id, row, &asked, err);
 }
 
-// The folder's files have the ranks' last state; the queue tells whether the job still waits.
+// Adjusts the state of a queued job. The row has the last state that the ranks reported; only the
+// queue knows whether the job still waits or has ended.
 static void see_queued(struct job_row *row)
 {
     const bool ended = job_state_ended(row->state);
@@ -253,7 +254,8 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // If the process never began, row->message and the fatal message are its predecessor's.
+    // If the process never began, row->message and the fatal message are those of the previous
+    // process.
     char *folder = job_path(s, row->id, NULL);
     char *why =
         row->state == STATE_RUNNING ? job_fatal_message(folder, 0) : job_start_error(folder);
@@ -322,8 +324,8 @@ int store_job_last(struct store *s, int64_t *id, struct err *err)
     return store_number(s, err, 0, id, "SELECT max(id) FROM jobs", "");
 }
 
-// Times are whole seconds: among jobs that ended in the same second, takes the last to report a
-// result.
+// Times are whole seconds: of the jobs that ended in the same second, returns the one that reported
+// a result last.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err)
 {
     return store_number(s, err, -1, id,
@@ -333,7 +335,7 @@ int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct 
                         "t", kind);
 }
 
-// --- written by its process ----------------------------------------------------------------------
+// --- written by the job's process ----------------------------------------------------------------
 
 int job_write_end(struct store *s, int64_t id, const char *state, const char *message, int64_t time,
                   struct err *err)
@@ -384,7 +386,7 @@ int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state 
 
 // --- requests ------------------------------------------------------------------------------------
 
-// Sets the job to waiting; *row is as it was before.
+// Sets the job's state to waiting; *row: the row before this change.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
                          struct err *err)
 {
@@ -437,7 +439,7 @@ int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *
     return status;
 }
 
-// Removes a job that has not started from the queue, to pause or to cancel it.
+// Removes a job from the queue, to cancel it or, if it has not started, to pause it.
 static int withdraw(struct store *s, const struct job_row *row, enum job_stop what, struct err *err)
 {
     if (row->state == STATE_DONE || row->state == STATE_CANCELLED)
@@ -485,7 +487,7 @@ int store_job_delete(struct store *s, int64_t id, struct err *err)
     return 0;
 }
 
-// --- its reports ---------------------------------------------------------------------------------
+// --- reports of a job ----------------------------------------------------------------------------
 
 int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, struct err *err)
 {

@@ -55,28 +55,28 @@ struct job_row {
     char *kind;
     int argc;
     char **argv;
-    struct settings *settings; // the changed ones; unknown keys are left out
+    struct settings *settings; // non-default settings; without keys unknown to this version
     char *folder;              // base folder of relative paths
-    char *model, *fingerprint; // "" without one
+    char *model, *fingerprint; // "" without a model
     char *device;
     enum job_state state;
     enum job_stop request;           // pending request
     char *message;                   // why it failed or was interrupted, if known; or ""
-    pid_t pid;                       // of its process; 0: none, or on another machine
+    pid_t pid;                       // of the job's process; 0: none, or on another machine
     int64_t runs;                    // number of processes started for it
     double step, steps, loss, eta_s; // NaN: unknown
     int64_t created, started, ended; // times; 0: not yet
-    // Of a job of a queue (job_queue.h); "" otherwise.
-    char *script; // of sbatch
-    char *queue;  // number there; "" until it is submitted
-    char *queued; // last known state there
+    // Only for a job in a queue (job_queue.h); otherwise "".
+    char *script; // path of the script for sbatch
+    char *queue;  // the job's number in the queue; "" until it is submitted
+    char *queued; // last known state in the queue
 };
 
 int store_job_add(struct store *s, const struct job_spec *spec, int64_t *id, struct err *err);
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err);
 // Reads all jobs, the latest first.
 int store_jobs_read(struct store *s, struct job_row **rows, size_t *count, struct err *err);
-// Changes when another connection has written to the database.
+// Reads a number that changes when another connection has written to the database.
 int store_version_seen(struct store *s, int64_t *version, struct err *err);
 void job_row_release(struct job_row *row);
 // Returns the absolute path FILE.jobs/ID/name beside the database (name NULL: the folder); free()
@@ -84,20 +84,21 @@ void job_row_release(struct job_row *row);
 char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: no jobs
-// Finds the job of that kind that ended last, including JOB_HERE; the newest if none has ended. -1:
-// none.
+// Finds the job of that kind that ended last, including JOB_HERE; if none has ended, the newest.
+// *id: -1 if there is none.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 
-// Stores work that a shell did itself like a job's, under JOB_HERE, replacing the previous one. It
-// is not a job: neither listed nor the last one.
+// Stores results of work that a shell did itself, under JOB_HERE, and deletes the previous ones.
+// JOB_HERE is not a job: store_jobs_read does not list it, and store_job_last ignores it.
 int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state state,
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 
 // Starts a process for a job that is waiting, paused, interrupted, cancelled or failed, with this
-// number of ranks (job.ranks; NULL: as in its settings). On failure that number is unchanged.
+// number of ranks (job.ranks; NULL: as in its settings). If the job cannot be set to waiting,
+// job.ranks is unchanged.
 int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *err);
-// Requests a pause or an end. A job without a process is cancelled at once.
+// Requests that the job pause or end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);
 // Deletes a job without a process, with its reports and its folder beside the database; its output
 // elsewhere (OUT) stays.
@@ -119,7 +120,7 @@ int store_job_scores(struct store *s, int64_t id,
 
 struct curve {
     int64_t *steps; // ascending
-    double *values; // NaN if there was none
+    double *values; // NaN: missing
     size_t count;
 };
 

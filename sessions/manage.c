@@ -88,7 +88,7 @@ void store_list_free(struct session_row *rows, size_t count)
 
 // --- fork, rename, delete ------------------------------------------------------------------------
 
-// Identifies messages by their place, which is the same in the copy.
+// Matches a message with its copy by `place`, which both share.
 static const char *const copy_rows[] = {
     "INSERT INTO messages(session, place, role, generated, ids, said, undone) "
     "SELECT ?1, place, role, generated, ids, said, CASE WHEN undone <= ?3 THEN undone END "

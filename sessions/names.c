@@ -86,7 +86,7 @@ char *first_words(const char *text, size_t limit)
     bool gap = false;
     for (const char *p = text; *p; p += length) {
         length = utf8_next(p, CHARACTER, &c);
-        if (c <= ' ' || c == 0x7f) { // also invalid UTF-8, which is negative
+        if (c <= ' ' || c == 0x7f) { // also invalid UTF-8, for which c is negative
             gap = b.length > 0;
             continue;
         }

@@ -38,7 +38,7 @@ int store_calibrations(struct store *s, struct calibration_row **rows, size_t *c
 void calibration_rows_free(struct calibration_row *rows, size_t count);
 
 struct result_entry {
-    int64_t id, session; // session 0: none had started
+    int64_t id, session; // session 0: no session had started
     char *time, *name, *json;
 };
 

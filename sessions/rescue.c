@@ -2,9 +2,9 @@
 //
 //   stored session + pending events -> a database in memory -> script on another disk
 //
-// A database that cannot be written can usually still be read, so the script has the whole session:
-// an answer depends on all earlier messages. If the session cannot be read either, the script
-// starts with the pending events.
+// A database that cannot be written can usually still be read, so the script has the whole session,
+// because an answer depends on all earlier messages. If the session cannot be read either, the
+// script starts with the pending events.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,8 @@ static char *script_path(const char *folder, const char *name)
 static int export_all(struct store *memory, const struct position *from, const char *folder,
                       struct buf *paths, struct err *err)
 {
-    // If another program wrote into that session, a copy received the pending events.
+    // If another program wrote into the current session, store_flush wrote the pending events into
+    // a copy of the session.
     sqlite3_stmt *q = store_query(memory, err,
                                   "SELECT name FROM sessions WHERE entries > ? OR id <> ? "
                                   "ORDER BY id",
@@ -153,7 +154,8 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
     return status;
 }
 
-// "3 questions and 1 measurement were not saved". A script asks the questions; it does not measure.
+// "3 questions and 1 measurement were not saved". A script asks the questions again; it does not
+// repeat measurements.
 static char *name_unsaved(const struct store *s)
 {
     const size_t questions = store_questions(s), measured = store_measurements(s);
@@ -175,7 +177,7 @@ int store_finish(struct store *s, struct err *err)
     struct err why = { 0 }, other = { 0 };
     struct buf paths = { 0 };
     if (!s) return 0;
-    const bool lost = s->begun && store_check_file(s, &why) < 0; // including what was saved
+    const bool lost = s->begun && store_check_file(s, &why) < 0; // even the saved turns
     if (!lost && store_flush(s, &why) == 0) return 0;
     char *what = lost ? xstrdup("the session was not saved") : name_unsaved(s);
     if (!lost && store_measurements(s) == s->pending_count)

@@ -36,8 +36,8 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
-// True if the loaded model has this identity, or an earlier version of vlmsh would have given it
-// this one. `why` names the difference.
+// Returns whether the loaded model has this identity, or had it in an earlier version of vlmsh.
+// *why: the difference.
 static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
     bool earlier;
@@ -75,7 +75,7 @@ static int restore_model(struct store *s, struct engine *e, const struct saved *
     return 0;
 }
 
-// The value a setting had at the session's end; NULL: its default.
+// Returns the value that a setting had at the session's end; NULL: the default.
 static const char *saved_value(const struct saved *saved, const char *key)
 {
     for (size_t i = saved->count; i-- > 0;)
@@ -168,8 +168,8 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     s->resumed_matmul = xstrdup(arithmetic_now(e));
     engine_clear(e);
 
-    // Token ids of another model are meaningless to the loaded one: drops those before `same`, as a
-    // change of the model does.
+    // Token ids of another model are meaningless to the loaded one: drops the ids of all messages
+    // before entry `same`.
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {

@@ -146,8 +146,9 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
-    // Column 0 is enum saved_kind. System messages stay when replaced: a replay needs them. A
-    // change in the middle of an answer that was undone applies from the start of the next answer.
+    // Column 0 is enum saved_kind. Includes replaced system messages, because a replay needs them.
+    // A setting that changed in the middle of an undone answer changes at the start of the next
+    // answer.
     sqlite3_stmt *q = store_query(
         s, err,
         "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0, NULL FROM messages "
@@ -201,7 +202,8 @@ int saved_read(struct store *s, const char *name, struct saved *saved, struct er
         }
         sqlite3_finalize(q);
         if (row < 0) status = -1;
-        if (status == 0 && (saved->entries < 0 || saved->entries >= INT64_MAX / 2)) // it grows
+        if (status == 0 &&
+            (saved->entries < 0 || saved->entries >= INT64_MAX / 2)) // the count will grow
             status = damaged(s, saved, "a number of entries out of range", err);
         if (status == 0) status = read_entries(s, saved, err);
         status = store_unlock(s, status, err);

@@ -1,9 +1,9 @@
 // sessions/schema.c -- checks that a database has vlmsh's schema: a foreign view, generated column
 // or trigger could run forever or change written values.
 //
-// Migrates a database in memory to the file's version and compares both schemas. SQLite stores a
-// definition as typed except for quotes and spaces, which depend on its version. Ignores other
-// tables and views: nothing reads them.
+// Migrates a database in memory to the file's version and compares both schemas. SQLite stores each
+// definition as it was typed, except for quotes and spaces, which depend on SQLite's version.
+// Ignores other tables and views: nothing reads them.
 #include <stdlib.h>
 #include <string.h>
 

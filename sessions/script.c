@@ -3,10 +3,9 @@
 //   settings, /load, /system   where they changed
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   other messages             /messages FILE beside the script; an answer to them: /answer
-//
-// To get the same prompt, numbers and random draws, it pins the random seed, the length of a
-// cancelled answer, and the values that some settings resolved to at the time (setting.replay,
-// setting.use).
+// To reproduce the prompt, the numbers and the random draws, the script sets the random seed, the
+// length of a cancelled answer, and the values that some settings resolved to in the session
+// (setting.replay, setting.use).
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ struct script {
     struct buf *out;
     cJSON *pending;                     // messages still to be written with /messages, or NULL
     struct settings *session, *written; // values as the session and the script have them
-    const char *arithmetic; // what compute.matmul auto means for the model; NULL: none yet
+    const char *arithmetic; // what compute.matmul auto means for the model; NULL: no model yet
     bool after_user;        // the last message was the user's and not answered
 };
 
@@ -54,7 +53,7 @@ bool script_plain(const char *text)
     return true;
 }
 
-// One argument of a command.
+// Appends one argument of a command.
 static void argument(struct buf *b, const char *text)
 {
     static const char harmless[] =
@@ -147,7 +146,8 @@ static bool is_answer(const struct saved_entry *e)
     return e->kind == SAVED_MESSAGE && e->message.role == ROLE_ASSISTANT && e->message.generated;
 }
 
-// Limits a cancelled answer to its original length; `ask` writes its question.
+// Writes a question through `ask`. If the answer was cancelled, limits the new answer to the length
+// of the cancelled one.
 static int write_answered(struct script *r, const struct saved_entry *answer,
                           int (*ask)(struct script *, const struct message *, struct err *),
                           const struct message *question, struct err *err)

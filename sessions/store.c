@@ -1,9 +1,7 @@
 // sessions/store.c -- the database file: opening it safely, the schema and its versions, prepared
 // statements.
-//
-// Durable to the turn: WAL with synchronous = FULL, so that a committed turn survives kill -9 and
-// a power cut alike. Never writes to a foreign file: an existing database must have our
-// application_id.
+// Uses WAL with synchronous = FULL, so that a committed turn survives kill -9 and a power cut.
+// Never writes to a foreign file: an existing database must have our application_id.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -337,7 +335,7 @@ int store_lock(struct store *s, struct err *err)
 int store_unlock(struct store *s, int status, struct err *err)
 {
     if (status == 0) status = store_run(s, err, "COMMIT", "");
-    // Some errors (disk full) have rolled back already.
+    // After some errors (disk full), SQLite has already rolled back.
     if (status < 0 && !sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return status;
@@ -518,7 +516,7 @@ struct store *store_open(const char *path, struct err *err)
                      "with --db");
         goto out;
     }
-    if (!strcmp(s->path, ":memory:")) { // a name of SQLite's own
+    if (!strcmp(s->path, ":memory:")) { // SQLite's name for a database in memory
         err_set(err, "jobs need a database file: replace ':memory:' with a file name in --db");
         goto out;
     }

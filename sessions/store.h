@@ -35,19 +35,19 @@ const char *store_path(const struct store *s);
 // and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
-// Checks that the file at its path is still the one that was opened.
+// Checks that the database's path still names the file that was opened.
 int store_check_file(struct store *s, struct err *err);
 // Writes pending events; on error they stay pending.
 int store_flush(struct store *s, struct err *err);
 // Returns the name of the current session; NULL before its first message.
 const char *store_session(const struct store *s);
-// --session NAME: resumes it if it exists, else the next session gets this name.
+// For --session NAME: resumes the session if it exists; otherwise the next session gets this name.
 int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
-// The next message starts a new session called `name` (NULL: generated). Does not clear the
-// conversation: engine_clear it.
+// The next message starts a new session called `name` (NULL: generated). The caller clears the
+// conversation (engine_clear).
 int store_begin(struct store *s, const char *name, struct err *err);
-// A resumed session keeps its precision (compute.matmul). Restores the previous value for the next
-// session, with a notice, unless it was changed since.
+// A resumed session keeps its precision (compute.matmul). Restores the setting's previous value for
+// the next session, with a notice, unless the setting has changed since.
 void store_restore_arithmetic(struct store *s, struct engine *e);
 
 struct session_row {
@@ -63,16 +63,16 @@ char *time_text(int64_t time, const char *format);
 void store_list_free(struct session_row *rows, size_t count);
 
 // Restores model, settings, messages and pictures of a session (pictures from stored bytes if their
-// file is gone or changed); it becomes the current session. On error the engine's conversation is
-// unchanged.
+// file is gone or changed); the session becomes the current one. On error the engine's conversation
+// is unchanged.
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
 // Copies the current session under a new name (NULL: generated); the copy becomes the current one.
 int store_fork(struct store *s, const char *name, struct err *err);
 int store_rename(struct store *s, const char *from, const char *to, struct err *err);
 int store_delete(struct store *s, const char *name, struct err *err);
 // Exports a session (name NULL: the current one). FILE.md: a transcript; else a command script that
-// replays the session with the same answers. Stored pictures are written beside it, into the folder
-// PATH.files. Nothing is overwritten: an existing file at `path` is an error.
+// replays the session with the same answers. Stored pictures are written into the folder PATH.files
+// beside the export. Nothing is overwritten: an existing file at `path` is an error.
 int store_export(struct store *s, const char *name, const char *path, struct err *err);
 
 #endif

@@ -15,14 +15,14 @@ static void line(struct buf *b, const char *before, const char *text, const char
     free(words);
 }
 
-// The link is relative to the transcript, so that both can be moved together.
+// The link to a stored picture is relative to the transcript, so that both can be moved together.
 static void write_picture(struct exporting *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
     char *name = first_words(text_file_name(p->path), 200);
     char *link;
-    if (path) { // both names behind the folder's last slash
+    if (path) { // FOLDER/FILE, without the path of FOLDER
         const char *folder = strrchr(x->folder, '/') + 1;
         link = first_words(path + (folder - x->folder), 4000);
     } else {
@@ -75,7 +75,7 @@ int transcript_write(struct exporting *x, struct err *err)
     char *ended = time_text(saved->touched, "%Y-%m-%d %H:%M");
     line(&x->text, "# ", saved->name, "\n");
     buf_printf(&x->text, "%s to %s\n\n", began, ended);
-    bool listing = true, said = false; // at the beginning, defaults need no line
+    bool listing = true, said = false; // before the first message, default values need no line
     for (size_t i = 0; i < saved->count; i++) {
         const struct saved_entry *e = &saved->list[i];
         bool message = e->kind == SAVED_MESSAGE;

@@ -223,7 +223,7 @@ size_t store_measurements(const struct store *s)
     return n;
 }
 
-// After another program deleted the session: starts a new one under its name.
+// Starts a new session under the name of one that another program deleted.
 static int begin_again(struct store *s, struct position *at, struct err *err)
 {
     char *name = xstrdup(at->name);
@@ -265,7 +265,7 @@ static int check_session(struct store *s, struct position *at, struct buf *notic
                        "without the earlier messages",
                        at->name);
     } else if (row > 0 && entries == at->entries) {
-        position_set(at, at->session, entries, name); // perhaps renamed
+        position_set(at, at->session, entries, name); // the session may have been renamed
     } else if (row > 0) {
         char *unique = name_unique(s, name, err);
         int64_t copy;
@@ -283,7 +283,7 @@ static int check_session(struct store *s, struct position *at, struct buf *notic
     return status;
 }
 
-// A chosen session name may have been taken since.
+// Writes an entry; adds a notice if another program has taken the chosen session name meanwhile.
 static int write_noticed(struct store *s, struct position *at, const struct entry *e,
                          struct buf *notice, struct err *err)
 {
@@ -381,7 +381,7 @@ static void add_model(struct store *s)
     s->pending[s->pending_count - 1].arithmetic = xstrdup(s->arithmetic);
 }
 
-// Starts a session: its name, and the state at its first message.
+// Adds the entries that start a session: its name, and the state at its first message.
 static void begin(struct store *s, const char *words)
 {
     s->begun = true;
@@ -446,7 +446,7 @@ const char *tracked_setting(const struct store *s, const char *key)
     return row ? row->def : "";
 }
 
-// Remembers the value, which then belongs to the store; false when nothing changed.
+// Remembers the value and takes ownership of it; returns whether the setting changed.
 static bool track_setting(struct store *s, const char *key, char *value)
 {
     if (!strcmp(tracked_setting(s, key), value)) {
@@ -563,7 +563,8 @@ static bool take_event(struct store *s, const struct event *e)
         return true;
     case EVENT_MEASURED:
         if (!e->key || !e->text || s->resuming) return false;
-        // On a full disk a measurement stays pending like a turn, unless it exceeds SQLite's limit.
+        // A measurement that cannot be written stays pending, like a turn, unless it exceeds
+        // SQLite's limit.
         if (strlen(e->text) > (size_t)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1) / 2) {
             sinks_notice(s->sinks,
                          "this measurement is too large for the database and was not saved");

@@ -1,4 +1,4 @@
-// tui/canvas.c -- cells: text, boxes, bars.
+// tui/canvas.c -- draws text, boxes and bars into cells.
 #include "tui/canvas.h"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@ enum { CELL_MARKS = 2, CANVAS_PICTURES = 8, CANVAS_HINTS = 8 };
 struct cell {
     uint32_t code;              // Unicode; 0: the second half of a wide character
     uint32_t marks[CELL_MARKS]; // combining, 0 = none
-    uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB, or 0
+    uint32_t ink, paper;        // CELL_RGB | 0xRRGGBB; 0: the style's
     uint8_t style, width;
     uint8_t picture; // number of the picture that covers the cell, from 1; 0: none
 };
@@ -56,7 +56,7 @@ struct canvas {
     struct painter *painter;     // encodes pictures; NULL: characters only
     struct canvas_picture drawn[CANVAS_PICTURES];
     int drawn_count;
-    struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), the topmost last
+    struct area hints[CANVAS_HINTS]; // lines whose words name keys (tui/hints.h), in drawing order
     int hint_count;
 };
 

@@ -30,7 +30,7 @@ struct chart chart_begin(struct canvas *c, struct area area, double min_x, doubl
     return (struct chart){ c, inner, min_x, max_x, min_y, max_y };
 }
 
-// Unicode's order of the eight dots of a braille cell.
+// Unicode's bits for the dots of a braille cell: [row][column].
 static const uint8_t dots[4][2] = {
     { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 }
 };

@@ -2,7 +2,7 @@
 //
 //   struct candidates c = { 0 };
 //   complete_find(shell, line, start, &c);     // the word begins at line[start]
-//   ... c.list[0..count), and files or folders where c.paths says so ...
+//   ... c.list[0..count), and files and folders unless c.paths is PATHS_NONE ...
 #ifndef TUI_COMPLETE_H
 #define TUI_COMPLETE_H
 

@@ -297,7 +297,7 @@ static uint32_t quadrant(unsigned mask)
     return codes[mask];
 }
 
-// U+1FB00..3B are the masks in order, except those of existing characters.
+// U+1FB00..1FB3B are the masks in order, except those whose characters exist elsewhere in Unicode.
 static uint32_t sextant(unsigned mask)
 {
     if (mask == 0) return ' ';

@@ -19,9 +19,9 @@ struct map {
     float *values;    // NaN: no value
     uint8_t *dropped; // NULL: pruning dropped nothing
     char **words;     // [rows * cols] written over the cells; NULL: none
-    char *tile;       // NULL: the whole picture
+    char *tile;       // name of the tile; NULL: the whole picture
     double area[4];   // left, top, right, bottom of the tile, in fractions of the picture
-    bool quick;       // of the last answer, requested by tui/maps.c
+    bool quick;       // a map of the last answer, requested by tui/maps.c
 };
 void map_release(struct map *m);
 
@@ -40,13 +40,14 @@ struct drawing {
 void drawing_ramp(struct drawing *d, const char *ramp);
 // Sets the largest size within width x height pixels that are `aspect` times as high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
-void drawing_free(struct drawing *d); // for painter_request
+void drawing_free(struct drawing *d); // frees a copy made for painter_request
 // Returns RGBA pixels [height, width, 4]: the drawing, centred at the top, on a transparent
 // background.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
-// Draws characters into the cells of an area. If the terminal shows pictures, also requests one
-// from canvas.painter, which replaces the characters once it is ready. Returns the filled cells.
+// Draws characters into the cells of an area. If the terminal can show pictures, also requests a
+// picture from canvas.painter; once it is ready, the picture replaces the characters. Returns the
+// filled cells.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area);
 
 #endif

@@ -226,7 +226,7 @@ static void put_columns(struct buf *to, const char *const texts[2], int width)
             buf_printf(to, "%*s", indent, "");
             add_cell(to, more ? wraps[k].line : "", more ? wraps[k].length : 0,
                      k ? 0 : width - indent, false);
-            buf_puts(to, k ? "\n" : " \xE2\x94\x82 "); // a vertical line between
+            buf_puts(to, k ? "\n" : " \xE2\x94\x82 "); // a vertical line between the texts
         }
 }
 

@@ -42,7 +42,7 @@ char *event_line(const struct event *e); // of EVENT_RESULT and EVENT_IDS; free(
 
 // Limits progress events to five per second; the first and the last always pass.
 struct throttle {
-    double last;    // seconds of the clock; 0: nothing has passed
+    double last;    // when an event last passed, in seconds; 0: none has
     bool running;   // the first event has passed, the last one has not
     double started; // time of the first event
 };

@@ -3,7 +3,7 @@
 // kitty's (sw.kovidgoyal.net/kitty/graphics-protocol): a PNG in base64, in pieces of at most 4096
 // bytes. Inside tmux the picture is sent to the outer terminal and shown by placeholders:
 // characters U+10EEEE whose colour is the picture's id and whose first combining mark is the row.
-// tmux moves them like text, so the picture stays where its cells are.
+// tmux moves the placeholders like text, so the picture stays where its cells are.
 //
 // iTerm2's (iterm2.com/documentation-images.html), which WezTerm and others support too: one
 // sequence with a PNG in base64.
@@ -49,7 +49,7 @@ static void put_mark(struct buf *out, uint16_t code)
     buf_putc(out, (char)(0x80 | (code & 63)));
 }
 
-// The first cell of a row names the row; the following cells continue it.
+// Every cell names its row; the first also names column 0, and the others follow it.
 static void put_placeholders(const struct graphics_picture *p, struct buf *out)
 {
     buf_printf(out, "\033[38;5;%um", p->id & 255);

@@ -46,16 +46,16 @@ const struct graphics_way *graphics_way(enum graphics_kind kind);
 
 // The terminal's capabilities, as reported by the terminal.
 struct graphics {
-    enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply says more
+    enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply reports another
     bool tmux;                   // inside tmux: sequences for the outer terminal are wrapped
     bool complete;               // all replies have arrived
     int cell_width, cell_height; // pixels; 0: unknown
-    int colours;                 // size of its palette: 256; 0: unknown
+    int colours;                 // size of the terminal's palette: 256; 0: unknown
     bool true_colour;
 };
 // Appends the query for the terminal, or nothing if the terminal would display it (TERM, TMUX ...).
 void graphics_query(struct graphics *g, struct buf *out);
-// Appends only kitty's query, to repeat it: tmux may drop it.
+// Appends only kitty's query, for a second try: tmux may drop the first.
 void graphics_query_kitty(const struct graphics *g, struct buf *out);
 // Reads one reply, a whole escape sequence. False: not a reply to our queries.
 bool graphics_take_reply(struct graphics *g, const char *reply, size_t length);

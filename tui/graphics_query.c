@@ -9,7 +9,7 @@
 //
 // TERM often understates the colours (xterm: eight). A terminal that reports the last colour of the
 // palette (OSC 4) has 256; one that reports back the RGB colour that the query sets (DECRQSS) has
-// all.
+// all RGB colours.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

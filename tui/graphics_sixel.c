@@ -62,8 +62,8 @@ static int percent(uint8_t value)
     return (value * 100 + 127) / 255;
 }
 
-// tmux parses sixels itself if it can show them, so they are not wrapped. It also counts whole
-// bands: because a partial last band could cover one more line, that band is left out.
+// tmux parses sixels itself if it can show them, so they are not wrapped. tmux counts a partial
+// last band as a whole one, which could cover one more line, so that band is left out.
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out)
 {
     const int height = tmux && p->height > BAND ? p->height - p->height % BAND : p->height;
