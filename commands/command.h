@@ -113,9 +113,9 @@ struct command {
     bool page;                        // its output is long: shown in a pager
     bool writes;    // replaces files by name: takes --force (core/base/file_out.h)
     unsigned needs; // enum command_needs
-    const char
-        *live; // the command only shows or changes settings, so it may run between two tokens of //
-               // an answer. "": always; "load scale": with these first arguments; NULL: never
+    // The command only shows or changes settings, so it may run between two tokens of an answer.
+    // "": always; "load scale": with these first arguments; NULL: never.
+    const char *live;
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: choices for the first argument
     // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise a
@@ -130,8 +130,8 @@ struct command {
     // argument.
     int (*run)(struct shell *shell, int argc, char **argv, struct err *err);
     const struct probe *probe; // set if the command is a probe (commands/probe.c)
-    const struct setting
-        *settings; // settings that the command defines; ends with a row without a key. NULL: none
+    // Settings that the command defines; ends with a row without a key. NULL: none.
+    const struct setting *settings;
 };
 
 // Adds `more` (NULL-terminated, or NULL) to the commands of commands/list.h, and the settings of

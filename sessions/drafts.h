@@ -2,13 +2,16 @@
 //
 //   struct draft_owner me = draft_owner_begin(store);
 //   struct draft d = { .text = "What is", .folder = "/home/me", .model = "llava" };
-// store_draft_keep(store, &me, "trip", &d, &err); // text "" deletes the draft
-// if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // from a shell that has ended
+//   store_draft_keep(store, &me, "trip", &d, &err);           // text "" deletes the draft
+//   if (store_draft_find(store, &me, NULL, &d, &err) > 0) ... // from a shell that has ended
 //   draft_release(&d);
 //   draft_owner_end(&me);
+//
 // Also records the session that each shell has open, so that after a crash the next shell can offer
-// to resume the session. A shell has one draft. A running shell locks one byte of a file beside the
-// database, so that other shells notice at once if it is killed.
+// to resume the session.
+//
+// A shell has one draft. A running shell locks one byte of a file beside the database, so that
+// other shells notice at once if it is killed.
 #ifndef SESSIONS_DRAFTS_H
 #define SESSIONS_DRAFTS_H
 
@@ -32,8 +35,8 @@ void draft_owner_end(struct draft_owner *o);
 // If session is NULL or names a session without messages, the draft belongs to no session.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err);
-// Finds the newest draft of the session (NULL: of any) whose shell has ended. Returns 1, 0 if there
-// is none, or -1.
+// Finds the newest draft of the session (NULL: of any) whose shell has ended. Returns 1, 0 if no
+// draft was found, or -1.
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                      struct draft *d, struct err *err);
 

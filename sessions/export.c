@@ -1,4 +1,5 @@
 // sessions/export.c -- a session as a file: a command script, or a transcript for *.md.
+//
 // Writes stored pictures into the folder PATH.files beside the export, under names that begin with
 // their hash: each picture is one file, which another export rewrites with the same bytes.
 #include <errno.h>

@@ -392,9 +392,8 @@ static void forget(const char *folder)
         char *line = xasprintf("%s/rank-%zu", folder, k);
         unlink(line);
         free(line);
-        if (k)
-            close(
-                job_fatal_file_open(folder, (int)k)); // keeps rank 0's message, which job_run logs
+        // Empties the file; rank 0's message stays, because job_run logs it.
+        if (k) close(job_fatal_file_open(folder, (int)k));
     }
     free(list);
 }

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MESSAGE_MOST = 1 << 14
-}; // bytes kept of a message or line; dashes that a rank prints may begin an endless message
+// Bytes kept of a message or line: dashes that a rank prints may begin an endless message.
+enum { MESSAGE_MOST = 1 << 14 };
 
 // Reads the number after `words`. Returns the text after the number; NULL if there is no number.
 static const char *number_after(const char *text, const char *words, int *number)

@@ -316,8 +316,7 @@ _Noreturn static void exec_job(const struct launch *l, int tell)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     const int in = open("/dev/null", O_RDONLY),
-              out =
-                  open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // a FIFO fails
+              out = open(l->output, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK, 0600); // no FIFO
     if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
         for (int fd = 3; fd < 1024; fd++)
             if (fd != tell) close(fd);

@@ -4,6 +4,7 @@
 //   store_job_submit(store, id, &err);                  // sbatch; Slurm's number goes into the row
 //   queue_poll(store);                                  // as often as a shell reads its jobs
 //   store_job_withdraw(store, id, &err);                // scancel
+//
 // The script starts `vlmsh job batch ID --folder F`, the counterpart of `vlmsh job run ID` for the
 // queue's machines, which cannot reach the database: job.folder must be a folder that they share. A
 // job that Slurm restarts (preemption, a lost node) continues from the last checkpoint. Uses Slurm

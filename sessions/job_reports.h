@@ -8,7 +8,7 @@
 //   struct report_list l = { 0 };
 //   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);
 //   struct report_writer w = reports_to_store(store, id);   // or reports_to_file(folder, id, 0)
-// if (report_write(&w, &l, &err) < 0) ... none was written ...
+//   if (report_write(&w, &l, &err) < 0) ... none was written ...
 //   report_writer_release(&w);
 //
 //   job_import(store, id);                                  // before a shell reads the job

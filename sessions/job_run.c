@@ -69,8 +69,7 @@ static void keep_folder(struct runner *r)
                          ? job_lock(d->folder, d->id, "lock", NULL)
                          : -1;
     if (lock < 0) {
-        r->taken =
-            job_alive(d->store, d->id, &other); // if no process runs it, the next read retries
+        r->taken = job_alive(d->store, d->id, &other); // false: the next read retries
         return;
     }
     close(r->lock);
@@ -85,8 +84,7 @@ static enum job_stop read_request(struct runner *r)
 {
     if (clock_seconds() - r->polled < poll_s) return r->request;
     const bool read = job_channel_request(r->channel, &r->request, NULL) == 0;
-    if (read && r->request != JOB_CANCEL)
-        keep_folder(r); // after a failed read, the next read retries
+    if (read && r->request != JOB_CANCEL) keep_folder(r); // not read: the next read retries
     if (r->taken) r->request = JOB_CANCEL;
     r->polled = clock_seconds();
     return r->request;

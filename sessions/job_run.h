@@ -13,6 +13,7 @@
 // Rank 0 alone holds the job's lock, reports, and writes the output. The process that started
 // mpirun waits, imports the reports into the database and passes on a pause. If rank 0 reports no
 // end, that process records which rank was killed, failed or no longer answers.
+//
 // `vlmsh job batch ID --folder F` does the same for a queued job, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H
 #define SESSIONS_JOB_RUN_H

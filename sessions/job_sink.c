@@ -1,6 +1,7 @@
 // sessions/job_sink.c -- the sink that stores a job's reports.
 //
 //   event -> pending rows -> all written together with each EVENT_STEP
+//
 // Log lines, tables and results are written at once; progress and scores are written if the last
 // write was more than half a second ago, otherwise with the next write. Rows that cannot be written
 // (disk full, another program's lock) stay pending, in order, and are retried; the runner decides
@@ -58,8 +59,8 @@ int job_sink_flush(struct job_sink *k, struct err *err)
         k->failing = 0;
         return 0;
     }
-    if (k->moved)
-        k->pending.count--; // drops the progress, which owns no texts; the next flush adds it again
+    // Drops the progress, which owns no texts; the next flush adds it again.
+    if (k->moved) k->pending.count--;
     if (!k->failing) k->failing = k->written;
     k->why = reason;
     return err_set(err, "%s", reason.text);

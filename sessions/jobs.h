@@ -85,7 +85,7 @@ char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: no jobs
 // Finds the job of that kind that ended last, including JOB_HERE; if none has ended, the newest.
-// *id: -1 if there is none.
+// *id: -1 if no such job exists.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 
 // Stores results of work that a shell did itself, under JOB_HERE, and deletes the previous ones.

@@ -3,6 +3,7 @@
 //   settings, /load, /system   where they changed
 //   question with its answer   /image ..., then the text as a line, or /ask "..."
 //   other messages             /messages FILE beside the script; an answer to them: /answer
+//
 // To reproduce the prompt, the numbers and the random draws, the script sets the random seed, the
 // length of a cancelled answer, and the values that some settings resolved to in the session
 // (setting.replay, setting.use).

@@ -1,5 +1,6 @@
 // sessions/store.c -- the database file: opening it safely, the schema and its versions, prepared
 // statements.
+//
 // Uses WAL with synchronous = FULL, so that a committed turn survives kill -9 and a power cut.
 // Never writes to a foreign file: an existing database must have our application_id.
 #include <errno.h>

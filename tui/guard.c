@@ -1,9 +1,9 @@
 // tui/guard.c -- wraps readline commands to avoid bugs of readline 8.2.
 //
-// History: readline keeps the undo list of a line in the history entry that the user leaves, in the
-// saved line and with the edited line. In some cases (typing after a failed step through the
-// history, a search cancelled on an entry, vi's searches) two of these three own the same list,
-// which is then freed twice. So before each command that changes the history entry, this file
+// History: three things can own the undo list of a line: the history entry that the user leaves,
+// the saved line and the edited line. In some cases (typing after a failed step through the
+// history, a search cancelled on an entry, vi's searches) two of them own the same list, which
+// readline then frees twice. So before each command that changes the history entry, this file
 // writes the edited text into the entry and frees the list. In exchange, undo cannot go back beyond
 // a step through the history.
 //
@@ -28,7 +28,7 @@ static struct edited {
 } * edited;
 static size_t edited_count;
 
-// Replaces the text of an entry and returns the old one.
+// Replaces the text of an entry and returns the old text.
 static char *exchange(int at, const char *line)
 {
     HIST_ENTRY *old = replace_history_entry(at, line, NULL);
@@ -196,7 +196,7 @@ void guard_again(void)
 
 // --- keys that would abort -----------------------------------------------------------------------
 
-// Rings the bell, because without it vi's keys would continue as after a single ESC.
+// Rings the bell: without it, vi mode would go on as if only ESC had been typed.
 static int do_nothing(int count, int key)
 {
     rl_ding();

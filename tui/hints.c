@@ -7,8 +7,8 @@
 
 enum { ROW = 1024 }; // columns of a row
 
-// Returns whether the word names a key, spelled as in the table of keys. A single letter must
-// precede a colon: "n N: next".
+// Returns whether the word names a key, spelled as in the table of keys. A single letter counts
+// only before a colon, as in "n N: next".
 static bool is_key(const char *word, int length, bool before_colon, char name[32])
 {
     char copy[32];

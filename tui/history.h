@@ -12,7 +12,7 @@
 
 struct history;
 
-struct history *history_open(const char *path); // NULL: an in-memory list
+struct history *history_open(const char *path); // path NULL: only a list in memory
 void history_close(struct history *h);
 // Skips empty entries and those that begin with a space.
 void history_keep(struct history *h, const char *entry);

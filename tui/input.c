@@ -216,7 +216,8 @@ static void on_line(char *line)
     rl_callback_handler_remove();
 }
 
-// Ctrl-C at the prompt drops the typed text. True: the second Ctrl-C on an empty line, which quits.
+// Ctrl-C at the prompt drops the typed text. Returns true for the second Ctrl-C on an empty line,
+// which quits.
 static bool interrupt(struct input *in)
 {
     double now = clock_seconds();

@@ -213,7 +213,7 @@ static void fill_columns(cJSON *o, const struct event *e)
     add_pair(o, "texts", c->text);
     add_integer(o, "common", (int64_t)c->common);
     if (!c->starts[0] && !c->starts[1]) return;
-    cJSON *sides = cJSON_AddArrayToObject(o, "starts"); // bytes, token by token
+    cJSON *sides = cJSON_AddArrayToObject(o, "starts"); // byte offset of each token
     for (int k = 0; k < 2; k++) {
         cJSON *side = cJSON_CreateArray();
         for (size_t i = 0; c->starts[k] && i < c->tokens[k]; i++)

@@ -1,7 +1,7 @@
 // tui/key_reader.c -- parses the bytes that terminals send for keys, mouse and paste.
 //
-// Terminals agree only on the forms: ESC [ numbers letter, ESC O letter, ESC character. One table
-// lists all sequences in use (xterm, VT, rxvt, Linux console, tmux, screen).
+// Terminals agree only on the forms of sequences: ESC [ numbers letter, ESC O letter, ESC
+// character. One table lists all sequences in use (xterm, VT, rxvt, Linux console, tmux, screen).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static bool end_paste(struct key_reader *r, struct key *key)
     return true;
 }
 
-// Takes everything up to the end sequence; keeps back a possible beginning of it.
+// Takes everything up to the end sequence, but leaves last bytes that may begin the end sequence.
 static bool take_paste(struct key_reader *r, bool flush, struct key *key)
 {
     const size_t end_length = sizeof paste_end - 1;

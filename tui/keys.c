@@ -179,7 +179,7 @@ struct keys {
     size_t count;
     // The table, with the keys that toggle methods after those of "all"; the last row has no key.
     struct key_row rows[sizeof rows / sizeof rows[0] + METHODS_MAX];
-    struct key_row *methods; // in `rows`: this struct owns command and note
+    struct key_row *methods; // rows of methods, in `rows`; command and note are owned
     int method_count;
 };
 

@@ -1,4 +1,4 @@
-// tui/line_edit.c -- completion for readline, and the editor.
+// tui/line_edit.c -- sets up readline's completion and keys, and runs the editor.
 #include "tui/line_edit.h"
 
 #include <errno.h>
@@ -171,7 +171,7 @@ void line_edit_setup(const struct shell *shell)
 
 // --- $EDITOR -------------------------------------------------------------------------------------
 
-// Restores the default signal handling, as a shell would.
+// Restores the default signal handling, then executes the editor.
 _Noreturn static void become_editor(const char *path)
 {
     static const int ours[] = { SIGINT, SIGQUIT, SIGTSTP, SIGPIPE, SIGXFSZ };

@@ -7,9 +7,9 @@
 
 #include "commands/command.h"
 
-// shell must outlive it; its engine is not used.
+// `shell` must stay valid; its engine is not used.
 void line_edit_setup(const struct shell *shell);
-// Runs $VISUAL, $EDITOR or vi on the text and waits; NULL when that failed. free() it.
+// Runs $VISUAL, $EDITOR or vi on the text and waits; NULL on failure. free() it.
 char *line_edit_in_editor(const char *text);
 
 #endif

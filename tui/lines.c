@@ -62,7 +62,7 @@ void lines_print_error(const struct lines *l, const char *where, const struct er
                &(struct event){ .kind = EVENT_ERROR, .where = where, .text = err->text });
 }
 
-// Ends a line; reports the error of one that failed, unless Ctrl-C ended it.
+// Ends a line; if it failed, reports the error, unless Ctrl-C ended the line.
 static int end_line(const struct lines *l, bool ok, const char *where, const struct err *err)
 {
     if (!ok && !stopped(l)) lines_print_error(l, where, err);

@@ -18,8 +18,8 @@ enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
 struct lines {
     struct shell *shell;
-    FILE *output; // of the front end; if it breaks (a closed pipe), everything stops
-    int why;      // errno when the output broke
+    FILE *output; // of the front end; if a write fails (a closed pipe), everything stops
+    int why;      // errno of the failed write
     bool script;  // Ctrl-C ends everything, not only the running line
 };
 

@@ -374,9 +374,9 @@ static int begin_and_run(struct program *p)
     return status < 0 ? lines_status(&p->lines, STATUS_FAILED) : run(p);
 }
 
-// Returns large freed blocks to the system. By default, once a large block was freed, the allocator
-// keeps freed blocks of up to its size (at most 32 MB): hundreds of megabytes after the first pass
-// of a training run.
+// Returns large freed blocks to the system. By default, the allocator keeps freed blocks up to the
+// size of the largest block freed so far (at most 32 MB): hundreds of megabytes after the first
+// pass of a training run.
 static void give_memory_back(void)
 {
 #ifdef M_MMAP_THRESHOLD

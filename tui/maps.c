@@ -2,7 +2,8 @@
 //
 // The live maps of an answer are attention maps of one layer. The panel requests other maps from
 // the worker, by the commands of the probes that describe them (core/probes/results.h). The
-// requested map is the one selected by the steps so far; the shown map stays until it arrives.
+// requested map is the one selected by the steps so far; the shown map stays until the requested
+// one arrives.
 #include "tui/maps.h"
 
 #include <math.h>
@@ -71,8 +72,8 @@ static int find(const struct image_view *i, const struct map_id *w)
     return -1;
 }
 
-// Returns the number of tokens of the last answer. The last token is never fed back, unless it
-// ended the answer.
+// Returns the number of tokens of the last answer. The model is not fed the last token, unless that
+// token ended the answer.
 static int token_count(const struct view *v)
 {
     const struct chat_view *c = &v->chat;

@@ -44,7 +44,7 @@ static int check_session(const char *value, struct err *err)
     return *value ? 0 : err_set(err, "--session needs a name");
 }
 
-// The last value of a name counts, as on other command lines.
+// If a name occurs several times, its last value counts.
 static int take_variable(void *self, const char *value, struct err *err)
 {
     struct options *o = self;

@@ -19,7 +19,7 @@ struct step { // -c LINE or -f FILE
     const char *text;
 };
 
-// argv owns all texts.
+// argv owns the texts, except those marked as owned.
 struct options {
     const char *model, *mmproj, *device, *db, *session;
     char *pair;       // owned copy of `model` with options added to it; NULL: none added
@@ -31,7 +31,7 @@ struct options {
     size_t step_count;
     struct variable *variables; // -D, owned
     size_t variable_count;
-    const char *subcommand; // "new", "help", ...: a subcommand; NULL: none
+    const char *subcommand; // its name: "new", "help" ...; NULL: none
     int rest;               // argv index after the subcommand
 };
 

@@ -52,7 +52,7 @@ static void encode(const struct order *o, struct buf *out)
     free(pixels);
 }
 
-// Replaces the least recently used picture. Call locked.
+// Replaces the least recently used picture. The caller holds the mutex.
 static void keep(struct painter *p, const struct order *o, struct buf *bytes)
 {
     struct painted *place = &p->kept[0];
@@ -151,7 +151,7 @@ bool painter_ready(struct painter *p, uint64_t key)
 }
 
 // Returns the next id without a cached picture: reusing an id would remove its picture from the
-// terminal. Call locked.
+// terminal. The caller holds the mutex.
 static uint32_t free_name(const struct painter *p)
 {
     uint32_t next = p->last_id;

@@ -16,7 +16,7 @@ struct painter *painter_start(struct news_queue *queue);
 void painter_stop(struct painter *p); // NULL is fine
 // Combines the drawing's key with everything else that the encoded bytes depend on.
 uint64_t painter_key(uint64_t drawing, const struct canvas *c, struct area place);
-bool painter_has(struct painter *p, uint64_t key); // ready, or being encoded
+bool painter_has(struct painter *p, uint64_t key); // ready, queued or being encoded
 // Queues the drawing and takes ownership of it. Drops the oldest queued drawing if the queue is
 // full: during fast steps only the last matters.
 void painter_request(struct painter *p, uint64_t key, struct drawing *d, const struct canvas *c,

@@ -1,5 +1,5 @@
-// tui/panel_changed.c -- a flip, a question that one side of a comparison answers better: its
-// picture, the question, the reference and both answers. Keys request another flip (/changed).
+// tui/panel_changed.c -- shows a flip (a question that one side of a comparison answers better):
+// its picture, the question, the reference and both answers. Keys request another flip (/changed).
 #include <stdlib.h>
 #include <string.h>
 

@@ -43,7 +43,7 @@ static struct wrap wrap_of(const struct entry *e, int width)
     return e->kind == ENTRY_USER ? wrap_begin(text, width) : wrap_begin_marked(text, width);
 }
 
-// Returns the number of empty lines before the entry: one before each question.
+// Returns the number of empty lines before the entry: one before each question and each rule.
 static int lead(const struct chat_view *c, size_t i)
 {
     return i > 0 && (c->entries[i].kind == ENTRY_USER || c->entries[i].kind == ENTRY_RULE);
@@ -66,7 +66,7 @@ static int lines_of(const struct chat_view *c, struct entry *e, int width)
     return e->lines;
 }
 
-// Finds the cells (x, width) of the bytes begin..end of a text in its line w; false: none.
+// Finds the cells (x, width) of line w that show the bytes begin..end of the text; false: none.
 static bool find_bytes(const char *text, const struct wrap *w, size_t begin, size_t end, int *x,
                        int *width)
 {
@@ -307,7 +307,7 @@ static void copy(struct view *v, bool all)
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Scrolls sideways: of the tables on the screen that are too wide, the last one.
+// Scrolls the last table on the screen that is too wide sideways.
 static void pan(struct view *v, int by)
 {
     struct chat_view *c = &v->chat;

@@ -70,8 +70,8 @@ static void name_map(struct buf *b, const struct map *m, enum naming naming)
     if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
 }
 
-// Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t1"
-// is not "t11".
+// Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t11"
+// must not become "t1".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
 {
