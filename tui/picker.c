@@ -64,7 +64,7 @@ char *picker_quote(const char *path)
     return buf_take(&b);
 }
 
-// Removes quotes and backslashes as a shell does when it reads one word.
+// Removes quotes and backslashes by a shell's rules for one word.
 static char *unquoted(const char *text)
 {
     struct buf b = { 0 };

@@ -5,7 +5,7 @@
 #include "tui/list.h"
 
 void picker_choose(struct view *v, const char *value, const struct shell *shell);
-void picker_up(struct view *v); // to the parent folder
+void picker_up(struct view *v); // opens the parent folder
 // Requests the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);
@@ -15,7 +15,7 @@ char *picker_dropped(const char *text);
 // Returns the path as an argument of a command line, quoted if necessary.
 char *picker_quote(const char *path);
 
-// From list.c.
+// Defined in list.c.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
 struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value);
 void list_ready(struct view *v);

@@ -40,7 +40,7 @@ struct stream {
 
 struct plain {
     struct stream out, err; // standard output and error
-    struct stream *note;    // notices, errors, progress: one of the two
+    struct stream *note;    // for notices, errors and progress: &out or &err
     bool interactive;
     bool mid_line;  // the answer's last line has no newline yet
     bool answering; // a token of this answer has arrived

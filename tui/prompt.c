@@ -143,8 +143,8 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     p->left = 0;
 }
 
-// Returns whether the sequence has no binding: readline would insert its rest. A quoted sequence is
-// inserted whole.
+// Returns whether the sequence has no binding, so that readline would insert its last characters.
+// False for a quoted sequence, which readline inserts whole.
 static bool is_unbound(const char *bytes, size_t length)
 {
     const bool sequence = length > 2 && *bytes == '\033' && (bytes[1] == '[' || bytes[1] == 'O');
@@ -173,7 +173,7 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     free(key);
 }
 
-// Sends ESC in vi mode only: in emacs mode it would begin the next key.
+// Sends ESC in vi mode only: in emacs mode, readline would read ESC as the start of the next key.
 void prompt_escape(struct prompt *p)
 {
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);

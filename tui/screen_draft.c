@@ -42,8 +42,8 @@ static struct draft draft_made(const struct screen *s, const char *text)
                            s->taken };
 }
 
-// Announces a restored draft. Names its folder or model if it differs from the current one, because
-// the line may not apply here.
+// Announces a restored draft. Names the draft's folder or model if it differs from the current one,
+// because the draft may not apply here.
 void screen_draft_announce(struct screen *s, const struct draft *d)
 {
     char *here = getcwd(NULL, 0);

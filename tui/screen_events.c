@@ -1,4 +1,4 @@
-// tui/screen_events.c -- the news queue; copies events for it.
+// tui/screen_events.c -- the news queue, and copies of events in it.
 #include "tui/screen_events.h"
 
 #include <errno.h>

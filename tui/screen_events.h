@@ -49,7 +49,7 @@ struct news_queue;
 struct news_queue *news_queue_new(void);
 void news_queue_free(struct news_queue *q);
 struct sink news_sink(struct news_queue *q);
-struct sink news_map_sink(struct news_queue *q); // only maps, as NEWS_MAP
+struct sink news_map_sink(struct news_queue *q); // posts only maps, as NEWS_MAP
 // Copies text; takes ownership of data, which `release` frees.
 void news_post(struct news_queue *q, enum news_kind kind, const char *text, void *data,
                void (*release)(void *data));

@@ -304,7 +304,7 @@ static void run_command(struct screen *s, const char *command)
     }
     const struct panel *panel = panel_at(s->focus);
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
-    // The line of a panel prints into the conversation, which must be visible.
+    // A line that a panel requests prints into the conversation, which must be visible.
     const bool answers = s->view->run && !s->view->run_key;
     if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
     if (result != PANEL_IGNORED) return;

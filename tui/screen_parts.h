@@ -29,7 +29,7 @@ struct screen {
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
-    int layout; // -1: the layout of screen.layout
+    int layout; // -1: the one that screen.layout names
     int before; // the layout before a comparison was shown
     int focus;  // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
@@ -66,13 +66,13 @@ const char *screen_context(const struct screen *s);
 bool screen_covered(const struct screen *s); // whether an open list or page gets the keys
 
 // screen_draft.c
-void screen_draft_typed(struct screen *s);                           // schedules a check
-void screen_draft_keep(struct screen *s);                            // the watcher stores it
-void screen_draft_last(struct screen *s);                            // stores it at exit
-void screen_draft_announce(struct screen *s, const struct draft *d); // reports that it was restored
+void screen_draft_typed(struct screen *s); // schedules a check
+void screen_draft_keep(struct screen *s);  // has the watcher store the draft
+void screen_draft_last(struct screen *s);  // stores the draft at exit
+void screen_draft_announce(struct screen *s, const struct draft *d); // reports a restored draft
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
-void screen_tour_offer(struct screen *s);                 // writes the current step
+void screen_tour_offer(struct screen *s); // writes the current step into the input line
 void screen_tour_ran(struct screen *s, const char *line); // advances if the line is the step
 bool screen_tour_end(struct screen *s);                   // false: no tour is running
 

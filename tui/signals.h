@@ -27,7 +27,7 @@ void signals_start(struct engine *engine, enum signals_how how);
 void signals_stop(void); // call before the engine is freed
 // Call when a line begins (in a dialogue, this clears an earlier interrupt) or ends.
 void signals_busy(bool busy);
-// Clears the interrupt once the interrupted line has ended and the prompt waits.
+// Clears the interrupt; call once the interrupted line has ended and the prompt waits.
 void signals_forget(void);
 // Returns whether Ctrl-C was pressed since signals_forget; in scripts, at any time.
 bool signals_interrupted(void);

@@ -134,7 +134,8 @@ static uint64_t boxes_key(const struct boxes *b)
     return key;
 }
 
-// Marks pictures whose boxes have changed, so that they are posted again.
+// Marks the pictures whose boxes have changed as not posted, so that post_pictures posts them
+// again.
 static void note_boxes(struct posted_pictures *posted, const struct boxes *b, int picture)
 {
     const int on = b->count ? picture : -1;

@@ -76,8 +76,8 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 // A job's process runs `vlmsh job run ID`; run by hand, the command prints the job's progress.
 //
 // SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends; /job N resume
-// continues it. A second signal ends the process at once, as kill -9 would, and keeps the last
-// checkpoint. Shells send no signals: they write requests into the job's row (sessions/jobs.c).
+// continues it. A second signal ends the process at once, like kill -9; the last checkpoint stays.
+// Shells send no signals: they write requests into the job's row (sessions/jobs.c).
 struct job_options {
     const char *action, *id, *db, *folder;
 };
@@ -119,8 +119,8 @@ static void handle(int signal, void (*handler)(int))
     sigaction(signal, &action, NULL);
 }
 
-// Sets the signal handlers. A rank reads pause requests from the job's row; a signal ends it and
-// all other ranks.
+// Sets the signal handlers. A rank reads pause requests from the job's folder; a signal ends all
+// ranks.
 static void listen(bool rank)
 {
     handle(SIGINT, rank ? SIG_DFL : on_pause);

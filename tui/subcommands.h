@@ -16,7 +16,7 @@ struct subcommand {
     int (*run)(const struct subcommand *c, int argc, char **argv, struct err *err);
 };
 
-const struct subcommand *subcommand_find(const char *name); // NULL
+const struct subcommand *subcommand_find(const char *name); // NULL if unknown
 // Appends each subcommand with its usage as an item of a help text (commands/help_text.h).
 void subcommands_help(struct buf *b);
 

@@ -37,7 +37,7 @@ struct terminal {
     bool true_colour, ascii, mouse;
     bool console; // Linux console: a font of at most 512 glyphs
     bool entered; // the alternate screen is shown
-    bool fresh;   // the next show clears it and draws everything
+    bool fresh;   // the next show clears the screen and draws everything
     int cursor_x, cursor_y;
     char *farewell;
 };

@@ -20,12 +20,13 @@ void text_printable(struct buf *to, const char *text);
 // own escape sequences uses this.
 void text_put(FILE *out, const char *text);
 void text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Returns the number of columns on a terminal (wide characters count two, combining ones none).
+// Returns the text's width in columns of a terminal (two for a wide character, none for a combining
+// one).
 int text_width(const char *text);
-// Returns the columns of the terminal; 0: the stream is not a terminal, and lines may have any
+// Returns the terminal's width in columns; 0: the stream is not a terminal, and lines may have any
 // length.
 int text_terminal_columns(FILE *out);
-// Returns the columns at which paragraphs are wrapped: the terminal's, else COLUMNS, else 100.
+// Returns the width for wrapping paragraphs: the terminal's, else COLUMNS, else 100.
 int text_wrap_columns(FILE *out);
 // Returns the length in bytes of the longest prefix that fits into `columns`.
 size_t text_fit(const char *text, int columns);

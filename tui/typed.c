@@ -31,7 +31,7 @@ void typed_submit(struct typed *t, const char *submitted)
     bool fenced = is_code(text) && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
                   !line_reader_open(&t->reader);
     typed_flush(t);
-    // If the text itself contains """, a slash before it marks it as code.
+    // Code that itself contains """ gets a slash in front, which marks it as code.
     const bool slashed = !fenced && is_code(text) && *text == '/' && strchr(text, '\n') &&
                          !line_reader_open(&t->reader);
     t->pending =

@@ -75,7 +75,7 @@ struct map_id {
 struct image_view {
     struct preview **pictures;
     size_t picture_count;
-    size_t picture; // shown
+    size_t picture; // index of the shown picture
     struct map *maps;
     size_t map_count;
     int map; // index of the shown map; -1: the newest
@@ -104,7 +104,7 @@ struct compare_view {
     size_t common;                  // length of the common prefix in bytes
     size_t *starts[2], tokens[2];   // start of each token
     struct image_view maps, coming; // maps of the tokens; maps of a comparison in progress
-    int token;                      // shown
+    int token;                      // number of the shown token
     bool fresh;                     // not viewed yet
 };
 
@@ -115,9 +115,9 @@ struct changed_view {
     bool better[2];
     int64_t number, count; // from 1
     struct previews *pictures;
-    size_t picture;    // shown
+    size_t picture;    // index of the shown picture
     int top;           // first visible line of the texts
-    int lines, height; // of all texts, of the panel, as last drawn
+    int lines, height; // of all texts; of the panel; both as last drawn
     int asked;         // index of the `which` requested last
     bool fresh;        // not viewed yet
 };
@@ -140,7 +140,8 @@ struct series {
 };
 
 struct dynamics_view {
-    struct series *series, *ghosts; // [count], the previous table of the same name; name NULL: none
+    // [count]; ghosts: the previous table of the same name, or name NULL.
+    struct series *series, *ghosts;
     size_t count, shown;
     bool no_ghost, fresh; // fresh: no table of the running command line has arrived yet
     int unit;             // which of the table's units is drawn
@@ -192,11 +193,11 @@ struct pager_part {
 };
 
 struct pager {
-    bool open, collecting; // collecting: its command is still running
+    bool open, collecting; // collecting: the page's command is still running
     char *title;
     struct pager_part *parts;
     size_t count;
-    struct flow shown; // the parts at this width; width 0: not yet
+    struct flow shown; // the parts wrapped at `width`; width 0: not wrapped yet
     int width, height, top;
     bool typing, backwards; // a pattern is being typed; the last search went upwards
     struct buf typed, pattern;
@@ -240,7 +241,7 @@ struct view {
     int64_t prompt_tokens;
     char *hint; // one line, until the next key
     // Requests of a panel.
-    char *run;     // line
+    char *run;     // line to run
     bool run_key;  // the line belongs to a panel's key: its messages go to the status line
     char *quiet;   // line to run in the background for its maps
     char *preview; // file to preview
@@ -255,7 +256,8 @@ void view_free(struct view *v);
 bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Requests a line. key: it belongs to a panel's key, and its messages go to the status line.
+// Requests that a line be run. key: the line belongs to a panel's key, so its messages go to the
+// status line.
 void view_run(struct view *v, bool key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // Requests "/set KEY VALUE" with the value after the current one, as if a panel's key had submitted
@@ -263,7 +265,7 @@ void view_run(struct view *v, bool key, const char *format, ...)
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
 const struct preview *view_picture(const struct view *v); // the shown one; NULL: none
-// The map shown over picture `image.picture`; NULL: none.
+// Returns the map shown over picture `image.picture`; NULL: none.
 const struct map *view_map(const struct view *v);
 
 void image_view_release(struct image_view *i);
@@ -283,10 +285,10 @@ void map_draw(const struct view *v, const struct image_view *maps, const struct 
 void compare_take(struct compare_view *k, const struct event_columns *c);
 void compare_release(struct compare_view *k);
 int compare_first_difference(const struct compare_view *k); // index of the first token that differs
-const struct map *compare_map(const struct view *v, int side); // of the token shown; NULL: none
+const struct map *compare_map(const struct view *v, int side); // NULL: none for the shown token
 void changed_take(struct changed_view *k, const struct event_changed *e, struct previews *pictures);
 void changed_release(struct changed_view *k);
-// Changes the style of the bytes begin..end of a text in its line w.
+// Changes the style of the bytes begin..end of a text in line w of the text.
 struct wrap;
 void mark_bytes(struct canvas *c, struct area line, const char *text, const struct wrap *w,
                 size_t begin, size_t end, enum style style);

@@ -89,7 +89,7 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
 
 // --- drafts --------------------------------------------------------------------------------------
 
-// Call locked; unlocks while writing to the database.
+// Stores the drafts. The caller holds the mutex, which is released during writes to the database.
 static void keep_drafts(struct watcher *w)
 {
     while (w->draft_count) {

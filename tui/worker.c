@@ -25,10 +25,10 @@ struct worker {
     struct waiting {
         char *line;
         bool live; // runs between two tokens of the running answer
-        bool key;  // of a panel's key
+        bool key;  // submitted by a panel's key
     } * lines;
     int count;
-    char *quiet; // queued; NULL: none
+    char *quiet; // queued line that runs only for its maps; NULL: none
     bool quiet_now;
     bool busy, stop, joined;
     struct posted_pictures posted;
@@ -107,7 +107,7 @@ static void run_line(struct worker *w, const char *line, bool key)
     report_state(w);
 }
 
-// Takes the first waiting line; live lines precede others. NULL: none. Call locked.
+// Takes the first waiting line; live lines precede others. NULL: none. The caller holds the mutex.
 static char *take_line(struct worker *w, bool live, bool *key)
 {
     int i = 0;
@@ -146,7 +146,7 @@ static void run_between(void *self)
     }
 }
 
-// Waits for the next line, and checks jobs meanwhile; NULL: end.
+// Waits for the next line, and checks jobs meanwhile. NULL: the worker was asked to stop.
 static char *next_line(struct worker *w, bool *quiet, bool *key)
 {
     char *line = NULL;
