@@ -16,7 +16,7 @@
 #include "sessions/job_reports.h"
 
 enum { OUTPUT_MOST = 1 << 20 };
-static const double program_s = 20, poll_s = 2; // seconds: limit of a command; interval of polls
+static const double program_s = 20, poll_s = 2; // seconds: limit of a command; time between polls
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ int store_job_scores(struct store *s, int64_t id,
 
 struct curve {
     int64_t *steps; // ascending
-    double *values; // NaN: missing
+    double *values; // NaN: missing value
     size_t count;
 };
 

@@ -307,7 +307,7 @@ static void copy(struct view *v, bool all)
 
 // --- keys ----------------------------------------------------------------------------------------
 
-// Scrolls the last table on the screen that is too wide sideways.
+// Scrolls sideways the last table on the screen that is too wide for it.
 static void pan(struct view *v, int by)
 {
     struct chat_view *c = &v->chat;
