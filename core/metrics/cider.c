@@ -155,6 +155,7 @@ const struct metric metric_cider = {
             "Stanford's PTBTokenizer splits them, in lower case, without punctuation and "
             "stemming); idf counts the references of all samples",
     .graded = true,
+    .beyond = true,
     .clean = ptb_words,
     .corpus_new = corpus_new,
     .corpus_add = corpus_add,
@@ -169,6 +170,7 @@ const struct metric metric_cider_vlmevalkit = {
     .rule = "as cider, but splits words at white space: case and punctuation count",
     .suite = SUITE_VLMEVALKIT,
     .graded = true,
+    .beyond = true,
     .clean = python_words,
     .corpus_new = corpus_new,
     .corpus_add = corpus_add,

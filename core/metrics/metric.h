@@ -81,6 +81,7 @@ struct metric {
     bool loses;          // the suite reads choices from a table, in which None and NA are missing
     bool graded;  // scores other than 0 and 1 occur: the total is a mean, not a share with a Wilson
                   // interval
+    bool beyond;  // scores above 1 occur: papers print 100 times the score, but no mean with shares
     bool smaller; // a lower score is better: use metric_better
     bool none;    // a case with choices but no reference is valid: no choice is right
     // Statistics of all references, collected before the first score; NULL: not needed.

@@ -49,6 +49,7 @@ struct eval_set {
                        // NULL: "category", "": none
     const char *group; // key that joins questions (MME's pairs); NULL: none
     const char *needs; // key that every record must have; NULL: "question", "": none
+    bool any;          // reads any file, with the user's columns
     bool plain;        // includes questions without a picture
     bool boxes;        // answers are boxes; references include the picture's size
     struct set_way ways[SET_WAYS + 1]; // the first is the default

@@ -53,6 +53,11 @@ static void add_to_parts(struct sums *sums, const struct set_total *t, const str
     free(names);
 }
 
+static struct set_number share(const char *name, double value)
+{
+    return (struct set_number){ name, value, NUMBER_SHARE };
+}
+
 // --- MME -----------------------------------------------------------------------------------------
 
 static bool is_cognition(const char *category)
@@ -95,9 +100,9 @@ static int count_mme(const struct set_total *t, const struct set_score *scores, 
     sums_release(&single);
     sums_release(&pair);
     sums_release(&both);
-    numbers[0] = (struct set_number){ "perception", sum[0] };
-    numbers[1] = (struct set_number){ "cognition", sum[1] };
-    numbers[2] = (struct set_number){ "perception + cognition", sum[0] + sum[1] };
+    numbers[0] = (struct set_number){ "perception", sum[0], NUMBER_OTHER };
+    numbers[1] = (struct set_number){ "cognition", sum[1], NUMBER_OTHER };
+    numbers[2] = (struct set_number){ "perception + cognition", sum[0] + sum[1], NUMBER_OTHER };
     return 3;
 }
 
@@ -105,6 +110,7 @@ const struct set_total set_total_mme = {
     .name = "mme",
     .rule = "accuracy plus the share of pictures with both answers right, in percent, summed over "
             "the categories",
+    .quoted = 2,
     .count = count_mme,
 };
 
@@ -118,7 +124,7 @@ static int count_parts(const struct set_total *t, const struct set_score *scores
     for (size_t i = 0; i < n; i++) add_to_parts(&sums, t, &scores[i]);
     for (size_t i = 0; i < sums.names.count; i++) tally_add(&mean, t->of_part(m, &sums.tally[i]));
     sums_release(&sums);
-    numbers[0] = (struct set_number){ t->number, tally_mean(&mean) };
+    numbers[0] = share(t->number, tally_mean(&mean));
     return 1;
 }
 
@@ -201,7 +207,7 @@ static int count_f1_all(const struct set_total *t, const struct set_score *score
     for (size_t i = 0; i < n; i++) add_to_parts(&sums, t, &scores[i]);
     for (size_t i = 0; i < sums.names.count; i++) metric_tally_merge(&all, &sums.tally[i]);
     sums_release(&sums);
-    numbers[0] = (struct set_number){ "F1 over splits", f1_of(m, &all) };
+    numbers[0] = share("F1 over splits", f1_of(m, &all));
     return 1;
 }
 
@@ -227,8 +233,7 @@ static int count_splits(const struct set_total *t, const struct set_score *score
         if (at == count) names[count++] = scores[i].group;
         tally_add(&parts[at], scores[i].score);
     }
-    for (int i = 0; i < count; i++)
-        numbers[i] = (struct set_number){ names[i], tally_mean(&parts[i]) };
+    for (int i = 0; i < count; i++) numbers[i] = share(names[i], tally_mean(&parts[i]));
     return count > 1 ? count : 0;
 }
 
@@ -254,9 +259,9 @@ static int count_cvbench(const struct set_total *t, const struct set_score *scor
     // A file may contain only one half.
     if (flat.count) tally_add(&all, tally_mean(&flat));
     if (parts[2].count) tally_add(&all, tally_mean(&parts[2]));
-    numbers[0] = (struct set_number){ "CV-Bench", all.count ? tally_mean(&all) : NAN };
-    numbers[1] = (struct set_number){ "2D", flat.count ? tally_mean(&flat) : NAN };
-    numbers[2] = (struct set_number){ "3D", parts[2].count ? tally_mean(&parts[2]) : NAN };
+    numbers[0] = share("CV-Bench", all.count ? tally_mean(&all) : NAN);
+    numbers[1] = share("2D", flat.count ? tally_mean(&flat) : NAN);
+    numbers[2] = share("3D", parts[2].count ? tally_mean(&parts[2]) : NAN);
     return 3;
 }
 
@@ -289,12 +294,12 @@ static int count_hallusion(const struct set_total *t, const struct set_score *sc
         tally_add(&all, scores[i].score);
         free(figure);
     }
-    numbers[0] = (struct set_number){ "aAcc", 100 * tally_mean(&all) };
-    numbers[1] = (struct set_number){ "fAcc", all_right_share(&figures) };
-    numbers[2] = (struct set_number){ "qAcc", all_right_share(&questions) };
-    numbers[3] =
-        (struct set_number){ "mean of the three",
-                             (numbers[0].value + numbers[1].value + numbers[2].value) / 3 };
+    numbers[0] = (struct set_number){ "aAcc", 100 * tally_mean(&all), NUMBER_PERCENT };
+    numbers[1] = (struct set_number){ "fAcc", all_right_share(&figures), NUMBER_PERCENT };
+    numbers[2] = (struct set_number){ "qAcc", all_right_share(&questions), NUMBER_PERCENT };
+    numbers[3] = (struct set_number){ "mean of the three",
+                                      (numbers[0].value + numbers[1].value + numbers[2].value) / 3,
+                                      NUMBER_PERCENT };
     sums_release(&figures);
     sums_release(&questions);
     return 4;
@@ -306,6 +311,7 @@ const struct set_total set_total_hallusion = {
         "in percent: right answers (aAcc), figures (fAcc) and questions (qAcc) with all answers "
         "right, and the mean of the three that tables quote",
     .apart = true,
+    .quoted = 3,
     .count = count_hallusion,
 };
 
@@ -320,9 +326,10 @@ static int count_chair(const struct set_total *t, const struct set_score *scores
         wrong += chair_hallucinated(scores[i].class);
         captions += chair_hallucinated(scores[i].class) > 0;
     }
-    numbers[0] = (struct set_number){ "CHAIRi", mentions > 0 ? wrong / mentions : NAN };
-    numbers[1] = (struct set_number){ "CHAIRs", n ? captions / (double)n : NAN };
-    numbers[2] = (struct set_number){ "objects a caption", n ? mentions / (double)n : NAN };
+    numbers[0] = share("CHAIRi", mentions > 0 ? wrong / mentions : NAN);
+    numbers[1] = share("CHAIRs", n ? captions / (double)n : NAN);
+    numbers[2] =
+        (struct set_number){ "objects a caption", n ? mentions / (double)n : NAN, NUMBER_OTHER };
     return 3;
 }
 
@@ -335,7 +342,7 @@ const struct set_total set_total_chair = {
 
 // --- bootstrap -----------------------------------------------------------------------------------
 
-enum { DRAWS = 1000, SEED = 21 };
+enum { SEED = 21 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -369,26 +376,33 @@ static void group_scores(struct groups *g, const struct set_score *scores, size_
     free(of);
 }
 
-void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
-                        const struct metric *m, double *low, double *high)
+size_t set_draw(int draw, size_t count, size_t i)
+{
+    return (size_t)(random_bits(SEED, RANDOM_BOOTSTRAP, (uint64_t)draw * count + i) % count);
+}
+
+void set_draws_interval(double *draws, double *low, double *high)
+{
+    qsort(draws, SET_DRAWS, sizeof *draws, by_value);
+    *low = draws[SET_DRAWS / 40];
+    *high = draws[SET_DRAWS - SET_DRAWS / 40 - 1];
+}
+
+size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
+                       const struct metric *m, int number, double draws[SET_DRAWS])
 {
     struct groups g;
-    double values[DRAWS];
     size_t room = n;
-    *low = *high = NAN;
-    if (total->apart) return;
     group_scores(&g, scores, n);
     struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
     // A group that is drawn twice counts as two groups.
     char **names = xcalloc(g.count + 1, sizeof *names);
     for (size_t i = 0; i < g.count; i++) names[i] = xasprintf("%zu", i);
-    for (int draw = 0; g.count > 1 && draw < DRAWS; draw++) {
+    for (int draw = 0; g.count > 1 && draw < SET_DRAWS; draw++) {
         struct set_number numbers[SET_NUMBERS];
         size_t count = 0;
         for (size_t i = 0; i < g.count; i++) {
-            const size_t k =
-                (size_t)(random_bits(SEED, RANDOM_BOOTSTRAP, (uint64_t)draw * g.count + i) %
-                         g.count);
+            const size_t k = set_draw(draw, g.count, i);
             for (size_t at = g.start[k]; at < g.start[k + 1]; at++) {
                 if (count == room) {
                     room = 2 * room + 16;
@@ -399,16 +413,22 @@ void set_total_interval(const struct set_total *total, const struct set_score *s
             }
         }
         total->count(total, drawn, count, m, numbers);
-        values[draw] = numbers[0].value;
+        draws[draw] = numbers[number].value;
     }
-    if (g.count > 1) {
-        qsort(values, DRAWS, sizeof *values, by_value);
-        *low = values[DRAWS / 40];
-        *high = values[DRAWS - DRAWS / 40 - 1];
-    }
-    for (size_t i = 0; i < g.count; i++) free(names[i]);
+    const size_t groups = g.count;
+    for (size_t i = 0; i < groups; i++) free(names[i]);
     free(names);
     free(drawn);
     free(g.list);
     free(g.start);
+    return groups;
+}
+
+void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
+                        const struct metric *m, double *low, double *high)
+{
+    double draws[SET_DRAWS];
+    *low = *high = NAN;
+    if (!total->apart && set_total_draws(total, scores, n, m, 0, draws) > 1)
+        set_draws_interval(draws, low, high);
 }

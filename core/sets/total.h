@@ -22,12 +22,15 @@ enum { SET_NUMBERS = 8 };
 struct set_number {
     const char *name;
     double value; // NaN: undefined
+    // Papers print a share in percent.
+    enum { NUMBER_SHARE, NUMBER_PERCENT, NUMBER_OTHER } unit;
 };
 
 struct set_total {
     const char *name;
     const char *rule; // one sentence
     bool apart;       // the numbers belong to separate parts, so the first has no interval
+    int quoted;       // index of the number that tables quote for the whole set
     // Computes at most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
                  const struct metric *m, struct set_number *numbers);
@@ -63,8 +66,19 @@ extern const struct set_total set_total_hallusion;
 // CHAIRi and CHAIRs (core/metrics/chair.c), and the mean number of objects mentioned in a caption.
 extern const struct set_total set_total_chair;
 
-// Computes a 95% interval from 1000 bootstrap samples of the groups, or of the questions if the set
-// has no groups; NaN for fewer than two groups. The seed is fixed.
+enum { SET_DRAWS = 1000 }; // bootstrap samples
+
+// Returns the number of the i-th of `count` units in a bootstrap sample. The seed is fixed, so that
+// scores of the same units under several conditions have the same samples.
+size_t set_draw(int draw, size_t count, size_t i);
+// Sorts the values of the bootstrap samples; returns their 95% interval.
+void set_draws_interval(double *draws, double *low, double *high);
+// Computes a number of the total, by index, for each bootstrap sample of the groups, or of the
+// questions if the set has no groups. Returns how many groups there are; for fewer than two, draws
+// is unchanged.
+size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
+                       const struct metric *m, int number, double draws[SET_DRAWS]);
+// Computes a 95% interval of the first number from these samples; NaN for fewer than two groups.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);
 
