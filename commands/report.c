@@ -118,18 +118,6 @@ static int read_table(struct report_table *w, const char *line, size_t length,
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Writes a character, escaped if it would end a cell or begin a comment (perhaps one of our marks).
-static void write_character(struct buf *b, const char *text)
-{
-    static const char comment[] = "<!--";
-    if (*text == '|')
-        buf_puts(b, "\\|");
-    else if (!strncmp(text, comment, sizeof comment - 1))
-        buf_puts(b, "&lt;");
-    else if (*text != '\r')
-        buf_putc(b, *text == '\n' ? ' ' : *text);
-}
-
 // Writes a cell, with numbers rounded to four digits.
 static void write_cell(struct buf *b, const char *text)
 {
@@ -139,7 +127,7 @@ static void write_cell(struct buf *b, const char *text)
         strcspn(text, ".eE") < strlen(text)) {
         buf_printf(b, "%.*g", DIGITS, value);
     } else {
-        for (; *text; text++) write_character(b, text);
+        text_put_markdown(b, text);
     }
     buf_puts(b, " |");
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/event.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/text.h"
@@ -255,6 +256,85 @@ int csv_write(const struct csv *t, const char *path, struct err *err)
     struct buf b = { 0 };
     put_row(&b, t->columns, t->column_count);
     for (size_t r = 0; r < t->row_count; r++) put_row(&b, t->rows[r], t->column_count);
+    const int status = file_out_update(path, b.data, b.length, err);
+    buf_release(&b);
+    return status;
+}
+
+void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks)
+{
+    const size_t columns = (size_t)t->column_count;
+    const char **cells = xcalloc(columns * t->row_count + 1, sizeof *cells);
+    bool *numeric = xcalloc(columns + 1, sizeof *numeric);
+    double value;
+    for (size_t c = 0; c < columns; c++) {
+        numeric[c] = true;
+        for (size_t r = 0; r < t->row_count; r++) {
+            const char *cell = cells[r * columns + c] = t->rows[r][c];
+            numeric[c] &= !*cell || csv_number(cell, &value);
+        }
+    }
+    const struct event_table table = { .name = name,
+                                       .columns = (const char *const *)t->columns,
+                                       .column_count = t->column_count,
+                                       .row_count = (int)t->row_count,
+                                       .cells = cells,
+                                       .numeric = numeric,
+                                       .titled = true };
+    sinks_emit(sinks, &(struct event){ .kind = EVENT_TABLE, .table = &table });
+    free(cells);
+    free(numeric);
+}
+
+// --- tables of documents -------------------------------------------------------------------------
+
+static void markdown_row(struct buf *b, char *const *row, int count)
+{
+    for (int c = 0; c < count; c++) {
+        buf_puts(b, c ? " " : "| ");
+        text_put_markdown(b, row[c]);
+        buf_puts(b, " |");
+    }
+    buf_putc(b, '\n');
+}
+
+static void latex_row(struct buf *b, char *const *row, int count)
+{
+    for (int c = 0; c < count; c++) {
+        if (c) buf_puts(b, " & ");
+        for (const char *p = row[c]; *p; p++)
+            if (*p == '\\' || *p == '~' || *p == '^')
+                buf_puts(b, *p == '\\'  ? "\\textbackslash{}"
+                            : *p == '~' ? "\\textasciitilde{}"
+                                        : "\\textasciicircum{}");
+            else
+                buf_printf(b, "%s%c", strchr("&%$#_{}", *p) ? "\\" : "", *p);
+    }
+    buf_puts(b, " \\\\\n");
+}
+
+int csv_write_markdown(const struct csv *t, const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    markdown_row(&b, t->columns, t->column_count);
+    for (int c = 0; c < t->column_count; c++) buf_puts(&b, c ? "---:|" : "|---|");
+    buf_putc(&b, '\n');
+    for (size_t r = 0; r < t->row_count; r++) markdown_row(&b, t->rows[r], t->column_count);
+    const int status = file_out_update(path, b.data, b.length, err);
+    buf_release(&b);
+    return status;
+}
+
+int csv_write_latex(const struct csv *t, const char *path, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, "\\begin{tabular}{l");
+    for (int c = 1; c < t->column_count; c++) buf_putc(&b, 'r');
+    buf_puts(&b, "}\n\\toprule\n");
+    latex_row(&b, t->columns, t->column_count);
+    buf_puts(&b, "\\midrule\n");
+    for (size_t r = 0; r < t->row_count; r++) latex_row(&b, t->rows[r], t->column_count);
+    buf_puts(&b, "\\bottomrule\n\\end{tabular}\n");
     const int status = file_out_update(path, b.data, b.length, err);
     buf_release(&b);
     return status;

@@ -33,6 +33,13 @@ int csv_read(struct csv *t, const char *path, struct err *err);
 // csv_read from memory; `name` is used in messages.
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
+// Emits the table; a column whose cells are all numbers, or empty, is one of numbers.
+struct sinks;
+void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
+// Writes the table for documents: a table of Markdown, or of LaTeX (with booktabs' rules). The
+// first column is text.
+int csv_write_markdown(const struct csv *t, const char *path, struct err *err);
+int csv_write_latex(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);
 
 int csv_column(const struct csv *t, const char *name); // -1: none

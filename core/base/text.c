@@ -98,6 +98,17 @@ int text_check(const char *text, size_t size, const char *name, struct err *err)
     return text_check_part(text, size, 1, err) < 0 ? err_in(err, "'%s'", name) : 0;
 }
 
+void text_put_markdown(struct buf *to, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '|')
+            buf_puts(to, "\\|");
+        else if (*text == '<' && (isalpha((unsigned char)text[1]) || strchr("/!?", text[1])))
+            buf_puts(to, "&lt;");
+        else if (*text != '\r')
+            buf_putc(to, *text == '\n' ? ' ' : *text);
+}
+
 void text_put_xml(struct buf *to, const char *text)
 {
     for (const char *p = text; *p; p++) {

@@ -36,6 +36,9 @@ int text_check_part(const char *text, size_t size, int64_t line, struct err *err
 
 // Appends a text for XML or HTML, between tags or quotes: & < > " ' become entities.
 void text_put_xml(struct buf *to, const char *text);
+// Appends a text for a cell of a Markdown table: escapes | and the < of tags and comments; a
+// newline becomes a space.
+void text_put_markdown(struct buf *to, const char *text);
 
 // Returns the file name in a path, after the last '/'. Borrowed.
 const char *text_file_name(const char *path);

@@ -2,16 +2,7 @@
 #include "core/checkup/checkup_parts.h"
 
 #include "core/base/json.h"
-
-// Writes text in a table cell.
-static void put_cell(struct buf *b, const char *text)
-{
-    for (; *text; text++)
-        if (*text == '|' || *text == '<')
-            buf_puts(b, *text == '|' ? "\\|" : "&lt;");
-        else
-            buf_putc(b, *text == '\n' ? ' ' : *text);
-}
+#include "core/base/text.h"
 
 static void put_numbers(struct buf *b, const cJSON *row)
 {
@@ -21,7 +12,7 @@ static void put_numbers(struct buf *b, const cJSON *row)
     {
         const cJSON *samples = json_get(n, "samples");
         buf_puts(b, first ? "" : "; ");
-        put_cell(b, record_text(n, "name"));
+        text_put_markdown(b, record_text(n, "name"));
         buf_putc(b, ' ');
         record_number(b, n);
         if (cJSON_IsNumber(samples)) buf_printf(b, " (n = %.0f)", samples->valuedouble);
@@ -37,9 +28,9 @@ static void put_check(struct buf *b, const cJSON *check)
     cJSON_ArrayForEach(row, json_get(check, "rows"))
     {
         buf_puts(b, "| ");
-        put_cell(b, record_text(row, "name"));
+        text_put_markdown(b, record_text(row, "name"));
         buf_printf(b, " | %s | ", record_text(row, "verdict"));
-        put_cell(b, record_text(row, "text"));
+        text_put_markdown(b, record_text(row, "text"));
         buf_puts(b, " | ");
         put_numbers(b, row);
         buf_puts(b, " |\n");
