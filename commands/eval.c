@@ -262,6 +262,11 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
 
 static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    for (int i = 0; i < argc; i++)
+        if (!strncmp(argv[i], "--plan", 6) || !strncmp(argv[i], "--sets", 6))
+            return command_check_needs(shell, NEEDS_STORE, err) < 0
+                       ? -1
+                       : shell_start_job(shell, "scores", argc, argv, err);
     struct evaluate_options o = { 0 };
     char **words = xreallocarray(NULL, (size_t)argc + 1, sizeof *words);
     char **plain = xreallocarray(NULL, (size_t)argc + 1, sizeof *plain);
@@ -297,7 +302,8 @@ static const struct command_action actions[] = {
 const struct command command_eval = {
     .name = "eval",
     .also = "benchmark score accuracy test",
-    .usage = "/eval " EVALUATE_USAGE " [--here] | show [JOB] [--csv FILE [--force]] [--wrong]",
+    .usage = "/eval " EVALUATE_USAGE " [--here] | --plan FILE OUT | --sets DIR "
+             "OUT [--settings \"A | B\"] [--limit N] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is in a format that /data check accepts. Asks every question that has a reference "

@@ -63,6 +63,7 @@
     X(train)     /* core/train/sft.c */                                                            \
     X(sweep)     /* core/train/sweep.c */                                                          \
     X(evaluate)  /* core/eval/evaluate_job.c */                                                   \
+    X(scores)    /* core/eval/score_job.c */                                                      \
     X(calibrate) /* core/eval/calibrate.c */                                                      \
     X(ask)       /* core/eval/ask_job.c */                                                        \
     X(compare)   /* core/eval/compare_job.c */                                                     \

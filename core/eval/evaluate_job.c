@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/eval/answer_file.h"
+#include "core/eval/evaluate_parts.h"
 #include "core/files/checkpoint.h"
 #include "core/jobs/identity.h"
 #include "core/jobs/job.h"
@@ -76,6 +77,17 @@ const struct option_row evaluate_rows[] = {
       "the text of <answer> or \\boxed{} (default: as the rule's suite does)",
       .take = take_thinking },
     { .name = "--here", .help = "runs in this process instead of a job" },
+    { "--plan", "FILE",
+      "scores rows (models, checkpoints, settings, seeds) on several sets as one resumable job; "
+      "OUT gets the table as CSV, Markdown and LaTeX, with the mean over sets and paired "
+      "differences (docs/sets.md shows a plan)",
+      .take = NULL },
+    { "--sets", "DIR",
+      "the same for all sets in a folder: files and folders named like a set (/help sets), and "
+      "data sets",
+      .take = NULL },
+    { "--settings", "\"A | B ...\"",
+      "with --sets: a row for each, as in /compare (default: the current settings)", .take = NULL },
     JOB_OPTIONS,
     { 0 },
 };
@@ -213,6 +225,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the state file ------------------------------------------------------------------------------
 
+const char evaluate_kept[] = "scores.jsonl";
+
 // {"done", "metric", "kind", "score", "class", ...} (write_line), or {"done", "skipped": why}.
 static bool take_line(void *self, const cJSON *line)
 {
@@ -238,13 +252,16 @@ static bool take_line(void *self, const cJSON *line)
         if (!e->why && why) e->why = xstrdup(why);
         return true;
     }
-    evaluation_note(
-        e, &(struct evaluated){ .metric = m,
-                                .kind = kind->valuestring,
-                                .group = group ? group : "",
-                                .score = score->valuedouble,
-                                .overlap = cJSON_IsNumber(overlap) ? overlap->valuedouble : 0,
-                                .class = class->valueint });
+    const struct evaluated outcome = { .metric = m,
+                                       .kind = kind->valuestring,
+                                       .group = group ? group : "",
+                                       .score = score->valuedouble,
+                                       .overlap =
+                                           cJSON_IsNumber(overlap) ? overlap->valuedouble : 0,
+                                       .class = class->valueint,
+                                       .done = w->first };
+    evaluation_note(e, &outcome);
+    if (w->take) w->take(w, &outcome);
     const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
     if (cut > CUT_NONE && cut < CUTS) e->cut[cut]++;
     e->lost += json_whole(json_get(line, "lost"), 0);
@@ -363,9 +380,8 @@ static int open_set(struct evaluate_work *w, const struct grid_set *set, struct 
     return w->stopped && w->grid->job ? JOB_STOPPED : -1;
 }
 
-static int evaluate(struct grid *g, size_t cell, struct err *err)
+int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct err *err)
 {
-    struct evaluate_work *w = (struct evaluate_work *)g->self + cell;
     struct evaluate_options *o = &w->options;
     const struct grid_set *set = &g->cells[cell].set;
     struct job *j = g->job;
@@ -392,7 +408,7 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
                                  .shots = set->shots,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
                                  .notices = picture_notices(w) };
-    if (grid_keep(g, cell, "scores.jsonl", of, take_line, w, err) < 0) return -1;
+    if (grid_keep(g, cell, evaluate_kept, of, take_line, w, err) < 0) return -1;
     ranks_share(ranks, &w->first, sizeof w->first, 0);
 
     struct evaluate_request request = evaluate_options_request(o);
@@ -421,7 +437,22 @@ static int evaluate(struct grid *g, size_t cell, struct err *err)
     return w->result.cancelled ? JOB_STOPPED : 0;
 }
 
+static int evaluate(struct grid *g, size_t cell, struct err *err)
+{
+    return evaluate_cell(g, cell, (struct evaluate_work *)g->self + cell, err);
+}
+
 const struct grid_plan evaluate_plan = { .run = evaluate };
+
+int evaluate_work_read(struct evaluate_work *w, const char *kept, struct err *err)
+{
+    struct grid none = { 0 };
+    w->grid = &none;
+    w->result.total = evaluate_options_request(&w->options).total;
+    const int status = job_data_read(kept, take_line, w, err);
+    if (status == 0) evaluate_totals(&w->result);
+    return status;
+}
 
 void evaluate_work_report(const struct evaluate_work *w, const struct settings *settings,
                           struct job_results *to)

@@ -109,7 +109,9 @@ struct evaluate_work {
     struct evaluate_options options;
     // Called after each question.
     void (*report)(struct evaluate_work *w, const struct evaluated *e);
-    void *self; // the callback's argument
+    // Called with each kept score; NULL: not needed.
+    void (*take)(struct evaluate_work *w, const struct evaluated *e);
+    void *self; // the callbacks' argument
     struct evaluation result;
 
     struct grid *grid;
@@ -126,6 +128,11 @@ struct evaluate_work {
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.
 extern const struct grid_plan evaluate_plan;
+// The plan's work in one cell, for plans whose g->self is not an array of evaluate_work.
+int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct err *err);
+extern const char evaluate_kept[]; // name of the cell's kept lines (grid_kept_file)
+// Reads the totals and scores of kept lines; compares nothing. w->options are the cell's.
+int evaluate_work_read(struct evaluate_work *w, const char *kept, struct err *err);
 // Adds the model's fingerprint, the adapter and the settings that differ from the defaults and
 // affect scores, so that a result of a set can be cited. `settings`: of the run.
 void evaluate_work_report(const struct evaluate_work *w, const struct settings *settings,

@@ -145,17 +145,27 @@ static int find_provenance(struct grid *g, size_t cell, struct provenance *p, st
     return 0;
 }
 
+static const char *folder_of(const struct grid *g)
+{
+    return g->folder ? g->folder : g->job->state;
+}
+
+char *grid_kept_file(const struct grid *g, size_t cell, const char *file)
+{
+    const char *name = g->together ? NULL : g->cells[cell].name;
+    return xasprintf("%s/%s%s%s", folder_of(g), name ? name : "", name ? "." : "", file);
+}
+
 int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err)
 {
     if (!g->job || ranks_number(g->job->ranks) > 0) return 0;
-    const char *name = g->together ? NULL : g->cells[cell].name;
     struct provenance now;
-    char *path = xasprintf("%s/%s%s%s", g->job->state, name ? name : "", name ? "." : "", file);
+    char *path = grid_kept_file(g, cell, file);
     of.path = path;
     of.provenance = &now;
     if (find_provenance(g, cell, &now, err) == 0)
-        g->state = job_data_open(&of, g->job->resumed, take, self, err);
+        g->state = job_data_open(&of, g->folder || g->job->resumed, take, self, err);
     provenance_release(&now);
     free(path);
     return g->state ? 0 : -1;
@@ -163,7 +173,7 @@ int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
 
 static int write_failed(const struct grid *g, struct err *err)
 {
-    return err_set(err, "cannot write the job's state in '%s': %s", g->job->state, strerror(errno));
+    return err_set(err, "cannot write the job's state in '%s': %s", folder_of(g), strerror(errno));
 }
 
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err)

@@ -13,6 +13,7 @@
 //   calibrate  one                 adds each prompt to sums               a file of the job's state
 //   collect    one                 a command                              rows of a CSV file
 //   sweep      one for each value  a training run                         a folder for each value
+//   scores     rows x sets         an evaluation (core/eval/score_job.c)  a file for each cell
 //
 // (core/train/sweep.c has the plan of sweeps, because training uses evaluations for validation.)
 //
@@ -71,6 +72,7 @@ struct grid {
     struct grid_cell *cells; // [count], owned
     size_t count;
     const char *reserved; // a name that no cell may have; NULL: none
+    const char *folder;   // of the kept lines, which other jobs continue; NULL: the job's own
     size_t groups, group; // number of groups of the job's ranks (0: one); this rank's group
     void *self;           // argument of the plan's functions
 
@@ -127,6 +129,8 @@ int grid_set_check(const struct grid_set *s, struct err *err);
 // -1 also if the cell has changed since the lines were written.
 int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
+// Returns the path of a cell's kept lines; the caller frees it.
+char *grid_kept_file(const struct grid *g, size_t cell, const char *file);
 // Adds a line to the kept lines of the open cell, and frees it.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
 // Reports progress over all cells, computed from the open cell's `done` of `all`. In the shell

@@ -78,7 +78,7 @@ session "refused" $work/tiny <<E
 > /eval $work/absent.json
 error: cannot open '$work/absent.json': No such file or directory
 > /eval
-error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | show [JOB] [--csv FILE [--force]] [--wrong]
+error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--here] | --plan FILE OUT | --sets DIR OUT [--settings "A | B"] [--limit N] | show [JOB] [--csv FILE [--force]] [--wrong]
 > /eval $work/world/yesno.json --metric bleu
 error: no metric 'bleu': choose one of exact, ...
 > /eval $work/world/yesno.json --limit 0
@@ -96,7 +96,7 @@ error: --export-predictions lmms-eval: it has no task for the file of --set blin
 > /eval $work/world/yesno.json --set hellaswag --export-predictions lmms-eval
 error: --export-predictions: loglik ranks choices and generates no answers
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --here, --ranks, --sbatch
+error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --here, --plan, --sets, --settings, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99
@@ -177,5 +177,46 @@ multiplies_bf16 || { batch=; echo "SKIPPED: this CPU does not multiply bf16: tha
 tiny "/set compute.matmul bf16" "/set eval.batch 4" "/eval $work/world/yesno.json --limit 3 --here" \
     "/set compute.matmul f32" "/eval $work/world/yesno.json --limit 3 --here"
 same "the batch is named once" "$(value "eval.batch")" "$batch"
+
+# A plan: rows by sets as one job and one table; another job continues its cells, unless something changed.
+cat >"$work/scores.plan" <<E
+set yes/no: $work/world/yesno.json --limit 4
+set loss: $work/world/captions.json --metric loss --limit 2
+row Vanilla: off
+row Pruned: prune.score=random prune.layer={late} prune.keep=0.1 prune.seed={seed}
+row Other: model=$llava
+seeds 1 2
+compare Pruned | Other
+E
+tiny "/eval --plan $work/scores.plan $work/scores" "/wait" "/eval --plan $work/scores.plan $work/scores" "/wait"
+check "twice" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "the same table" '[inputs, .] | map(select(.event=="table" and .name=="scores")) | .[0] == .[1]' true
+check "its columns and rows" '[inputs, .] | map(select(.event=="table" and .name=="scores"))[0] |
+    (.columns, (.rows | map(.[0]))) | join("|")' $'row|yes/no|loss|Improve %\nVanilla|Pruned|Other'
+same "a mean of two seeds" "$(grep '^Pruned,,yes/no' "$work/scores/scores.csv" | cut -d, -f7)" 8
+same "compared" "$(cut -d, -f1-3 "$work/scores/compare.csv" | paste -sd' ')" \
+    "from,to,column Pruned,Other,yes/no Pruned,Other,loss"
+same "for documents" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work/scores/table.tex")" \
+    '|---|---:|---:|---:| \begin{tabular}{lrrr}'
+sed -i 's/keep=0.1/keep=0.2/' "$work/scores.plan"
+tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
+check_has "what changed" 'select(.event=="error").message' "4 of 8 cells failed, the first: Pruned, yes/no: model, \
+adapter or settings have changed since the job started: prune.keep was 0.1, now 0.2"
+mkdir "$work/two" && cp "$work"/world/{questions,yesno}.json "$work/two" && ln -s ../world/pictures "$work/two/pictures"
+echo none >"$work/two/notes.txt"
+tiny "/eval --sets $work/two $work/all --settings \"off | prune.score=uniform\" --limit 1" "/wait"
+check "all data sets of a folder" '[inputs, .] | map(select(.event=="table" and .name=="scores"))[0] |
+    (.columns | join("|")), (.rows | map(.[0]) | join("|"))' \
+    $'row|questions|yesno|Avg|Improve %\noff|prune.score=uniform'
+echo "row a: prune.kep=1" >>"$work/scores.plan"
+for line in "--plan $work/scores.plan $work/other" "--plan $work/none $work/other" \
+    "--sets $work/world --plan $work/scores.plan $work/other" "--sets $work/world $work/world"; do
+    tiny "/eval $line"
+    jq -r 'select(.event=="error").message' "$work/events"
+done >"$work/refused"
+same "refused" "$(sed "s|$work|W|g" "$work/refused")" "row a: no setting 'prune.kep': did you mean 'prune.keep'?
+cannot open 'W/none': No such file or directory
+give either --plan FILE or --sets DIR
+'W/world' holds other files: choose a new folder"
 
 finish

@@ -1,0 +1,348 @@
+// core/eval/score_job.c -- the job `scores`: a plan of rows by evaluation sets (/eval --plan,
+// --sets).
+//
+//   OUT/cells/ROW_SET.scores.jsonl   kept lines of each cell (core/eval/evaluate_job.c)
+//   OUT/scores.csv                   a line for each number (core/eval/score_table.h)
+//   OUT/compare.csv                  the plan's comparisons of rows
+//   OUT/table.csv, .md, .tex         the table
+//
+// A new job with the same OUT continues its cells: whatever changed since is named and refused.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/csv.h"
+#include "core/base/folder.h"
+#include "core/eval/evaluate_job.h"
+#include "core/eval/grid.h"
+#include "core/eval/score_plan.h"
+#include "core/eval/score_table.h"
+#include "core/graph/graph.h"
+#include "core/jobs/job.h"
+#include "core/model/model.h"
+#include "core/ranks/ranks.h"
+
+struct score_options {
+    const char *out, *plan, *sets, *settings;
+    int64_t limit;
+};
+
+struct scoring {
+    struct score_options o;
+    struct score_plan plan;
+    struct grid grid; // cell row * set_count + set
+};
+
+static const struct option_row rows[] = {
+    { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct score_options, out) },
+    { "--plan", "FILE", NULL, OPTION_TEXT, .at = offsetof(struct score_options, plan) },
+    { "--sets", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct score_options, sets) },
+    { "--settings", "A | B ...", NULL, OPTION_TEXT,
+      .at = offsetof(struct score_options, settings) },
+    { "--limit", "N", NULL, OPTION_WHOLE, .at = offsetof(struct score_options, limit), 1,
+      INT64_MAX },
+    JOB_OPTIONS,
+    { 0 },
+};
+
+static int read_options(struct scoring *s, int argc, char **argv, struct err *err)
+{
+    struct score_options *o = &s->o;
+    if (options_parse(rows, o, argc, argv, err) < 0)
+        return err_in(err, "/eval --plan FILE OUT, or /eval --sets DIR OUT");
+    if (!o->plan == !o->sets) return err_set(err, "give either --plan FILE or --sets DIR");
+    if (o->plan && o->settings)
+        return err_set(err, "--settings needs --sets: a plan has lines 'row NAME: SETTINGS'");
+    return o->plan ? score_plan_read(&s->plan, o->plan, o->limit, err)
+                   : score_plan_of_folder(&s->plan, o->sets, o->settings, o->limit, err);
+}
+
+// --- the folder ----------------------------------------------------------------------------------
+
+static int check_folder(const char *out, struct err *err)
+{
+    struct stat st;
+    char *cells = xasprintf("%s/cells", out);
+    const bool ours = access(cells, F_OK) == 0;
+    free(cells);
+    if (stat(out, &st) < 0 && errno == ENOENT) return 0;
+    if (stat(out, &st) < 0) return err_set(err, "cannot use '%s': %s", out, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) return err_set(err, "'%s' is not a folder", out);
+    if (ours || folder_is_empty(out)) return 0;
+    return err_set(err, "'%s' holds other files: choose a new folder", out);
+}
+
+// Makes the folder of the cells, and locks OUT. The caller closes *lock.
+static int open_folder(struct scoring *s, int *lock, struct err *err)
+{
+    const char *out = s->o.out, *cells = s->grid.folder;
+    if (check_folder(out, err) < 0) return -1;
+    if ((mkdir(out, 0777) < 0 && errno != EEXIST) || (mkdir(cells, 0777) < 0 && errno != EEXIST))
+        return err_set(err, "cannot create '%s': %s", cells, strerror(errno));
+    *lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) return err_set(err, "cannot open '%s': %s", out, strerror(errno));
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
+    return err_set(err, "another process evaluates into '%s'", out);
+}
+
+// --- before the job ------------------------------------------------------------------------------
+
+static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
+                 struct err *err)
+{
+    struct scoring s = { 0 };
+    const struct proposal base = { .from = settings, .training = true };
+    int status = read_options(&s, argc, argv, err);
+    if (status == 0) status = check_folder(s.o.out, err);
+    if (status == 0) status = score_plan_check(&s.plan, err);
+    for (size_t i = 0; status == 0 && i < s.plan.row_count; i++) {
+        struct settings *row = score_row_settings(&s.plan.rows[i], &base, NULL, err);
+        if (!row) status = -1;
+        settings_free(row);
+    }
+    score_plan_release(&s.plan);
+    return status;
+}
+
+// --- the grid ------------------------------------------------------------------------------------
+
+// Makes the settings of all rows of one model, and their cells' place in *made. Another model than
+// the job's is opened for that, without its adapter and calibration.
+static int make_settings(struct scoring *s, const char *name, struct settings **made,
+                         struct err *err)
+{
+    struct job *j = s->grid.job;
+    struct settings *from = settings_copy(j->settings);
+    struct adapters adapters = { 0 };
+    if (name) settings_reset(from, "adapter");
+    struct model *m = name ? model_open(name, backend_cpu(), NULL, NULL, err) : j->model;
+    int status = m ? 0 : -1;
+    for (size_t i = 0; i < s->plan.row_count && status == 0; i++) {
+        const struct score_row *r = &s->plan.rows[i];
+        if (made[i] || !r->model != !name || (name && strcmp(name, r->model) != 0)) continue;
+        struct names notices = { 0 };
+        const struct proposal base = { .from = from,
+                                       .env = { .model = m,
+                                                .backend = j->backend,
+                                                .adapters = name ? &adapters : &s->grid.adapters },
+                                       .all = true,
+                                       .loaded = true,
+                                       .resets = name != NULL };
+        made[i] = score_row_settings(r, &base, &notices, err);
+        for (size_t k = 0; k < notices.count; k++) job_log(j, "%s: %s", r->name, notices.list[k]);
+        names_release(&notices);
+        if (!made[i]) status = -1;
+    }
+    adapters_release(&adapters);
+    if (name) model_free(m);
+    settings_free(from);
+    return status < 0 && name ? err_in(err, "%s", name) : status;
+}
+
+static int make_cells(struct scoring *s, struct err *err)
+{
+    const struct score_plan *p = &s->plan;
+    struct settings **made = xcalloc(p->row_count + 1, sizeof *made);
+    int status = 0;
+    for (size_t i = 0; i < p->row_count && status == 0; i++)
+        if (!made[i]) status = make_settings(s, p->rows[i].model, made, err);
+    for (size_t i = 0; i < p->row_count; i++) {
+        for (size_t k = 0; k < p->set_count && status == 0; k++) {
+            char *name = xasprintf("%s %s", p->rows[i].name, p->sets[k].name);
+            struct grid_cell *cell = grid_add(&s->grid, name, settings_copy(made[i]));
+            cell->model = p->rows[i].model;
+            cell->set = p->sets[k].options.set;
+            free(name);
+        }
+        settings_free(made[i]);
+    }
+    free(made);
+    return status;
+}
+
+static void no_report(struct evaluate_work *w, const struct evaluated *e)
+{
+}
+
+// Evaluations change their options: each has a copy, which borrows from the plan's.
+static struct evaluate_work cell_work(const struct scoring *s, size_t cell)
+{
+    struct evaluate_work w = { .report = no_report, .data.file = -1 };
+    const struct evaluate_options *o = &s->plan.sets[cell % s->plan.set_count].options;
+    w.options = *o;
+    return w;
+}
+
+static void release_work(struct evaluate_work *w)
+{
+    w->options = (struct evaluate_options){ 0 }; // the plan's
+    evaluate_work_release(w);
+}
+
+static int run_cell(struct grid *g, size_t cell, struct err *err)
+{
+    const struct scoring *s = g->self;
+    struct evaluate_work w = cell_work(s, cell);
+    const int status = evaluate_cell(g, cell, &w, err);
+    const struct evaluation_total *main = status == 0 ? evaluation_main(&w.result) : NULL;
+    const char *row = s->plan.rows[cell / s->plan.set_count].name;
+    const char *set = s->plan.sets[cell % s->plan.set_count].name;
+    if (status < 0)
+        job_log(g->job, "%s", (err_in(err, "%s, %s", row, set), err->text));
+    else if (main && ranks_number(g->job->ranks) == 0)
+        job_log(g->job, "%s, %s: %s %.6g, n %lld%s%s", row, set, main->metric->name,
+                main->tally.scores.mean, (long long)main->tally.scores.count,
+                w.result.skipped ? "; not scored, for instance: " : "",
+                w.result.why ? w.result.why : "");
+    release_work(&w);
+    return status;
+}
+
+// A failed cell leaves a gap in the table.
+static bool broken(const struct grid *g)
+{
+    return grid_stopped(g);
+}
+
+static const struct grid_plan plan = { .run = run_cell, .broken = broken };
+
+// --- the table -----------------------------------------------------------------------------------
+
+struct answers {
+    struct score_answer *list;
+    size_t count, capacity;
+};
+
+static void take_answer(struct evaluate_work *w, const struct evaluated *e)
+{
+    struct answers *a = w->self;
+    a->list = xgrow(a->list, &a->capacity, a->count, sizeof *a->list);
+    a->list[a->count++] = (struct score_answer){ e->done, e->metric, e->score };
+}
+
+static int add_cell(const struct scoring *s, size_t cell, struct score_table *t, struct err *err)
+{
+    struct answers a = { 0 };
+    struct evaluate_work w = cell_work(s, cell);
+    const struct score_row *row = &s->plan.rows[cell / s->plan.set_count];
+    char *kept = grid_kept_file(&s->grid, cell, evaluate_kept);
+    int status = 0;
+    w.take = take_answer;
+    w.self = &a;
+    if (!s->grid.cells[cell].why) status = evaluate_work_read(&w, kept, err);
+    if (status == 0)
+        score_table_add(t, row->name, row->step, s->plan.sets[cell % s->plan.set_count].name,
+                        &w.result, a.list, a.count);
+    free(kept);
+    free(a.list);
+    release_work(&w);
+    return status;
+}
+
+// Writes one of the output files.
+static int write_file(const struct scoring *s, const char *name, const struct csv *t,
+                      int (*write)(const struct csv *, const char *, struct err *), struct err *err)
+{
+    char *path = xasprintf("%s/%s", s->o.out, name);
+    const int status = write(t, path, err);
+    free(path);
+    return status;
+}
+
+static int write_tables(const struct scoring *s, const struct score_table *t, struct err *err)
+{
+    struct csv wide = { 0 }, each = { 0 }, compared = { 0 };
+    score_table_wide(t, &wide);
+    score_table_long(t, &each);
+    for (size_t i = 0; i < s->plan.compare_count; i++)
+        score_table_compare(t, s->plan.compares[i].from, s->plan.compares[i].to, &compared);
+    int status = write_file(s, "scores.csv", &each, csv_write, err);
+    if (status == 0) status = write_file(s, "table.csv", &wide, csv_write, err);
+    if (status == 0) status = write_file(s, "table.md", &wide, csv_write_markdown, err);
+    if (status == 0) status = write_file(s, "table.tex", &wide, csv_write_latex, err);
+    if (status == 0 && s->plan.compare_count)
+        status = write_file(s, "compare.csv", &compared, csv_write, err);
+    csv_release(&wide);
+    csv_release(&each);
+    csv_release(&compared);
+    return status;
+}
+
+static int report(struct scoring *s, struct err *err)
+{
+    struct score_table t = { 0 };
+    struct job *j = s->grid.job;
+    size_t failed = 0, first = 0;
+    int status = 0;
+    for (size_t i = 0; i < s->grid.count && status == 0; i++) {
+        if (s->grid.cells[i].why && !failed++) first = i;
+        status = add_cell(s, i, &t, err);
+    }
+    score_table_finish(&t);
+    if (status == 0) status = write_tables(s, &t, err);
+    job_result(j, "rows", "%zu", t.rows.count);
+    job_result(j, "sets", "%zu", s->plan.set_count);
+    if (status == 0) job_result(j, "table", "%s/table.csv", s->o.out);
+    score_table_release(&t);
+    if (status == 0 && failed)
+        return err_set(err,
+                       "%zu of %zu cells failed, the first: %s; the others are in '%s/table.md'",
+                       failed, s->grid.count, s->grid.cells[first].why, s->o.out);
+    return status;
+}
+
+// --- the job -------------------------------------------------------------------------------------
+
+static int run(struct job *j, struct err *err)
+{
+    struct scoring s = { .grid = grid_of_job(j) };
+    int lock = -1, status = read_options(&s, j->argc, j->argv, err);
+    char *cells = xasprintf("%s/cells", status == 0 ? s.o.out : "");
+    const bool first = ranks_number(j->ranks) == 0;
+    s.grid.self = &s;
+    s.grid.folder = cells;
+    for (size_t i = 0; i < s.plan.others.count && first; i++)
+        job_log(j, "no evaluation set: %s", s.plan.others.list[i]);
+    if (status == 0 && first) status = open_folder(&s, &lock, err);
+    if (status == 0) status = make_cells(&s, err);
+    if (status == 0) status = grid_run(&s.grid, &plan, err);
+    if (status == 0 && first) status = report(&s, err);
+    if (lock >= 0) close(lock);
+    grid_release(&s.grid);
+    score_plan_release(&s.plan);
+    free(cells);
+    return status;
+}
+
+// "12 rows, 3 sets; table in 'OUT/table.csv'"
+static char *outcome(const struct job_end *end)
+{
+    const char *n = job_end_value(end, "rows"), *sets = job_end_value(end, "sets");
+    const char *table = job_end_value(end, "table");
+    if (!n || !sets || !table) return NULL;
+    return xasprintf("%s rows, %s sets; table in '%s'", n, sets, table);
+}
+
+static void show(const struct job_end *end, struct sinks *sinks)
+{
+    struct csv t;
+    const char *table = job_end_value(end, "table");
+    if (!table || csv_read(&t, table, NULL) < 0) return;
+    csv_emit(&t, "scores", sinks);
+    csv_release(&t);
+}
+
+const struct job_kind job_kind_scores = {
+    .name = "scores",
+    .needs_model = true,
+    .in_ranks = true,
+    .check = check,
+    .run = run,
+    .outcome = outcome,
+    .show = show,
+};

@@ -1,0 +1,547 @@
+// core/eval/score_plan.c -- reads a plan of scores.
+#include "core/eval/score_plan.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/adapter/adapter.h"
+#include "core/base/file_in.h"
+#include "core/base/folder.h"
+#include "core/base/text.h"
+#include "core/data/dataset.h"
+#include "core/engine/presets.h"
+#include "core/sets/set.h"
+
+enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
+
+// Lines that multiply the rows.
+struct factors {
+    struct names models, model_names, checkpoints, seeds;
+};
+
+static char *trimmed(const char *text, size_t length)
+{
+    while (length && isspace((unsigned char)*text)) text++, length--;
+    while (length && isspace((unsigned char)text[length - 1])) length--;
+    return xstrndup(text, length);
+}
+
+// --- sets ----------------------------------------------------------------------------------------
+
+// Splits a text at spaces outside double quotes, in place. Returns the number of words.
+static int split_words(char *text, char ***argv)
+{
+    int argc = 0;
+    *argv = xcalloc(strlen(text) / 2 + 2, sizeof **argv);
+    for (char *p = text, *to = text; *p;) {
+        while (isspace((unsigned char)*p)) p++;
+        if (!*p) break;
+        (*argv)[argc++] = to;
+        for (bool quoted = false; *p && (quoted || !isspace((unsigned char)*p)); p++)
+            if (*p == '"')
+                quoted = !quoted;
+            else
+                *to++ = *p;
+        if (*p) p++; // `to` may be here
+        *to++ = 0;
+    }
+    return argc;
+}
+
+static bool has_set(const struct score_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->set_count; i++)
+        if (!strcmp(p->sets[i].name, name)) return true;
+    return false;
+}
+
+// Takes the name and the text.
+static int add_set(struct score_plan *p, char *name, char *text, int64_t limit, struct err *err)
+{
+    const bool twice = has_set(p, name);
+    p->sets = xreallocarray(p->sets, p->set_count + 1, sizeof *p->sets);
+    struct score_set *s = &p->sets[p->set_count++];
+    *s = (struct score_set){ .name = name, .text = text };
+    s->argc = split_words(text, &s->argv);
+    if (twice) return err_set(err, "two sets have the name %s", name);
+    if (evaluate_options_read(&s->options, s->argc, s->argv, err) < 0)
+        return err_in(err, "set %s", name);
+    if (s->options.submit || s->options.predictions || s->options.answers)
+        return err_set(err, "set %s: a plan takes no --submit, --export-predictions or --answers",
+                       name);
+    if (!s->options.limit) s->options.limit = limit;
+    return 0;
+}
+
+// Letters and digits of a name, in lower case.
+static char *plain_name(const char *name)
+{
+    struct buf b = { 0 };
+    for (; *name; name++)
+        if (isalnum((unsigned char)*name)) buf_putc(&b, (char)tolower((unsigned char)*name));
+    return buf_take(&b);
+}
+
+// Returns the set whose name is the longest within that of a file; NULL: none.
+static const struct eval_set *set_of_file(const char *file)
+{
+    const struct eval_set *best = NULL;
+    char *plain = plain_name(file);
+    size_t most = 2; // "vqa" and longer names
+    for (const struct eval_set *s = eval_sets; s->name; s++) {
+        char *name = plain_name(s->name);
+        if (!s->any && strlen(name) > most && strstr(plain, name)) {
+            best = s;
+            most = strlen(name);
+        }
+        free(name);
+    }
+    free(plain);
+    return best;
+}
+
+// Returns whether /eval reads the file without --set, by its first sample.
+static bool has_samples(const char *path)
+{
+    struct dataset d = { .file = -1 };
+    struct sample sample = { 0 };
+    struct err why;
+    if (dataset_check(path, &why) < 0 || dataset_open(&d, path, NULL, &why) < 0) return false;
+    const bool good = dataset_read(&d, 0, &sample, &why) == 0;
+    sample_release(&sample);
+    dataset_close(&d);
+    return good;
+}
+
+// Adds the set in a file or folder. Returns 1 for other files.
+static int add_entry(struct score_plan *p, const char *folder, const char *file, int64_t limit,
+                     struct err *err)
+{
+    static const char *const endings[] = { ".tsv", ".parquet", ".jsonl", ".json", ".csv" };
+    struct text_shard shard;
+    struct stat st;
+    struct err why;
+    bool known = false;
+    char *path = xasprintf("%s/%s", folder, file);
+    const struct eval_set *set = set_of_file(file);
+    const bool found = stat(path, &st) == 0, whole = found && S_ISDIR(st.st_mode);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        known |= text_ends(file, endings[i]);
+    int status = 1;
+    if (text_shard(file, ".parquet", &shard) && shard.part > 1)
+        status = 0; // read with the first
+    else if (found && set && (whole || known) && eval_set_check(path, NULL, &why) == 0)
+        status = 2;
+    else if (found && !whole && known && !set && has_samples(path))
+        status = 3;
+    if (status > 1) {
+        const char *dot = whole ? NULL : strrchr(file, '.');
+        char *name = status == 2 && !has_set(p, set->name) ? xstrdup(set->name)
+                     : dot                                 ? xstrndup(file, (size_t)(dot - file))
+                                                           : xstrdup(file);
+        char *text =
+            status == 2 ? xasprintf("\"%s\" --set %s", path, set->name) : xasprintf("\"%s\"", path);
+        status = add_set(p, name, text, limit, err);
+    }
+    free(path);
+    return status;
+}
+
+static int add_folder(struct score_plan *p, const char *folder, int64_t limit, struct err *err)
+{
+    int status = 0;
+    if (access(folder, R_OK | X_OK) < 0)
+        return err_set(err, "cannot read the folder '%s': %s", folder, strerror(errno));
+    char **files = folder_list(folder);
+    for (size_t i = 0; files[i] && status >= 0; i++)
+        if ((status = add_entry(p, folder, files[i], limit, err)) == 1)
+            names_add(&p->others, files[i], NULL);
+    folder_list_free(files);
+    if (status < 0 || p->set_count) return status < 0 ? -1 : 0;
+    return err_set(err,
+                   "'%s' contains no evaluation set: a file or folder whose name contains the name "
+                   "of a set (/help sets), or a data set that /eval reads",
+                   folder);
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+// Takes the name and the words.
+static int add_row(struct score_plan *p, char *name, char *words, struct err *err)
+{
+    p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
+    struct score_row *r = &p->rows[p->row_count++];
+    *r = (struct score_row){ .name = name, .words = words, .step = -1 };
+    if (p->row_count > ROWS_MAX) return err_set(err, "a plan has at most %d rows", ROWS_MAX);
+    char *at = strstr(words, "model=");
+    if (!at || (at > words && at[-1] != ' ')) return 0;
+    const size_t length = strcspn(at, " "), key = strlen("model=");
+    r->model = xstrndup(at + key, length - key);
+    memset(at, ' ', length);
+    return 0;
+}
+
+static char *with_name(const char *name, const char *more)
+{
+    return *name && *more ? xasprintf("%s, %s", name, more) : xstrdup(*name ? name : more);
+}
+
+static void row_copy(struct score_plan *to, const struct score_row *r, const char *more,
+                     const char *model, const char *adapter, int64_t step)
+{
+    to->rows = xreallocarray(to->rows, to->row_count + 1, sizeof *to->rows);
+    to->rows[to->row_count++] =
+        (struct score_row){ .name = with_name(r->name, more),
+                            .model = model      ? xstrdup(model)
+                                     : r->model ? xstrdup(r->model)
+                                                : NULL,
+                            .words = adapter ? xasprintf("adapter=%s %s", adapter, r->words)
+                                             : xstrdup(r->words),
+                            .step = step >= 0 ? step : r->step };
+}
+
+static void rows_release(struct score_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(rows[i].name);
+        free(rows[i].model);
+        free(rows[i].words);
+    }
+    free(rows);
+}
+
+static void replace_rows(struct score_plan *p, struct score_plan *by)
+{
+    rows_release(p->rows, p->row_count);
+    p->rows = by->rows;
+    p->row_count = by->row_count;
+}
+
+static void multiply_models(struct score_plan *p, const struct factors *f)
+{
+    struct score_plan to = { 0 };
+    for (size_t i = 0; i < p->row_count; i++)
+        for (size_t m = 0; m < (p->rows[i].model ? 1 : f->models.count); m++)
+            row_copy(&to, &p->rows[i], p->rows[i].model ? "" : f->model_names.list[m],
+                     p->rows[i].model ? NULL : f->models.list[m], NULL, -1);
+    replace_rows(p, &to);
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Lists the steps of a run's checkpoints that have weights (train.keep).
+static int64_t *list_steps(const char *run, size_t *count)
+{
+    static const char start[] = "checkpoint-";
+    char **names = folder_list(run);
+    size_t n = 0;
+    while (names[n]) n++;
+    int64_t *steps = xcalloc(n + 1, sizeof *steps);
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        char *end;
+        if (strncmp(names[i], start, sizeof start - 1) != 0) continue;
+        const int64_t step = strtoll(names[i] + sizeof start - 1, &end, 10);
+        char *config = xasprintf("%s/%s/config.json", run, names[i]);
+        char *folder = xasprintf("%s/%s", run, names[i]);
+        if (!*end && step >= 0 && (adapter_is(folder) || access(config, F_OK) == 0))
+            steps[(*count)++] = step;
+        free(config);
+        free(folder);
+    }
+    folder_list_free(names);
+    if (*count) qsort(steps, *count, sizeof *steps, by_step);
+    return steps;
+}
+
+// Step 0 is the row as it is, before the training.
+static int multiply_checkpoints(struct score_plan *p, const char *run, struct err *err)
+{
+    struct score_plan to = { 0 };
+    size_t count;
+    int64_t *steps = list_steps(run, &count);
+    for (size_t i = 0; i < p->row_count && count; i++) {
+        row_copy(&to, &p->rows[i], "step 0", NULL, NULL, 0);
+        for (size_t k = 0; k < count; k++) {
+            char *folder = xasprintf("%s/checkpoint-%lld", run, (long long)steps[k]);
+            char *name = xasprintf("step %lld", (long long)steps[k]);
+            const bool adapter = adapter_is(folder);
+            row_copy(&to, &p->rows[i], name, adapter ? NULL : folder, adapter ? folder : NULL,
+                     steps[k]);
+            free(folder);
+            free(name);
+        }
+    }
+    free(steps);
+    if (!count)
+        return err_set(err,
+                       "'%s' has no checkpoints with weights: train with /set train.keep N, which "
+                       "keeps the weights of the last N checkpoints",
+                       run);
+    replace_rows(p, &to);
+    return 0;
+}
+
+static void multiply_seeds(struct score_plan *p, const struct names *seeds)
+{
+    static const char mark[] = "{seed}";
+    struct score_plan to = { 0 };
+    for (size_t i = 0; i < p->row_count; i++) {
+        const struct score_row *r = &p->rows[i];
+        const bool has = strstr(r->words, mark) || (r->model && strstr(r->model, mark));
+        for (size_t k = 0; k < (has ? seeds->count : 1); k++) {
+            row_copy(&to, r, "", NULL, NULL, -1);
+            char **texts[] = { &to.rows[to.row_count - 1].words, &to.rows[to.row_count - 1].model };
+            for (int t = 0; t < 2 && has; t++)
+                for (char *at; *texts[t] && (at = strstr(*texts[t], mark));) {
+                    char *with = xasprintf("%.*s%s%s", (int)(at - *texts[t]), *texts[t],
+                                           seeds->list[k], at + sizeof mark - 1);
+                    free(*texts[t]);
+                    *texts[t] = with;
+                }
+        }
+    }
+    replace_rows(p, &to);
+}
+
+static int multiply(struct score_plan *p, const struct factors *f, struct err *err)
+{
+    int status = 0;
+    if (!p->row_count) status = add_row(p, xstrdup(""), xstrdup(""), err);
+    if (f->models.count) multiply_models(p, f);
+    for (size_t i = 0; i < f->checkpoints.count && status == 0; i++)
+        status = multiply_checkpoints(p, f->checkpoints.list[i], err);
+    if (f->seeds.count) multiply_seeds(p, &f->seeds);
+    for (size_t i = 0; i < p->row_count; i++)
+        if (!*p->rows[i].name) {
+            free(p->rows[i].name);
+            p->rows[i].name = xstrdup("now");
+        }
+    return status;
+}
+
+// --- the file ------------------------------------------------------------------------------------
+
+static bool has_row(const struct score_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->row_count; i++)
+        if (!strcmp(p->rows[i].name, name)) return true;
+    return false;
+}
+
+static int check_compares(const struct score_plan *p, struct err *err)
+{
+    for (size_t i = 0; i < p->compare_count; i++) {
+        const struct score_compare *c = &p->compares[i];
+        const char *missing = !has_row(p, c->from) ? c->from : !has_row(p, c->to) ? c->to : NULL;
+        if (missing) return err_set(err, "compare: there is no row '%s'", missing);
+    }
+    return 0;
+}
+
+// Reads the words of "seeds" or "checkpoints".
+static void add_words(struct names *to, char *text)
+{
+    char *rest = NULL;
+    for (char *w = strtok_r(text, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest))
+        names_add(to, w, NULL);
+}
+
+// KEY [NAME:] TEXT
+static int read_line(struct score_plan *p, struct factors *f, const char *line, int64_t limit,
+                     struct err *err)
+{
+    const size_t length = strcspn(line, " \t");
+    char *key = xstrndup(line, length), *text = trimmed(line + length, strlen(line + length));
+    const bool named = !strcmp(key, "set") || !strcmp(key, "row") || !strcmp(key, "model");
+    const char *colon = named ? strchr(text, ':') : strchr(text, '|');
+    char *name = colon ? trimmed(text, (size_t)(colon - text)) : xstrdup("");
+    const size_t last = strlen(name);
+    if (last > 1 && *name == '"' && name[last - 1] == '"') {
+        char *inner = xstrndup(name + 1, last - 2);
+        free(name);
+        name = inner;
+    }
+    char *after = colon ? trimmed(colon + 1, strlen(colon + 1)) : xstrdup("");
+    int status = 0;
+    if (named && !*name)
+        status = err_set(err, "write '%s NAME: ...'", key);
+    else if (!strcmp(key, "set")) {
+        status = add_set(p, name, after, limit, err);
+        name = after = NULL;
+    } else if (!strcmp(key, "row")) {
+        status = add_row(p, name, after, err);
+        name = after = NULL;
+    } else if (!strcmp(key, "model")) {
+        names_add(&f->models, after, NULL);
+        names_add(&f->model_names, name, NULL);
+    } else if (!strcmp(key, "sets") && *text) {
+        status = add_folder(p, text, limit, err);
+    } else if (!strcmp(key, "checkpoints")) {
+        add_words(&f->checkpoints, text);
+    } else if (!strcmp(key, "seeds")) {
+        add_words(&f->seeds, text);
+    } else if (!strcmp(key, "compare") && *name && *after) {
+        p->compares = xreallocarray(p->compares, p->compare_count + 1, sizeof *p->compares);
+        p->compares[p->compare_count++] = (struct score_compare){ name, after };
+        name = after = NULL;
+    } else {
+        status = err_set(
+            err,
+            "'%s' begins no line of a plan: set NAME: DATA, sets DIR, row NAME: "
+            "SETTINGS, model NAME: FOLDER, checkpoints RUN, seeds N N ..., compare ROW | ROW",
+            key);
+    }
+    free(key);
+    free(text);
+    free(name);
+    free(after);
+    return status;
+}
+
+static void factors_release(struct factors *f)
+{
+    names_release(&f->models);
+    names_release(&f->model_names);
+    names_release(&f->checkpoints);
+    names_release(&f->seeds);
+}
+
+int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err)
+{
+    struct factors f = { 0 };
+    size_t size;
+    int number = 0, status = 0;
+    *p = (struct score_plan){ 0 };
+    char *text = file_read(file, PLAN_MAX, &size, err);
+    if (!text || text_check(text, size, file, err) < 0) {
+        free(text);
+        return -1;
+    }
+    char *all = xstrndup(text, size), *rest = all;
+    free(text);
+    for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
+        char *plain = trimmed(line, strlen(line));
+        number++;
+        if (*plain && *plain != '#') status = read_line(p, &f, plain, limit, err);
+        free(plain);
+    }
+    free(all);
+    if (status < 0)
+        err_in(err, "%s:%d", file, number);
+    else if (!p->set_count)
+        status = err_set(err, "%s: a plan needs a line 'set NAME: DATA' or 'sets DIR'", file);
+    else if ((status = multiply(p, &f, err)) < 0 || (status = check_compares(p, err)) < 0)
+        err_in(err, "%s", file);
+    factors_release(&f);
+    if (status < 0) score_plan_release(p);
+    return status;
+}
+
+int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
+                         int64_t limit, struct err *err)
+{
+    *p = (struct score_plan){ 0 };
+    int status = add_folder(p, folder, limit, err);
+    char *copy = xstrdup(settings ? settings : "now"), *rest = copy;
+    for (char *row; status == 0 && (row = strsep(&rest, "|"));) {
+        char *words = trimmed(row, strlen(row));
+        status = add_row(p, xstrdup(words), words, err);
+    }
+    free(copy);
+    if (status < 0) score_plan_release(p);
+    return status;
+}
+
+int score_plan_check(const struct score_plan *p, struct err *err)
+{
+    for (size_t i = 0; i < p->set_count; i++)
+        if (evaluate_options_check(&p->sets[i].options, err) < 0)
+            return err_in(err, "set %s", p->sets[i].name);
+    for (size_t i = 0; i < p->row_count; i++)
+        if (p->rows[i].model && *p->rows[i].model == '/' && access(p->rows[i].model, F_OK) < 0)
+            return err_set(err, "row %s: cannot open the model '%s': %s", p->rows[i].name,
+                           p->rows[i].model, strerror(errno));
+    return 0;
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+static int add_word(struct preset_values *v, const char *word, const struct proposal *base,
+                    struct err *err)
+{
+    const struct model *m = base->env.model;
+    if (!strcmp(word, "now")) return 0;
+    if (!strcmp(word, "off")) {
+        preset_off(v);
+        return 0;
+    }
+    if (*word != '@') {
+        if (!m && strchr(word, '{')) return 0;
+        return preset_read_text(v, word, m, err);
+    }
+    const struct preset *preset = preset_find(word + 1);
+    if (!preset)
+        return err_set(err, "there is no built-in preset '%s': a plan takes KEY=VALUE for others",
+                       word + 1);
+    if (!m && strchr(preset->set, '{')) return 0;
+    struct preset_values all = { 0 };
+    const int status = preset_read(&all, preset, m, err);
+    if (status == 0) preset_fit(&all, m, base->from, true);
+    for (size_t i = 0; i < all.count && status == 0; i++)
+        preset_add(v, all.list[i].key, all.list[i].value);
+    preset_values_release(&all);
+    return status;
+}
+
+struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
+                                    struct names *notices, struct err *err)
+{
+    struct preset_values v = { 0 };
+    struct proposal p = *base;
+    struct settings *settings = NULL;
+    char **words, *copy = xstrdup(r->words);
+    const int count = split_words(copy, &words);
+    int status = 0;
+    for (int i = 0; i < count && status == 0; i++) status = add_word(&v, words[i], base, err);
+    if (status == 0 && (status = proposal_check(&p, v.list, v.count, err)) == 0) {
+        settings = p.env.settings;
+        p.env.settings = NULL;
+        for (size_t i = 0; i < p.notices.count && notices; i++)
+            names_add(notices, p.notices.list[i], NULL);
+        proposal_release(&p);
+    }
+    if (status < 0) err_in(err, "row %s", r->name);
+    preset_values_release(&v);
+    free(words);
+    free(copy);
+    return settings;
+}
+
+void score_plan_release(struct score_plan *p)
+{
+    for (size_t i = 0; i < p->set_count; i++) {
+        struct score_set *s = &p->sets[i];
+        evaluate_options_release(&s->options);
+        free(s->name);
+        free(s->text);
+        free(s->argv);
+    }
+    free(p->sets);
+    rows_release(p->rows, p->row_count);
+    for (size_t i = 0; i < p->compare_count; i++) {
+        free(p->compares[i].from);
+        free(p->compares[i].to);
+    }
+    free(p->compares);
+    names_release(&p->others);
+    *p = (struct score_plan){ 0 };
+}

@@ -1,0 +1,69 @@
+// core/eval/score_plan.h -- a plan of scores: models, checkpoints, settings and seeds (rows) by
+// evaluation sets (columns), from a file of lines or from a folder of sets.
+//
+//   # comment
+//   set POPE: data/POPE.tsv --set pope --limit 500        DATA and options, as of /eval
+//   sets data                                             all sets in a folder
+//   row Vanilla: off                                      settings, as of /compare
+//   row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed}
+//   row IRA: model=runs/ira ira.on=on                     a model of its own
+//   model 7B: llava-1.5-7b-hf                             every row without a model of its own
+//   checkpoints runs/sft                                  every row, for each checkpoint of a run
+//   seeds 1 2 3                                           every row with {seed}, for each seed
+//   compare FastV | CAPA                                  reports the difference CAPA - FastV
+//
+// Rows of the same name are repetitions, such as seeds: tables show their mean. Differences of the
+// table are from the first row. Words with spaces are put in double quotes.
+//
+// In a folder, files and folders whose names contain the name of a set are sets, and so are data
+// sets that /eval reads without --set.
+#ifndef CORE_EVAL_SCORE_PLAN_H
+#define CORE_EVAL_SCORE_PLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/names.h"
+#include "core/engine/proposal.h"
+#include "core/eval/evaluate_job.h"
+
+struct score_set {
+    char *name, *text; // text: argv as one text
+    char **argv;
+    int argc;
+    struct evaluate_options options; // borrows argv
+};
+
+struct score_row {
+    char *name;
+    char *model;  // folder; NULL: the job's
+    char *words;  // settings, with {seed} replaced
+    int64_t step; // of the checkpoint; -1: none
+};
+
+struct score_plan {
+    struct score_set *sets;
+    struct score_row *rows;
+    struct score_compare {
+        char *from, *to; // names of rows
+    } * compares;
+    size_t set_count, row_count, compare_count;
+    struct names others; // entries of folders that are no sets
+};
+
+// limit: of the samples of each set without a --limit of its own; 0: none.
+int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err);
+// Makes a plan of the sets in a folder. `settings`: rows, separated by "|"; NULL: one row, with the
+// settings of the job.
+int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
+                         int64_t limit, struct err *err);
+// Checks that the sets can be read.
+int score_plan_check(const struct score_plan *p, struct err *err);
+// Makes the settings of a row from those of `base` for base.env.model (NULL: placeholders such as
+// {late} and the model's own limits are not checked), which the caller frees. *notices (may be
+// NULL) receives what was reset.
+struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
+                                    struct names *notices, struct err *err);
+void score_plan_release(struct score_plan *p);
+
+#endif

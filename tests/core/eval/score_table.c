@@ -1,0 +1,189 @@
+// tests/core/eval/score_table.c -- core/eval/score_table.c and score_plan.c: numbers of a table
+// computed by hand, paired differences, the mean over sets; lines of a plan.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/base/mem.h"
+#include "core/eval/evaluate_parts.h"
+#include "core/eval/score_plan.h"
+#include "core/eval/score_table.h"
+#include "core/lists.h"
+#include "tests/core/scratch.h"
+
+// Adds a cell whose samples have these scores ("1101"; "-": not scored).
+static void add(struct score_table *t, const char *row, const char *set, const char *metric,
+                const char *scores)
+{
+    struct evaluation e = { 0 };
+    struct score_answer answers[32];
+    size_t n = 0;
+    for (size_t i = 0; scores[i]; i++) {
+        const struct evaluated q = { .metric = metric_find(metric),
+                                     .kind = "",
+                                     .group = "",
+                                     .score = scores[i] - '0',
+                                     .class = -1 };
+        if (scores[i] == '-') continue;
+        evaluation_note(&e, &q);
+        answers[n++] = (struct score_answer){ (int64_t)i + 1, q.metric, q.score };
+    }
+    evaluate_totals(&e);
+    score_table_add(t, row, -1, set, &e, answers, n);
+    evaluation_release(&e);
+}
+
+static const char *at(const struct csv *t, size_t row, const char *column)
+{
+    return csv_cell(t, row, csv_column(t, column));
+}
+
+static void numbers_are_those_of_papers(void **state)
+{
+    struct score_table t = { 0 };
+    struct csv wide = { 0 }, each = { 0 }, compared = { 0 };
+    add(&t, "base", "A", "exact", "11001010");
+    add(&t, "base", "B", "exact", "1000");
+    add(&t, "base", "C", "loss", "2222");
+    add(&t, "more", "A", "exact", "11111110");
+    add(&t, "more", "B", "exact", "1000");
+    add(&t, "more", "C", "loss", "1111");
+    add(&t, "base", "D", "cider", "51"); // printed in percent, but not on the scale of shares
+    add(&t, "more", "D", "cider", "51");
+    score_table_finish(&t);
+    score_table_wide(&t, &wide);
+    assert_string_equal(at(&wide, 0, "A"), "50.00");
+    assert_string_equal(at(&wide, 1, "B"), "25.00 (+0.00)");
+    assert_string_equal(at(&wide, 1, "C"), "1.0000 (-1.0000*)");
+    assert_string_equal(at(&wide, 0, "Avg"), "37.50");
+    assert_string_equal(at(&wide, 0, "D"), "300.00");
+    // (87.5 + 25) / 2; relative to the first row (87.5 / 50 - 1 + 0 + 0) / 3
+    assert_memory_equal(at(&wide, 1, "Avg"), "56.25 (+18.75", strlen("56.25 (+18.75"));
+    assert_string_equal(at(&wide, 1, "Improve %"), "+25.00");
+    score_table_long(&t, &each);
+    assert_int_equal(each.row_count, 10);
+    assert_string_equal(at(&each, 6, "difference low"), "0"); // paired: no question differs
+    assert_string_equal(at(&each, 6, "difference high"), "0");
+    assert_string_equal(at(&each, 5, "n"), "8");
+    score_table_compare(&t, "more", "base", &compared);
+    assert_string_equal(at(&compared, 0, "difference"), "-37.5");
+    csv_release(&wide);
+    csv_release(&each);
+    csv_release(&compared);
+    score_table_release(&t);
+}
+
+static void repetitions_are_averaged(void **state)
+{
+    struct score_table t = { 0 };
+    add(&t, "a", "A", "exact", "1111");
+    add(&t, "b", "A", "exact", "1100");
+    add(&t, "b", "A", "exact", "1110");
+    score_table_finish(&t);
+    assert_int_equal(t.rows.count, 2);
+    assert_float_equal(t.cells[1][0].mean.value, 62.5, 1e-9);
+    const struct score_value d = score_table_difference(&t, 0, 1, 0);
+    assert_float_equal(d.value, -37.5, 1e-9);
+    assert_true(d.low < d.value && d.value < d.high);
+    free(d.draws);
+    assert_true(t.averaged < 2);
+    score_table_release(&t);
+}
+
+// Samples that one row did not score are still those of the other rows; fewer samples are not.
+static void pairs_are_of_the_same_samples(void **state)
+{
+    struct score_table t = { 0 };
+    add(&t, "a", "A", "exact", "1010101");
+    add(&t, "b", "A", "exact", "101-101");
+    add(&t, "c", "A", "exact", "101");
+    add(&t, "d", "B", "exact", "11");
+    score_table_finish(&t);
+    struct score_value d = score_table_difference(&t, 0, 1, 0);
+    assert_true(d.low <= d.value && d.value <= d.high);
+    free(d.draws);
+    d = score_table_difference(&t, 0, 2, 0);
+    assert_true(isfinite(d.value) && isnan(d.low));
+    assert_true(isnan(t.average[0].value)); // no score on B
+    assert_true(isnan(t.cells[3][0].mean.value));
+    score_table_release(&t);
+}
+
+static struct score_plan read_plan(const char *folder, const char *lines, struct err *err)
+{
+    struct score_plan p;
+    char *path = xasprintf("%s/plan", folder);
+    scratch_write(folder, "plan", lines, strlen(lines));
+    *err = (struct err){ 0 };
+    if (score_plan_read(&p, path, 7, err) < 0) assert_true(*err->text);
+    free(path);
+    return p;
+}
+
+static void plans_are_multiplied(void **state)
+{
+    struct err err;
+    char *folder = scratch_new(), *text, *run = xasprintf("%s/run", folder);
+    scratch_write(folder, "set.json", "[]", 2);
+    text = xasprintf("# a plan\n"
+                     "set one: %s/set.json --limit 3\nset \"two\": \"%s/set.json\" --metric loss\n"
+                     "row a:\nrow b: model=own prune.seed={seed}\n"
+                     "model x: m/x\nmodel y: m/y\nseeds 1 2\ncompare a, y | b\n",
+                     folder, folder);
+    struct score_plan p = read_plan(folder, text, &err);
+    free(text);
+    assert_string_equal(err.text, "");
+    assert_int_equal(p.set_count, 2);
+    assert_int_equal(p.sets[0].options.limit, 3);
+    assert_int_equal(p.sets[1].options.limit, 7);
+    assert_string_equal(p.sets[1].name, "two");
+    static const char *const names[] = { "a, x", "a, y", "b", "b" };
+    static const char *const models[] = { "m/x", "m/y", "own", "own" };
+    assert_int_equal(p.row_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(p.rows[i].name, names[i]);
+        assert_string_equal(p.rows[i].model, models[i]);
+    }
+    assert_non_null(strstr(p.rows[3].words, "prune.seed=2"));
+    score_plan_release(&p);
+
+    static const char *const wrong[][2] = {
+        { "row a: off\n", "needs a line 'set NAME: DATA'" },
+        { "sat one: x\n", "'sat' begins no line of a plan" },
+        { "\nset one: /none --limit 0\n", "plan:2: set one: " },
+        { "set : x\n", "write 'set NAME: ...'" },
+        { "sets /none\n", "cannot read the folder '/none'" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        p = read_plan(folder, wrong[i][0], &err);
+        assert_non_null(strstr(err.text, wrong[i][1]));
+    }
+    text = xasprintf("set one: %s/set.json\ncheckpoints %s\n", folder, run);
+    p = read_plan(folder, text, &err);
+    assert_non_null(strstr(err.text, "has no checkpoints with weights"));
+    free(text);
+    text = xasprintf("set one: %s/set.json\ncompare a | b\n", folder);
+    p = read_plan(folder, text, &err);
+    assert_non_null(strstr(err.text, "there is no row 'a'"));
+    free(text);
+    free(run);
+    scratch_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_those_of_papers),
+        cmocka_unit_test(repetitions_are_averaged),
+        cmocka_unit_test(pairs_are_of_the_same_samples),
+        cmocka_unit_test(plans_are_multiplied),
+    };
+    lists_register();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
