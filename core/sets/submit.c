@@ -272,28 +272,6 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
     w->first = false;
 }
 
-// Lists the columns of all rows, in the order in which they appear. Reads every row, because
-// records leave out empty cells.
-static int find_columns(const struct submission *s, const struct dataset *data, struct names *to,
-                        struct err *err)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        struct set_record r;
-        size_t at;
-        if (eval_set_record(data, s->list[i].index, &r, err) < 0) {
-            set_record_release(&r);
-            if (!s->list[i].answer) continue; // a broken row
-            return -1;
-        }
-        for (const cJSON *cell = r.json->child; cell; cell = cell->next)
-            if (!names_find(to, cell->string, &at) && strcmp(cell->string, "image") != 0 &&
-                strcmp(cell->string, "prediction") != 0)
-                names_add(to, cell->string, NULL);
-        set_record_release(&r);
-    }
-    return 0;
-}
-
 static void put_cell(struct buf *b, const cJSON *cell)
 {
     const char *text = cJSON_GetStringValue(cell);
@@ -302,24 +280,62 @@ static void put_cell(struct buf *b, const cJSON *cell)
     cJSON_free(json);
 }
 
-static int put_predictions(struct writing *w, const struct submission *s, struct err *err)
+// The id under which VLMEvalKit has a row: it puts RefCOCO's split in front ("RefCOCO+_testA_7").
+static const char *vlmevalkit_id(struct set_record *r)
+{
+    const char *split = set_text(r, "split"), *category = set_text(r, "category");
+    if (!split && category) split = python_replace(&r->scratch, category, " ", "_");
+    return scratch_printf(&r->scratch, "%s_%s", split ? split : "RefCOCO",
+                          set_text_of(r->json, "index", ""));
+}
+
+// Changes a row to what VLMEvalKit's dataset has when it reads predictions.
+static void as_vlmevalkit(const struct eval_set *set, struct set_record *r)
+{
+    if (!strcmp(set->name, "refcoco")) set_put(r, "index", vlmevalkit_id(r));
+    if (!strcmp(set->name, "mmmu-pro-vision")) set_put(r, "question", "placeholder");
+}
+
+static bool is_left_out(const char *column)
+{
+    return !strcmp(column, "image") || !strcmp(column, "prediction");
+}
+
+// A row has the cells of the columns found so far; empty cells complete it at the end.
+static int put_predictions(struct writing *w, const struct submission *s,
+                           const struct eval_set *set, struct err *err)
 {
     struct names found = { 0 };
-    int status = find_columns(s, w->data, &found, err);
-    for (size_t k = 0; k < found.count; k++) buf_printf(&w->out, "%s\t", found.list[k]);
-    buf_puts(&w->out, "prediction\n");
+    struct buf rows = { 0 };
+    struct row {
+        size_t end, cells; // of its text in `rows`; the number of its cells
+    } *list = xcalloc(s->count + 1, sizeof *list);
+    int status = 0;
     for (size_t i = 0; i < s->count && status == 0; i++) {
         struct set_record r;
-        if (eval_set_record(w->data, s->list[i].index, &r, NULL) == 0) {
-            for (size_t k = 0; k < found.count; k++) {
-                put_cell(&w->out, json_get(r.json, found.list[k]));
-                buf_putc(&w->out, '\t');
-            }
-            put_field(&w->out, s->list[i].answer ? s->list[i].answer : "");
-            buf_putc(&w->out, '\n');
+        const bool read = eval_set_record(w->data, s->list[i].index, &r, err) == 0;
+        if (read) as_vlmevalkit(set, &r);
+        for (const cJSON *c = read ? r.json->child : NULL; c; c = c->next)
+            if (!is_left_out(c->string)) names_add(&found, c->string, NULL);
+        for (size_t k = 0; read && k < found.count; k++) {
+            put_cell(&rows, json_get(r.json, found.list[k]));
+            buf_putc(&rows, '\t');
         }
+        list[i] = (struct row){ rows.length, read ? found.count : 0 };
+        if (!read && s->list[i].answer) status = -1; // a broken row has no answer
         set_record_release(&r);
     }
+    for (size_t k = 0; k < found.count; k++) buf_printf(&w->out, "%s\t", found.list[k]);
+    buf_puts(&w->out, "prediction\n");
+    for (size_t i = 0, at = 0; i < s->count && status == 0; at = list[i++].end) {
+        if (!list[i].cells) continue;
+        buf_add(&w->out, rows.data + at, list[i].end - at);
+        for (size_t k = list[i].cells; k < found.count; k++) buf_putc(&w->out, '\t');
+        put_field(&w->out, s->list[i].answer ? s->list[i].answer : "");
+        buf_putc(&w->out, '\n');
+    }
+    free(list);
+    buf_release(&rows);
     names_release(&found);
     return status;
 }
@@ -331,7 +347,7 @@ int predictions_write(const struct submission *s, const char *path, const char *
     struct writing w = { .data = data, .model = model, .first = true };
     int status = 0;
     if (!strcmp(suite, "vlmevalkit")) {
-        status = put_predictions(&w, s, err);
+        status = put_predictions(&w, s, set, err);
     } else {
         buf_puts(&w.out, "{\"args\": {\"model\": \"vlmsh\", \"model_args\": ");
         json_put_text(&w.out, model);

@@ -77,9 +77,9 @@ with open(f"{folder}/said.jsonl", "w") as f:
     f.writelines(json.dumps({"question_id": i, "text": text}) + "\n" for i, text in enumerate(said) if i != 2)
 
 
-def export(suite, out):
+def export(suite, out, name="MMStar.tsv", kind="mmstar"):
     told = subprocess.run([vlmsh, "demo/model", "--json", "--db", f"{folder}/db", "-c",
-                           f"/eval {folder}/MMStar.tsv --set mmstar --rule {suite} --answers {folder}/said.jsonl "
+                           f"/eval {folder}/{name} --set {kind} --rule {suite} --answers {folder}/said.jsonl "
                            f"--export-predictions {suite}:{folder}/{out} --here --force"], capture_output=True, text=True)
     assert "\"ok\":false" not in told.stdout and '"what":"predictions"' in told.stdout, told.stdout
 
@@ -93,6 +93,21 @@ assert [r.pop("prediction") for r in rows] == said, rows
 for s in source:
     del s["image"]
 assert rows == source, (rows, source)
+
+# Its ids of RefCOCO have the split in front, its question of MMMU-Pro's pictures is a placeholder. A cell that only a
+# later row has is empty in the rows before.
+def small(name, kind, *lines):
+    with open(f"{folder}/{name}", "w") as f:
+        f.writelines(line + "\n" for line in lines)
+    export("vlmevalkit", "predictions.tsv", name, kind)
+    return list(csv.DictReader(open(f"{folder}/predictions.tsv", newline=""), delimiter="\t"))
+
+
+rows = small("refcoco.tsv", "refcoco", "index\tquestion\tanswer\tcategory\twidth\theight\timage_path\tnote", "0\ta\t[1, 2, 3, 4]\tRefCOCO+ testA\t9\t9\ta.png\t",
+             "1\tb\t[1, 2, 3, 4]\tRefCOCOg val\t9\t9\ta.png\tlater")
+assert [(r["index"], r["note"], r["prediction"]) for r in rows] == [("RefCOCO+_testA_0", "", said[0]), ("RefCOCOg_val_1", "later", said[1])], rows
+rows = small("vision.tsv", "mmmu-pro-vision", "index\tanswer\tA\tB\timage_path", "0\tA\tx\ty\ta.png")
+assert rows[0]["question"] == "placeholder" and rows[0]["prediction"] == said[0], rows
 
 # lmms-eval: what its model from_log reads.
 export("lmms-eval", "predictions.json")
