@@ -6,9 +6,9 @@
 
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements per thread and step
+enum { PIECE = 16384 }; // elements that a thread updates at a time
 
-// Factors shared by all elements, rounded once.
+// Factors shared by all elements, rounded to f32 once.
 struct factors {
     vf beta1, rest1, beta2, rest2, scale, keep, rate, root, eps;
 };

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda.h"
 
-// Factors shared by all elements, rounded once.
+// Factors shared by all elements, rounded to f32 once.
 struct factors {
     float beta1, rest1, beta2, rest2, scale, keep, rate, root, eps;
 };

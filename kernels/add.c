@@ -1,7 +1,7 @@
 // kernels/add.c -- elementwise sum.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements per thread and step
+enum { PIECE = 16384 }; // elements that a thread adds at a time
 
 static void add_piece(float *y, const float *a, const float *b, int64_t n)
 {

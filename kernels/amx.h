@@ -1,11 +1,11 @@
-// kernels/amx.h -- Intel's AMX tiles: products of 16 rows, 16 columns and 32 bf16 elements.
+// kernels/amx.h -- Intel's AMX tiles: products of [16,32] and [32,16] bf16 elements.
 //
 // There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
 // f32 sums:
 //
 //   a: 16 rows of 32 bf16                   (amx_pack_rows)
-//   b: 16 rows i of 16 columns, each a pair of elements,
-//      2i and 2i+1 along K                  (amx_pack_pairs)
+//   b: 16 rows of 16 pairs of bf16; row i holds elements
+//      2i and 2i+1 along K of each column   (amx_pack_pairs)
 //   c: 16 rows of 16 f32
 //
 //   amx_open();                                // in each thread, before its first tile
@@ -18,11 +18,11 @@
 //   _tile_stored(0, c, 64);
 //   amx_close();                               // otherwise each context switch saves 8 KB
 //
-// Packed data must be aligned to 64 bytes (loads across two cache lines take twice as long). A row
-// of c depends only on the same row of a and on b: its bits do not depend on the other rows.
-// Subnormal inputs and results count as 0. Infinity and NaN behave as in any other product.
+// Packed data must be aligned to 64 bytes (loads across two cache lines take twice as long). The
+// bits of a row of c depend only on that row of a and on b, not on other rows. Subnormal inputs and
+// results count as 0. Infinity and NaN behave as in any other product.
 //
-// Available only in kernels compiled for the instruction set `amx` (AMX_TILE is defined there).
+// Available only in kernels compiled for the instruction set `amx`, where AMX_TILE is defined.
 #ifndef KERNELS_AMX_H
 #define KERNELS_AMX_H
 
@@ -36,7 +36,7 @@ enum {
     AMX_STEP = 32  // elements along K
 };
 
-// Configures all eight tiles of this thread with the maximum size.
+// Sets all eight tiles of this thread to the maximum size.
 VEC_INLINE void amx_open(void)
 {
     static const struct {
@@ -54,9 +54,9 @@ VEC_INLINE void amx_close(void)
     _tile_release();
 }
 
-// Tiles 0 to 3 hold sums: 0 and 1 side by side (`wide` 2; else 0 alone), 2 and 3 below them (`high`
-// 2). In memory, the right tile begins `beside` floats after the left one, and the lower tile
-// `below` floats after the upper one.
+// Tiles 0 to 3 hold sums. If `wide` is 2, tile 1 is to the right of tile 0; if `high` is 2, tiles 2
+// and 3 are below tiles 0 and 1. In memory, the right tile begins `beside` floats after the left
+// one, and the lower tile `below` floats after the upper one.
 VEC_INLINE void amx_sums_zero(const int high, const int wide)
 {
     _tile_zero(0);
@@ -84,7 +84,7 @@ VEC_INLINE void amx_sums_store(float *c, int64_t below, int64_t beside, const in
 }
 
 // After some 2000 cycles without a tile store, the next one takes 900 cycles (measured on an Intel
-// Xeon with AMX, docs/speed.md). So an unused tile is stored in between.
+// Xeon with AMX, docs/speed.md). So kernels store an unused tile every AMX_STORE steps.
 enum { AMX_STORE = 8 }; // steps
 
 VEC_INLINE int64_t at_most(int64_t n, int64_t most)
@@ -98,7 +98,7 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {
-    enum { EACH = 2 }; // at least, per thread
+    enum { EACH = 2 }; // least number of groups per thread
     const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
@@ -166,7 +166,7 @@ VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, c
     for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
 }
 
-// A whole tile, the common case, without branches.
+// Packs a whole tile, the common case, without branches.
 VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row, int64_t k,
                                const bool pairs, const enum dtype dtype)
 {

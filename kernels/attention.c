@@ -6,19 +6,20 @@
 //   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v
 //   y = out / sum
 //
-// A task is one key/value head with some query rows: all heads of its group read the same keys. Few
-// tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens use
-// products of tiles (kernels/tile.h) with a block of keys, transposed once for all of them. The
-// choice ignores the number of heads, so that a token's bits equal those of the token computed
-// alone (backend->few_rows).
+// A task computes some query rows of one key/value head: the rows of all query heads that share it.
+// Few tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens use
+// products of tiles (kernels/tile.h) with blocks of keys, each transposed once per task. The choice
+// depends on the number of tokens, not of heads, so that each of up to backend->few_rows tokens has
+// the same bits as if computed alone.
 //
 // Keys and values are f32, or bf16 in a cache; loads widen them. With MATMUL_BF16 and AMX,
-// kernels/attention_amx.c computes many tokens. With AVX512-BF16, this file rounds their queries,
-// keys, values and e^(score - high') to bf16 and multiplies pairs: elements 2i and 2i + 1 of a
-// head, then keys 2i and 2i + 1. Scores, maxima and sums stay f32.
+// kernels/attention_amx.c computes many tokens. With MATMUL_BF16 and AVX512-BF16 but no AMX, this
+// file rounds queries, keys, values and e^(score - high') of many tokens to bf16 and multiplies
+// pairs: elements 2i and 2i + 1 of a head for the scores, keys 2i and 2i + 1 for the outputs.
+// Scores, maxima and sums stay f32.
 //
-// Requested probabilities take a separate f32 pass from the final maximum and sum (recomputed in
-// f32 if those come from rounded scores), so that no bit of y changes.
+// A separate f32 pass computes requested probabilities from the final maximum and sum (recomputed
+// in f32 if those come from rounded scores), so that the request changes no bit of y.
 #include <math.h>
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ struct buffers {
     float *values;         // a block: [padded / TILE_COLS][steps][TILE_COLS]
     float *scores;         // [TILE_ROWS][BLOCK]
     float *rows;           // [BLOCK][inner] plus a vector: rows before transposition
-    int32_t *first, *last; // [task_rows] keys that rows see
+    int32_t *first, *last; // [task_rows] range of keys that each row sees
     bool finite;           // all values of the block are finite
 };
 
@@ -55,7 +56,7 @@ static struct buffers buffers_at(const struct call *c, float *memory)
     return buffers;
 }
 
-// Packs queries r.. of the task, one tile, scaled; rows past the end are 0.
+// Packs one tile of scaled queries, rows r.. of the task; rows past the end are 0.
 VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const struct buffers *buffers,
                           int64_t r, const bool pairs)
 {
@@ -69,7 +70,7 @@ VEC_INLINE void pack_tile(const struct call *c, const struct task *t, const stru
     tile_pack(buffers->q + r * c->inner, buffers->rows, c->inner, TILE_ROWS, c->inner);
 }
 
-// Packs keys j.. of the task's head; 0 past the end.
+// Packs n keys, the first at `k`; keys past n are 0.
 VEC_INLINE void pack_keys(const struct call *c, const struct buffers *buffers, const void *k,
                           int64_t n, const enum dtype dtype, const bool pairs)
 {
@@ -91,7 +92,8 @@ VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
-    const vf above = vf_set(0x1.02p0f); // rounding to bf16 grows a number by less than this factor
+    const vf above =
+        vf_set(0x1.02p0f); // rounding to bf16 enlarges a number by less than this factor
     vf nonfinite = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {
@@ -100,7 +102,8 @@ VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const
                 buffers->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
-            nonfinite += (x * above + next * above) * vf_set(0); // NaN for infinities and NaN
+            nonfinite +=
+                (x * above + next * above) * vf_set(0); // NaN if infinite once rounded, or NaN
             vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     buffers->finite = vf_sum(nonfinite) == 0;
@@ -133,8 +136,8 @@ VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t 
     }
 }
 
-// Unseen values have weight 0, and 0 times infinity is NaN. If the block holds infinities or NaNs,
-// multiplies each row with its visible values only.
+// Replaces add_values if the block holds infinities or NaNs: multiplies each row with its visible
+// values only, because unseen values have weight 0, and 0 times infinity is NaN.
 VEC_INLINE void add_seen(const struct call *c, const struct task *t, const struct buffers *buffers,
                          int64_t r, const int64_t *from, const int64_t *to, int64_t lowest,
                          const float *fade, const bool pairs)
@@ -170,7 +173,7 @@ VEC_INLINE void add_values(const struct call *c, const struct task *t,
     }
 }
 
-// Processes rows r.. of the task, one tile, with the packed block of keys from j.
+// Processes one tile, rows r.. of the task, with the packed block of keys that begins at key j.
 VEC_INLINE void attend_tile(const struct call *c, const struct task *t,
                             const struct buffers *buffers, int64_t r, int64_t j, const bool pairs)
 {
@@ -191,7 +194,7 @@ VEC_INLINE void attend_tile(const struct call *c, const struct task *t,
     for (int64_t i = lowest; i < end; i += TILE_COLS)
         put_tile_of(buffers->scores + i, BLOCK, NULL, buffers->q + r * c->inner, 1, TILE_ROWS,
                     buffers->keys + i * c->inner, c->inner, TILE_ROWS, 2, pairs);
-    // Updates all maxima first, so that rows stay independent.
+    // Finds all maxima first, so that no row's computation waits for another's.
     for (int64_t i = 0; i < TILE_ROWS; i++)
         if (from[i] < to[i])
             highest[i] = highest_score(buffers->scores + i * BLOCK + lowest, size, from[i] - lowest,

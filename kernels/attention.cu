@@ -1,8 +1,8 @@
 // kernels/attention.cu -- softmax(q k^T scale) v with grouped heads, in tiles, and the
 // probabilities if requested.
 //
-// Easy to get wrong: a row may see no key of a tile, or none at all. Then its maximum stays
-// -infinity, its sum 0, and its result is 0.
+// Easy to get wrong: a row may see no key of a tile, or no key at all. A row that sees no key keeps
+// the maximum -infinity and the sum 0, and its result is 0.
 #include "kernels/attention_cuda.h"
 
 // Position of a key in the tile that begins at key `from`, clamped to 0..TILE.

@@ -1,4 +1,4 @@
-// kernels/attention.h -- shared by attention and its backward kernel: a call, the rows of a task.
+// kernels/attention.h -- calls and tasks, shared by attention and its backward kernel.
 #ifndef KERNELS_ATTENTION_H
 #define KERNELS_ATTENTION_H
 
@@ -8,7 +8,7 @@
 
 enum {
     BLOCK = 128,      // keys per step; a multiple of TILE_COLS
-    ATTENTION_FEW = 8 // most tokens for attention_few; at least FEW_ROWS (kernels/matmul_few.h)
+    ATTENTION_FEW = 8 // most tokens for attention_few; >= FEW_ROWS (kernels/matmul_few.h)
 };
 
 // A call of attention. Each of its tasks (struct task) computes the heads of one group for a range
@@ -17,17 +17,17 @@ struct call {
     float *y;
     const float *q;
     const void *k, *v;
-    enum dtype dtype;            // of k and v: f32, or bf16 (not of the backward kernel)
+    enum dtype dtype;            // of k and v: f32, or bf16 in the forward kernel
     const int32_t *first, *last; // [tokens] or NULL
     float scale;
     float *probs;                          // [heads, tokens, keys] or NULL
     int64_t tokens, heads, keys, kv_heads; // N, H, P, Hkv
     int64_t width;                         // d of queries and keys
-    int64_t value_width, padded;           // d of values; the same rounded up to whole tiles
+    int64_t value_width, padded;           // d of values; value_width rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
     bool pairs;                            // products of many rows use pairs of bf16
-    int64_t inner;                         // elements of a head, or pairs
-    int64_t task_tokens, task_rows;        // tokens per task; its rows, rounded up to whole tiles
+    int64_t inner;                         // elements of a key, or pairs of elements (`pairs`)
+    int64_t task_tokens, task_rows;        // tokens per task; rows per task, in whole tiles
 };
 
 VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
@@ -65,11 +65,11 @@ struct task {
     float *out;               // [rows, padded]
 };
 
-// Target rows per task, which share one transposition of the keys; halved, down to TASK_ROWS_LEAST,
-// if threads would be idle.
+// Target number of rows per task: a task transposes the keys once for all its rows. divide() halves
+// it, down to TASK_ROWS_LEAST, until each thread gets several tasks.
 enum { TASK_ROWS = 768, TASK_ROWS_LEAST = 192 };
 
-// Tasks of a key/value head.
+// Number of tasks per key/value head.
 VEC_INLINE int64_t count_parts(const struct call *c)
 {
     return (c->tokens + c->task_tokens - 1) / c->task_tokens;
@@ -80,7 +80,7 @@ VEC_INLINE int64_t count_tasks(const struct call *c)
     return count_parts(c) * c->kv_heads;
 }
 
-// Sets the size of tasks so that each thread gets several; task_rows is a multiple of `tile`.
+// Sets the size of tasks so that each thread gets several tasks; task_rows is a multiple of `tile`.
 static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
 {
     for (int64_t rows = TASK_ROWS;; rows /= 2) {
@@ -91,7 +91,7 @@ static inline __attribute__((unused)) void divide(struct call *c, int64_t tile)
     c->task_rows = (c->task_tokens * c->group + tile - 1) / tile * tile;
 }
 
-// Task `part` of a head; its result pointers are NULL.
+// Task `part` of a head, with NULL for high, sum and out.
 VEC_INLINE struct task task_at(const struct call *c, int64_t head, int64_t part)
 {
     struct task t = { .head = head, .from = part * c->task_tokens };
@@ -112,8 +112,8 @@ VEC_INLINE int64_t row_last(const struct call *c, const struct task *t, int64_t 
     return last < c->keys ? last : c->keys;
 }
 
-// Sets the keys that each of the task's rows sees (none for padding rows), from[task_rows] and
-// to[task_rows]; *first.. *last covers all of them.
+// Sets from[task_rows] and to[task_rows] to the range of keys that each of the task's rows sees
+// (empty for padding rows), and *first..*last to a range that covers all of them.
 static inline __attribute__((unused)) void find_seen(const struct call *c, const struct task *t,
                                                      int32_t *from, int32_t *to, int64_t *first,
                                                      int64_t *last)
@@ -178,8 +178,8 @@ VEC_INLINE float dot(const float *a, const float *b, int64_t n)
     return dot_as(a, b, n, DTYPE_F32);
 }
 
-// c[rows, halves * VEC] = a b, in elements or pairs, for rows <= TILE_ROWS; with `fade`, adds the
-// old row r of c times fade[r].
+// c[rows, halves * VEC] = a b, in elements or pairs, for rows <= TILE_ROWS; with `fade`, adds
+// fade[r] times the old row r of c.
 VEC_INLINE void put_tile_of(float *c, int64_t ld, const float *fade, const float *a,
                             int64_t row_step, int64_t step, const float *b, int64_t inner,
                             const int rows, const int halves, const bool pairs)
@@ -214,8 +214,8 @@ VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_
     return highest < high ? high : highest;
 }
 
-// Replaces scores[size] by e^(score - highest), with `pairs` as bf16, two per float; updates
-// maximum and sum. Returns the factor for the previous sums.
+// Replaces scores[size] by e^(score - highest), with `pairs` as bf16, two per float; updates *high
+// and *sum. Returns the factor by which the caller must multiply the row's previous output.
 VEC_INLINE float exp_scores(float *scores, int64_t size, float highest, float *high, float *sum,
                             const bool pairs)
 {

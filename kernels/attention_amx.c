@@ -1,16 +1,16 @@
 // kernels/attention_amx.c -- attention of many rows with AMX tiles (kernels/amx.h).
 //
-// The same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32 bf16
-// elements. These are so fast that the exponentials of the scores dominate, so the exponentials use
-// as few instructions as bf16 accuracy allows:
+// Makes the same pass over blocks of keys as kernels/attention.c, in products of 16 by 16 by 32
+// bf16 elements. These products are so fast that the exponentials of the scores dominate, so the
+// exponentials use as few instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys per tile; q is rounded after scaling
-//   p = 2^(s - high)          2^floor(x) (1 + a polynomial in x - floor(x)), within 1e-4
+//   p = 2^(s - high)          as amx_power_of_two, within 1e-4
 //   out += p v                p, rounded to bf16, overwrites s
 //
-// `high` is not the highest score: it rises only when a score exceeds it by LEEWAY, because sums
-// and bf16 represent large numbers as well as small ones. So `out` rarely needs rescaling, and a
-// vector's lanes rarely need a maximum.
+// `high` is not the highest score: it rises only when a score exceeds it by more than LEEWAY. This
+// is safe because f32 sums and bf16 represent large numbers as precisely as small ones. So `out`
+// rarely needs rescaling, and the maximum across a vector's lanes is rarely needed.
 //
 // A row's bits depend on its own scores alone: blocks of keys begin at multiples of BLOCK, lane i
 // of the sums covers keys i, i + 16, ..., and keys that the row does not see add p = 0.
@@ -37,12 +37,13 @@ static const float log2_e = 1.44269504f;
 struct packed {
     int64_t steps, columns; // tiles per key, and per value
     int64_t head, heads;    // heads packed at a time: as many as fit into PACKED
-    int64_t blocks;         // per head
+    int64_t blocks;         // blocks per head
     int64_t block;          // floats per block
-    float *k;               // of each block: [BLOCK / 16][steps], [columns][BLOCK / 32] tiles
-    bool *finite;           // [heads][blocks]: are the block's values finite?
-    enum dtype values;      // of the values before packing
-    const struct attention_packed *by; // or NULL
+    float
+        *k; // of each block: keys [BLOCK / 16][steps], then values [columns][BLOCK / 32], in tiles
+    bool *finite;                      // [heads][blocks]: are the block's values finite?
+    enum dtype values;                 // dtype of the values before packing
+    const struct attention_packed *by; // NULL: q and y are not packed
 };
 
 struct block {
@@ -53,17 +54,17 @@ struct block {
 // Scratch of a task.
 struct tiles {
     const struct packed *p;
-    int64_t columns;       // p's
-    float *q;              // [task_rows / 16][steps] tiles
-    float *seen;           // a block's values with unseen ones 0, for one row
-    float *scores;         // [2][BLOCK / 16] tiles; p overwrites every other one, as bf16
-    float *out;            // [task_rows / 16][columns] tiles
-    float *high;           // [task_rows]
-    float *sum;            // [task_rows][16]
-    float *one;            // [2][columns] tiles: ROWS rows, only one used
-    float *rotated;        // [16][width] plus a vector
-    uint16_t *row;         // [value_width] of bf16, with a step before and after it
-    int32_t *first, *last; // [task_rows] keys that rows see
+    int64_t columns; // p->columns
+    float *q;        // [task_rows / 16][steps] tiles
+    float *seen;     // a block's values, with 0 where one row does not see them
+    float *scores;   // [2][BLOCK / 16] tiles; p, as bf16, overwrites every second tile
+    float *out;      // [task_rows / 16][columns] tiles
+    float *high;     // [task_rows]
+    float *sum;      // [task_rows][16]
+    float *one;      // [2][columns] tiles: ROWS rows, of which add_seen uses one
+    float *rotated;  // [16][width], then a spare vector
+    uint16_t *row;   // [value_width] bf16 elements between AMX_STEP spare elements on each side
+    int32_t *first, *last; // [task_rows] range of keys that each row sees
 };
 
 static int64_t key_floats(const struct packed *p)
@@ -131,7 +132,7 @@ VEC_INLINE void prefetch(const void *row, size_t size)
         __builtin_prefetch((const char *)row + i, 0, 2);
 }
 
-// Returns a token's head; with requested rotation, a rotated copy in `buffer`.
+// Returns a token's head `x`, or a rotated copy in `buffer` if the call rotates heads.
 static const float *rotated_head(const struct call *c, const struct packed *p, const float *x,
                                  int64_t token, float *buffer)
 {
@@ -145,7 +146,8 @@ static const float *rotated_head(const struct call *c, const struct packed *p, c
     return buffer;
 }
 
-// Packs the task's queries, scaled. Heads of a group are adjacent in memory, groups are not.
+// Packs the task's queries, scaled. Prefetches rows, because only a token's heads of one group are
+// adjacent in memory.
 static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
 {
     enum { AHEAD = 16 };
@@ -186,7 +188,7 @@ static void prefetch_rows(const struct amx_source *s, int64_t i, int64_t n, size
         prefetch((const char *)s->data + (size_t)i * s->row_bytes, size);
 }
 
-// Rotates up to 16 keys, from key `token` on, into `buffer`, from which they are packed.
+// Rotates up to 16 keys, from key `token` on, into `buffer`; returns `buffer` as a source to pack.
 static struct amx_source rotated_keys(const struct call *c, const struct packed *p, int64_t head,
                                       int64_t token, float *buffer)
 {
@@ -197,7 +199,7 @@ static struct amx_source rotated_keys(const struct call *c, const struct packed 
     return (struct amx_source){ buffer, (size_t)c->width * sizeof *buffer, DTYPE_F32, false };
 }
 
-// Packs keys and values j.. of a head; 0 past the end.
+// Packs a block of a head's keys and values, from key j on; pads it with 0.
 static void pack_block(const struct call *c, const struct packed *p, int64_t head, int64_t j,
                        float *buffer)
 {
@@ -233,8 +235,8 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
 
 // --- a block of keys -----------------------------------------------------------------------------
 
-// The part lowest..end of the block that ROWS rows from r on see, in whole KEYS, and each row's own
-// part from..to.
+// The keys of a block that ROWS rows see: each row sees from..to, and lowest..end covers these
+// ranges, in multiples of KEYS.
 struct sight {
     int64_t lowest, end, from[ROWS], to[ROWS];
 };
@@ -255,8 +257,8 @@ static bool sees(const struct tiles *m, int64_t r, int64_t j, struct sight *s)
     return s->lowest < s->end;
 }
 
-// Computes the scores of ROWS rows for the visible keys of the block, four tiles at a time: 0 and 1
-// of the upper rows, 2 and 3 of the lower ones.
+// Computes the scores of ROWS rows for the visible keys of the block, four tiles at a time: tiles 0
+// and 1 hold the upper rows, 2 and 3 the lower rows.
 static void put_scores(const struct tiles *m, const float *keys, int64_t r, const struct sight *s)
 {
     const int64_t line = m->p->steps * TILE_FLOATS, below = BLOCK / AMX_SIDE * TILE_FLOATS;
@@ -292,8 +294,8 @@ static void hide(float *scores, const struct sight *s, int64_t i)
     }
 }
 
-// Replaces a row's scores by powers of two, as bf16, and adds them to *sum. Returns the factor for
-// the row's previous output if `high` rises, else 1.
+// Replaces a row's scores by powers of two, as bf16, and adds these to sum[VEC]. Returns the factor
+// by which the caller must multiply the row's previous output: 1 unless *high rises.
 VEC_INLINE float exp_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
 {
     vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);
@@ -306,7 +308,7 @@ VEC_INLINE float exp_row(float *scores, int64_t lowest, int64_t end, float *high
         *high = highest;
         total *= vf_set(fade);
     }
-    // While all scores are -infinity, subtracts 0.
+    // Subtracts 0 while all scores are -infinity, because -infinity minus -infinity is NaN.
     const vf base = vf_set(*high == -INFINITY ? 0 : *high);
     for (int64_t k = lowest; k < end; k += KEYS) {
         float *at = scores + k * AMX_SIDE;
@@ -332,8 +334,8 @@ static void exp_rows(const struct tiles *m, int64_t r, const struct sight *s)
     }
 }
 
-// Adds p v of the block `v` to two tiles, one above the other; with `two`, also to their right
-// neighbours.
+// Adds p times the block's values `v` to two tiles of `out`, one above the other; with `two`, also
+// to their right neighbours.
 VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
                             const struct sight *s, const bool two)
 {
@@ -354,7 +356,7 @@ VEC_INLINE void add_columns(const struct tiles *m, const float *v, float *out,
     amx_sums_store(out, below, TILE_FLOATS, 2, two ? 2 : 1);
 }
 
-// out: [2][columns] tiles of ROWS rows.
+// Adds p times the block's values `v` to `out`: [2][columns] tiles of ROWS rows.
 static void add_values(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     const int64_t column = BLOCK / AMX_STEP * TILE_FLOATS;
@@ -365,7 +367,7 @@ static void add_values(const struct tiles *m, const float *v, float *out, const 
             add_columns(m, v, out, s, false);
 }
 
-// Copies the block's values, with 0 outside from..to.
+// Copies the block's values to m->seen, with 0 outside from..to.
 static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64_t to)
 {
     float *seen = m->seen;
@@ -378,8 +380,8 @@ static void copy_seen(const struct tiles *m, const float *v, int64_t from, int64
     }
 }
 
-// Unseen values have weight 0, and 0 times infinity is NaN. If the block holds infinities or NaNs,
-// multiplies each row with its visible values only.
+// Replaces add_values if the block holds infinities or NaNs: multiplies each row with its visible
+// values only, because unseen values have weight 0, and 0 times infinity is NaN.
 static void add_seen(const struct tiles *m, const float *v, float *out, const struct sight *s)
 {
     for (int64_t i = 0; i < ROWS; i++) {
@@ -395,14 +397,15 @@ static void add_seen(const struct tiles *m, const float *v, float *out, const st
 
 // --- a task --------------------------------------------------------------------------------------
 
-// Stores row r's head, as bf16, in the packed rows.
+// Stores row r's head, as bf16, in the packed output by->to.
 static void pack_row(const struct call *c, const struct task *t, const struct tiles *m, int64_t r,
                      const float *out, vf share)
 {
     const struct amx_rows *to = &m->p->by->to;
     const int64_t token = t->from + r / c->group, n = c->value_width;
     const int64_t from = (t->head * c->group + r % c->group) * n, end = from + n;
-    uint16_t *row = m->row + AMX_STEP; // a step of arbitrary numbers before and after it
+    uint16_t *row =
+        m->row + AMX_STEP; // loads may read AMX_STEP arbitrary elements before and after it
     for (int64_t e = 0; e < n; e += VEC, out += TILE_FLOATS)
         _mm256_storeu_si256((void *)(row + e),
                             (__m256i)_mm512_cvtneps_pbh((__m512)(vf_load(out) * share)));
@@ -414,7 +417,7 @@ static void pack_row(const struct call *c, const struct task *t, const struct ti
     }
 }
 
-// Writes y of row r, and its probabilities if requested.
+// Writes row r of y or of the packed output, and its probabilities if requested.
 static void row_done(const struct call *c, struct task *t, const struct tiles *m, int64_t r)
 {
     const float sum = vf_sum(vf_load(m->sum + r * VEC));
@@ -434,7 +437,7 @@ static void row_done(const struct call *c, struct task *t, const struct tiles *m
 
 static void run_task(const struct call *c, const struct packed *p, int64_t number, float *scratch)
 {
-    // Under a causal mask the last tokens see the most keys, so they start first.
+    // Under a causal mask the last tokens see the most keys, so their tasks start first.
     const int64_t parts = count_parts(c), part = parts - 1 - number % parts;
     struct task t = task_at(c, p->head + number / parts, part);
     struct tiles m;
@@ -464,7 +467,7 @@ static void run_task(const struct call *c, const struct packed *p, int64_t numbe
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Called by every thread of the team.
+// Called by every thread of the OpenMP team.
 static void run_heads(const struct call *c, struct packed p, float *scratch)
 {
     struct tiles m;

@@ -12,12 +12,12 @@
 struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
     enum dtype values;      // f32 or bf16
-    const float *cos, *sin; // [tokens, width / 2]: angles that rotate queries and f32 keys, or NULL
+    const float *cos, *sin; // [tokens, width / 2]: rotate queries and f32 keys; NULL: no rotation
     bool adjacent;          // rotary pair j is elements 2j and 2j + 1
 };
 
-// tokens > ATTENTION_FEW. A row's bits depend on neither the number of rows nor of threads.
-// `by` may be NULL. -1: out of memory.
+// Computes attention of more than ATTENTION_FEW tokens. A row's bits depend neither on the number
+// of rows nor on the number of threads. `by` may be NULL. Returns -1 if out of memory.
 int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by);
 
 #endif

@@ -4,19 +4,20 @@
 // s = q k scale, p = softmax(s), delta = dy . y:
 //   dp = dy v^T,  ds = p (dp - delta),  dv += p^T dy,  dk += ds^T q scale,  dq += ds k scale
 //
-// A task is one key/value head of one run: rows that share no keys with other rows (a sample in a
-// pass of several). So one thread sums dk and dv, and blocks begin at the start of a run.
+// A task is one key/value head of one run. A run is a range of rows that share no keys with other
+// rows, such as one sample of a pass over several. So one thread computes each sum of dk and dv,
+// and blocks of keys begin at the start of a run.
 #include <math.h>
 #include <stdlib.h>
 
 #include "kernels/attention.h"
 
 enum {
-    PIECE = 8 * TILE_ROWS,                                 // rows of a task at a time
-    KEYS = (BLOCK + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS // a block in whole tiles of keys
+    PIECE = 8 * TILE_ROWS,                                 // rows processed at a time
+    KEYS = (BLOCK + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS // BLOCK, rounded up to whole tiles
 };
 
-// The call's gradients: each may be NULL.
+// The call's gradients; dq, dk and dv may each be NULL.
 struct gradients {
     float *dq, *dk, *dv;
     const float *dy;
@@ -27,7 +28,8 @@ struct run {
     int64_t from, to, first, keys;
 };
 
-// Width of a head of queries and keys, or of values and dy; also rounded up to whole tiles.
+// The width of a query or key head, or of a value or dy head; `padded` is rounded up to whole
+// tiles.
 struct side {
     int64_t width, padded;
 };
@@ -43,21 +45,21 @@ static struct side value_side(const struct call *c)
 }
 
 // Scratch of a task. "transposed": [tile][d][rows of the tile]; "panels": [padded /
-// TILE_COLS][rows] [TILE_COLS]. Buffers of keys, dk, q and dq use the width and padding of keys;
+// TILE_COLS][rows][TILE_COLS]. Buffers of keys, dk, q and dq use the width and padding of keys;
 // those of values, dv and dy use the width and padding of values.
 struct head_buffers {
-    float *keys_transposed, *values_transposed; // the run's keys, tiles of TILE_COLS
-    float *keys;                                // the run's keys, panels for each block
+    float *keys_transposed, *values_transposed; // of the run, in tiles of TILE_COLS
+    float *keys;                                // of the run, in panels for each block
     float *dk, *dv;                             // [keys in blocks + TILE_ROWS, padded]
-    float *q_transposed, *dy_transposed;        // a piece, tiles of TILE_ROWS; q is scaled
-    float *q, *dy;                              // a piece, panels
+    float *q_transposed, *dy_transposed;        // of a piece, in tiles of TILE_ROWS; q is scaled
+    float *q, *dy;                              // of a piece, in panels
     float *p;                                   // [blocks][PIECE, KEYS]: scores, then probabilities
     float *ds;                                  // [PIECE, KEYS]
     float *dq;                                  // [PIECE, padded]
     float *delta;                               // [PIECE]
 };
 
-// Lays out a task's scratch; returns its size if `memory` is NULL.
+// Lays out a task's scratch in `memory` unless that is NULL; returns its size in floats.
 static size_t lay_out(struct head_buffers *buffers, const struct call *c, int64_t keys,
                       float *memory)
 {
@@ -89,7 +91,7 @@ static size_t lay_out(struct head_buffers *buffers, const struct call *c, int64_
     return size;
 }
 
-// Transposes rows 0..n of x, `step` elements apart; rows from n to the next whole block are 0.
+// Transposes rows 0..n of x, which are `step` elements apart; pads them with 0 to whole blocks.
 static void transpose_rows(float *to, const float *x, int64_t step, int64_t n, int64_t width)
 {
     for (int64_t i = 0; i < (n + BLOCK - 1) / BLOCK * BLOCK; i += TILE_COLS)
@@ -108,7 +110,8 @@ static void put_in_panels(float *panels, int64_t rows, int64_t i, const float *x
     }
 }
 
-// Packs the run's keys and values in the orders that the products read; 0 past the end.
+// Packs the run's keys and values in the layouts that the products read, padded with 0; sets dk and
+// dv to 0.
 static void head_pack(const struct call *c, const struct run *run, int64_t head,
                       const struct head_buffers *buffers)
 {
@@ -133,7 +136,7 @@ static void put_transposed(float *to, int64_t i, const float *x, float scale, in
     for (int64_t e = 0; e < width; e++) to[e * TILE_ROWS] = x[e] * scale;
 }
 
-// Packs queries and dy of rows r.. of the task in both orders; computes delta.
+// Packs queries and dy of rows r.. of the task in both layouts; computes delta.
 static void piece_pack(const struct call *c, const struct gradients *g, const struct task *t,
                        int64_t r, const struct head_buffers *buffers)
 {
@@ -159,11 +162,11 @@ static void piece_pack(const struct call *c, const struct gradients *g, const st
 
 // The keys that each row of a tile sees in the block from j on, and their union.
 struct view {
-    int64_t from[TILE_ROWS], to[TILE_ROWS]; // from >= to: none
-    int64_t low, high;                      // low in whole panels
+    int64_t from[TILE_ROWS], to[TILE_ROWS]; // from >= to: the row sees no key
+    int64_t low, high;                      // low is rounded down to whole panels
 };
 
-// False if the tile of rows r.. sees no key of the block.
+// Sets *view for the tile of rows r..; returns false if the tile sees no key of the block.
 static bool tile_view(const struct call *c, const struct task *t, int64_t r, int64_t j,
                       struct view *view)
 {
@@ -185,8 +188,8 @@ static bool tile_view(const struct call *c, const struct task *t, int64_t r, int
     return view->low < view->high;
 }
 
-// scores[TILE_ROWS, KEYS] = a tile of transposed rows times its visible part of a block of
-// transposed keys or values, all `width` elements wide.
+// scores[TILE_ROWS, KEYS] = a tile of transposed rows times the part that it sees of a block of
+// transposed keys or values; each row, key or value is `width` elements wide.
 static void tile_scores(float *scores, const float *rows, const float *keys, int64_t width,
                         const struct view *view)
 {
@@ -194,7 +197,8 @@ static void tile_scores(float *scores, const float *rows, const float *keys, int
         put_tile(scores + i, KEYS, NULL, rows, 1, TILE_ROWS, keys + i * width, width, TILE_ROWS);
 }
 
-// Probabilities of a tile of rows r.. over all blocks, in buffers->p; 0 for unseen keys.
+// Computes the probabilities of the tile of rows r + tile.. over all blocks into buffers->p; unseen
+// keys get 0.
 static void tile_probs(const struct call *c, const struct task *t, const struct run *run, int64_t r,
                        int64_t tile, const struct head_buffers *buffers)
 {
@@ -248,7 +252,7 @@ static void tile_probs(const struct call *c, const struct task *t, const struct 
     }
 }
 
-// ds of a tile of rows, in buffers->ds, from its probabilities and dp = dy v^T.
+// Computes ds of a tile of rows into buffers->ds from its probabilities and dp = dy v^T.
 static void tile_slopes(const struct call *c, const struct head_buffers *buffers, int64_t tile,
                         int64_t j, const struct view *view)
 {
@@ -331,8 +335,8 @@ static void head_backward(const struct call *c, const struct gradients *g, const
     }
 }
 
-// Splits the call into runs between which no row shares keys; returns their number. lowest[tokens]
-// is scratch.
+// Splits the call into runs that share no keys with each other; returns their number.
+// lowest[tokens] is scratch.
 static int64_t find_runs(const struct call *c, struct run *runs, int64_t *lowest)
 {
     struct task all = { 0 };
@@ -340,7 +344,7 @@ static int64_t find_runs(const struct call *c, struct run *runs, int64_t *lowest
     for (int64_t i = c->tokens; i-- > 0;) {
         int64_t first = row_first(c, &all, i * c->group), last = row_last(c, &all, i * c->group);
         if (first < last && first < low) low = first;
-        lowest[i] = low; // of this row and those after it
+        lowest[i] = low; // lowest key that token i or a later token sees
     }
     struct run run = { .first = low };
     int64_t end = run.first;

@@ -1,9 +1,9 @@
-// kernels/attention_cuda.h -- shared by the kernels of attention and its gradient: a call, tiles.
+// kernels/attention_cuda.h -- calls and tiles, shared by the kernels of attention and its gradient.
 //
 // Many rows are processed in tiles of TILE rows by TILE keys (Dao et al. 2022): no matrix of
 // queries by keys exists. FOUR threads of a block work on each row: they split its keys (thread
 // `part` has the keys part, part + 4 ...) and its columns (groups of four elements, part, part + 4
-// ...). The four are in one warp, so a row's elements need no block barrier.
+// ...). The four threads are in one warp, so a row's data needs no block barrier.
 #ifndef KERNELS_ATTENTION_CUDA_H
 #define KERNELS_ATTENTION_CUDA_H
 
@@ -19,7 +19,7 @@ struct attention_call {
     const void *k, *v;           // [P,Hkv,d], [P,Hkv,dv]
     const int32_t *first, *last; // [N] or NULL
     float scale;
-    enum dtype dtype;                             // of k and v: f32, or bf16 (not for gradients)
+    enum dtype dtype;                             // of k and v: f32, or bf16 in the forward pass
     int64_t tokens, heads, keys, kv_heads, width; // N, H, P, Hkv, d
     int64_t value_width;                          // dv, at most d
     float *stats;       // [H,N,2] highest score and sum of e^(score - highest), or NULL
@@ -56,8 +56,8 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .more_width = 0 };
 }
 
-// Both compute y, and stats if requested: attention_tiles in tiles (attention.cu); attention_few,
-// for few rows or heads of any width, with the keys split over blocks (attention_few.cu).
+// Compute y, and stats if requested. attention_tiles computes in tiles (attention.cu).
+// attention_few splits the keys over blocks, for few rows or heads of any width (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *parts);
 // Computes y, and probabilities if requested, on tensor cores (attention_mma.cu); allocates its own
@@ -70,7 +70,7 @@ bool attention_mma_ready(const struct attention_call *c);
 // (attention_mma_backward.cu).
 int attention_mma_backward(const struct attention_call *c, float *dq, float *dk, float *dv,
                            const float *dy, const float *y);
-// Elements of scratch for attention_few.
+// Floats of scratch that attention_few needs.
 size_t attention_few_floats(const struct attention_call *c);
 
 // Keys from..to-1 that token i sees.
@@ -101,7 +101,7 @@ static __device__ inline struct span span_of_tile(const struct attention_call &c
     return all;
 }
 
-// Row stride of a tile in shared memory: rows begin in different banks.
+// Row stride of a tile in shared memory, padded so that rows begin in different banks.
 template <int WIDE> struct pitch {
     static constexpr int NUMBERS = WIDE + 4;
     static constexpr int TILE_NUMBERS = TILE * (WIDE + 4);
@@ -143,8 +143,8 @@ template <> struct four_of<uint16_t> {
     using type = struct four_bf16;
 };
 
-// Copies rows i..i+TILE-1 of x [rows, heads, width], head h, to a tile; 0 past the end of rows and
-// width.
+// Copies head h of rows i..i+TILE-1 of x [rows, heads, width] to a tile; pads rows and columns with
+// 0.
 template <int WIDE, typename T>
 static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int64_t rows,
                                         int64_t heads, int64_t h, int64_t width)
@@ -156,7 +156,7 @@ static __device__ inline void load_tile(float *tile, const T *x, int64_t i, int6
     }
 }
 
-// The same for the call's keys, or values, of `width` elements.
+// Like load_tile, for the call's keys or values, which have `width` elements per head.
 template <int WIDE>
 static __device__ inline void load_keys(float *tile, const void *x, const struct attention_call &c,
                                         int64_t from, int64_t kv, int64_t width)
@@ -173,7 +173,7 @@ static __device__ inline float dot_four(float4 a, float4 b, float sum)
     return sum + ((a.x * b.x + a.y * b.y) + (a.z * b.z + a.w * b.w));
 }
 
-// dots[n] = row of one tile times rows part + FOUR n of another.
+// dots[n] = `row` of one tile times row part + FOUR n of the tile `other`.
 template <int WIDE>
 static __device__ inline void tile_dots(float dots[EACH_KEYS], const float *row, const float *other,
                                         int part)
@@ -189,8 +189,8 @@ static __device__ inline void tile_dots(float dots[EACH_KEYS], const float *row,
     }
 }
 
-// Adds to a row's columns the sum over rows r = from..to-1 of the tile `other` of weight[r] times
-// row r.
+// Adds weight[r] times row r of the tile `other`, for r = from..to-1, to this thread's columns of a
+// row.
 template <int WIDE>
 static __device__ inline void tile_add(float4 sum[WIDE / 16], const float *weight,
                                        const float *other, int part, int from = 0, int to = TILE)
@@ -221,7 +221,8 @@ static __device__ inline float four_most(float x)
     return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
 }
 
-// Writes a row's columns, times `factor`, to row `to` [width], or adds them if `add`.
+// Writes this thread's columns of a row, times `factor`, to row `to` [width], or adds them if
+// `add`.
 template <int WIDE>
 static __device__ inline void put_columns(float *to, const float4 sum[WIDE / 16], float factor,
                                           int part, int64_t width, bool add)

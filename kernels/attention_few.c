@@ -1,27 +1,28 @@
 // kernels/attention_few.c -- attention of few tokens: dot products with the keys in place.
 //
 // One token reads the whole cache, so memory bandwidth is the limit, and only reads in address
-// order reach it. In the cache, all heads of a key are contiguous. Prefetchers do not follow reads
-// head by head (256 bytes of every 2 KB, for 8 heads of 64 elements), which get only a quarter of
-// the bandwidth. So a piece is a run of keys with all heads:
+// order reach it. In the cache, all heads of a key are contiguous. Hardware prefetchers do not
+// follow reads head by head (256 bytes of every 2 KB, for 8 heads of 64 elements), which get only a
+// quarter of the bandwidth. So the work is split into pieces, each a run of keys with all heads:
 //
 //   for every piece, in parallel
 //       for every key: the scores of all rows
 //       softmax with the piece's own maximum and sum
-//       for every few values: add them to the outputs of all rows
+//       for every VALUES values: add them to the outputs of all rows
 //   for every row: combine its pieces in order, each times e^(its maximum - the highest)
 //
-// A round of pieces is computed, then combined, so results stay small for any number of keys. The
-// piece size does not depend on the number of threads, so a row's bits depend only on its keys.
+// Pieces are computed and combined in rounds, so the results need little memory for any number of
+// keys. The piece size does not depend on the number of threads, so a row's bits depend only on its
+// keys.
 #include "kernels/attention_few.h"
 
 enum {
     PIECE = 32,                  // keys per piece; a multiple of VEC
     ROUND = 64,                  // pieces computed before they are combined
-    VALUES = 8,                  // values at a time
-    AHEAD = 4,                   // keys to prefetch
+    VALUES = 8,                  // values added at a time
+    AHEAD = 4,                   // how many keys ahead to prefetch
     TOGETHER = 4,                // rows that share a load of a key or value
-    COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value at a time: as many as fit in registers
+    COLUMNS = VEC == 16 ? 4 : 2, // vectors of a value added at a time: as many as fit in registers
     LINE = 64                    // bytes of a cache line
 };
 
@@ -30,7 +31,7 @@ struct rows {
     const float *q;      // [count, d]
     int64_t head, count; // key/value head
     int64_t row;         // index of the first row among the results
-    int64_t first, last; // keys they see
+    int64_t first, last; // keys that the rows see
 };
 
 // Results of the rows, for one piece or for all.
@@ -43,9 +44,9 @@ struct few {
     const struct call *c;
     const struct rows *rows;
     int64_t rows_count;     // elements of the array `rows`
-    int64_t all;            // rows: tokens * heads
-    struct results total;   // of the rounds so far
-    struct results *pieces; // [ROUND], of the current round
+    int64_t all;            // all rows: tokens * heads
+    struct results total;   // results of the rounds so far
+    struct results *pieces; // [ROUND] results of the current round
 };
 
 VEC_INLINE int64_t least(int64_t a, int64_t b)
@@ -81,13 +82,13 @@ VEC_INLINE void score_key(const struct few *f, float *scores, int64_t key, const
     }
 }
 
-// Columns at.. of `count` rows: out += the weighted sum of `keys` values.
+// Adds the weighted sum of `keys` values to columns at.. of `count` rows of `out`.
 VEC_INLINE void add_columns(const struct call *c, float *out, const void *values, int64_t keys,
                             const float *weights, int64_t at, const int count, const int columns,
                             const enum dtype dtype)
 {
     const int64_t part =
-        c->value_width - at < VEC ? c->value_width - at : VEC; // of a single vector
+        c->value_width - at < VEC ? c->value_width - at : VEC; // elements, if columns is 1
     vf s[TOGETHER][COLUMNS];
 #pragma GCC unroll 4
     for (int r = 0; r < count; r++)
@@ -121,7 +122,7 @@ VEC_INLINE void add_rows(const struct call *c, float *out, const void *values, i
         add_columns(c, out, values, keys, weights, at, count, 1, dtype);
 }
 
-// Adds the visible values of from..to to the rows' outputs.
+// Adds the weighted values of keys from..to to the outputs of the rows that see them.
 VEC_INLINE void add_values(const struct few *f, const struct results *y, const float *scores,
                            int64_t from, int64_t to, const enum dtype dtype)
 {
@@ -141,8 +142,8 @@ VEC_INLINE void add_values(const struct few *f, const struct results *y, const f
     }
 }
 
-// Prefetches key or value i of all heads (`step` elements) into the L1 cache (near) or L2. Harmless
-// past the end.
+// Prefetches key or value i of all heads (`step` elements) into the L1 cache (`near`) or the L2
+// cache. Harmless past the end.
 VEC_INLINE void prefetch(const void *of, int64_t i, int64_t step, const bool near,
                          const enum dtype dtype)
 {
@@ -182,9 +183,9 @@ VEC_INLINE void attend_piece(const struct few *f, int64_t number, float *scores,
 
 // --- all pieces ----------------------------------------------------------------------------------
 
-// Adds the results `from`, of a piece or of the total itself, to the total of row r with maximum
-// `high`. A row that sees no key has the sum 0; results whose scores are all -infinity get weight 0
-// if `high` is greater.
+// Adds the results `from` of a piece to the total of row r, scaled to the maximum `high`; if `from`
+// is the total itself, only scales it. Returns the sum that it adds: 0 if the row sees no key of
+// `from`, or if all its scores there are -infinity and `high` is greater.
 static float add_row(const struct results *total, const struct results *from, int64_t r, float high,
                      int64_t width)
 {
@@ -199,7 +200,7 @@ static float add_row(const struct results *total, const struct results *from, in
     return from->sum[r] * share;
 }
 
-// Combines the first `count` pieces with the total of row r.
+// Adds the results of the first `count` pieces to the total of row r.
 static void join_row(const struct few *f, int64_t count, int64_t r)
 {
     const struct results *total = &f->total;
@@ -213,7 +214,7 @@ static void join_row(const struct few *f, int64_t count, int64_t r)
     total->sum[r] = sum;
 }
 
-// Lists the rows; returns the number of elements.
+// Lists all rows in `to`; returns the number of its elements.
 static int64_t list_rows(const struct call *c, struct rows *to)
 {
     int64_t n = 0;
@@ -253,7 +254,7 @@ static struct results results_at(const struct few *f, float **scratch)
     return y;
 }
 
-// The whole computation, called by every thread of the team.
+// Runs the whole computation; called by every thread of the OpenMP team.
 static void attend(const struct few *f, float *scores)
 {
     const struct call *c = f->c;

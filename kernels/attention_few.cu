@@ -1,34 +1,36 @@
 // kernels/attention_few.cu -- attention of a few rows, as in decoding: one row would leave most of
-// the GPU idle, so blocks share its keys; the last block to finish combines the parts, in order.
+// the GPU idle, so several blocks share the row's keys; the last block to finish combines their
+// parts, in order.
 //
 //   part c of the keys: highest m_c, sum s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
 // Memory bandwidth is the limit, so keys and values are read once for all heads of a group, in
-// whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of values;
-// both are f32 or bf16.
+// whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of values.
+// Keys and values are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
 static constexpr int SHARE = 8; // threads that share a key
-// Keys per part: a multiple of LEAST, small enough to give each multiprocessor some blocks.
+// Keys per part: a multiple of LEAST up to MOST, small enough to give each multiprocessor
+// BLOCKS_EACH blocks if possible.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // A row's part size, and with it the order of its sums, depends only on its last visible key,
-// rounded up to STRETCHes. So its bits do not depend on other rows, or on the unseen keys that a
-// recorded step passes (core/model/decoder_step.c).
+// rounded up to a multiple of STRETCH. So its bits do not depend on other rows, or on the unseen
+// keys that a recorded step passes (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096;      // most blocks per part with a counter in `done`
-static constexpr int64_t WIDEST_LATENT = 512; // widest key in two parts that all heads share
+static constexpr int64_t COUNTED = 4096;      // counters in `done`: most blocks per part
+static constexpr int64_t WIDEST_LATENT = 512; // greatest d of keys with `more`
 
 // How the work is split.
 struct split {
-    int64_t wanted; // parts of a row's keys
+    int64_t wanted; // desired number of parts of a row's keys
     int part;       // most keys per part
     int heads;      // heads of a group per block: 1, 2, 4, 8
-    int together;   // blocks that share a group
-    int64_t parts;  // blocks that share the keys of the longest row
-    bool join;      // the last of them combines the parts
+    int together;   // blocks that share a group's heads
+    int64_t parts;  // most parts of any row's keys
+    bool join;      // the last block to finish combines the parts
 };
 
 // Keys per part of a row that sees keys up to `to`.
@@ -48,7 +50,7 @@ static struct split split_of(const struct attention_call *c)
     const int64_t widest = c->more ? WIDEST_LATENT : WIDEST;
     while (c->width <= widest && s.heads < group && s.heads < 8) s.heads *= 2;
     s.together = (group + s.heads - 1) / s.heads;
-    const int64_t blocks = c->tokens * c->kv_heads * s.together; // of each part
+    const int64_t blocks = c->tokens * c->kv_heads * s.together; // per part
     const int64_t alone = c->tokens <= FEW_QUERIES ? c->kv_heads * s.together : blocks;
     s.wanted = (BLOCKS_EACH * cuda_processors() + alone - 1) / alone;
     s.part = part_of(s, c->keys);
@@ -90,10 +92,10 @@ static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
 
 // The work of one block.
 struct few_block {
-    struct span see; // keys that the row sees, from the part's first key on
+    struct span see; // keys of the part that the row sees, counted from the part's first key
     int64_t row, kv, head, from;
-    int heads; // existing ones, from `head` on
-    int part;  // keys
+    int heads; // heads of this block, from `head` on
+    int part;  // keys per part
 };
 
 static __device__ inline struct few_block few_block_of(const struct attention_call &c,
@@ -115,7 +117,7 @@ static __device__ inline struct few_block few_block_of(const struct attention_ca
     return b;
 }
 
-// scores[HEADS, part] of the block's keys; -infinity for unseen ones.
+// Sets scores[HEADS, part] for the block's keys; unseen keys get -infinity.
 template <typename K, int HEADS>
 static __device__ inline void few_scores(float *scores, const float *query,
                                          const struct attention_call &c, const struct few_block &b,
@@ -123,7 +125,8 @@ static __device__ inline void few_scores(float *scores, const float *query,
 {
     using V = typename reading<K>::V;
     const int n = (int)c.width / reading<K>::NUMBERS, mine = (int)threadIdx.x % SHARE;
-    const int more = (int)c.more_width / reading<K>::NUMBERS, wide = n + more; // of a query
+    const int more = (int)c.more_width / reading<K>::NUMBERS,
+              wide = n + more; // wide: elements of a query
     const V *q = reinterpret_cast<const V *>(query);
     for (int j = (int)threadIdx.x / SHARE; j < part; j += FEW_THREADS / SHARE) {
         const bool seen = j >= b.see.from && j < b.see.to;
@@ -147,7 +150,8 @@ static __device__ inline void few_scores(float *scores, const float *query,
     }
 }
 
-// Replaces scores of a head by e^(score - highest), 0 for unseen keys; one warp per head.
+// Replaces a head's scores by e^(score - highest), or by 0 for unseen keys; sets *high and *sum.
+// Called by one warp per head.
 static __device__ inline void few_exp_scores(float *scores, int part, const struct span &see,
                                              float *high, float *sum)
 {
@@ -163,7 +167,7 @@ static __device__ inline void few_exp_scores(float *scores, int part, const stru
     *sum = warp_sum(all);
 }
 
-// sums[HEADS, dv] of a warp: every FEW_WARPSth value times its weight.
+// Computes a warp's sums[HEADS, dv]: every FEW_WARPSth value times its weight.
 template <typename K, int HEADS>
 static __device__ inline void few_sums(float *sums, const float *weights,
                                        const struct attention_call &c, const struct few_block &b,
@@ -184,7 +188,8 @@ static __device__ inline void few_sums(float *sums, const float *weights,
     }
 }
 
-// The combined statistics of a head's parts: the highest score and the factor for the sums.
+// The combined statistics of a head's parts: the highest score and the factor 1 / sum for the
+// outputs.
 struct whole {
     float high, share;
 };
@@ -209,7 +214,7 @@ static __device__ inline struct whole whole_of(const float *part, int64_t parts,
     return { base, sum != sum ? sum : sum > 0 ? 1 / sum : 0 }; // NaN stays visible
 }
 
-// y and stats of row i, heads h..h+heads-1, from all parts; called by a whole block.
+// Computes y and stats of row i, heads h..h+heads-1, from all parts; called by a whole block.
 template <int HEADS>
 static __device__ inline void few_join(const struct attention_call &c, const float *part,
                                        int64_t parts, int64_t i, int64_t h, int heads)
@@ -237,7 +242,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     }
 }
 
-// Counts finished blocks per row and set of heads; the last block resets it to 0.
+// Numbers of finished blocks per row and set of heads; the last block resets its counter to 0.
 static __device__ unsigned done[COUNTED];
 
 // True in the last of `of` blocks to finish, which sees the writes of all others.
@@ -268,7 +273,7 @@ static __device__ inline void few_prefetch(const struct attention_call &c,
     }
 }
 
-// Writes m, s and out [dv] of each part [N,H,parts]; the last block combines them (s.join).
+// Writes m, s and out [dv] of each part [N,H,parts]; if s.join, the last block combines the parts.
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
@@ -279,7 +284,8 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_let_next_start();
-    // Before the previous kernel has ended: the host, not a kernel, writes the visible ranges.
+    // Prefetches before the previous kernel has ended; this is safe because the host, not a kernel,
+    // writes the visible ranges.
     few_prefetch<K>(c, few_block_of(c, s));
     cuda_wait_previous();
     const struct few_block b = few_block_of(c, s);
@@ -315,8 +321,8 @@ static __global__ void join_kernel(const float *part, int64_t parts, const struc
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
-// Rounds the number of keys up to a STRETCH, so that the size suffices for all replays of a
-// recording.
+// Rounds the number of keys up to a multiple of STRETCH, so that the size suffices for all replays
+// of a recording.
 size_t attention_few_floats(const struct attention_call *c)
 {
     struct attention_call whole = *c;

@@ -4,8 +4,8 @@
 
 #include "kernels/attention.h"
 
-// tokens <= ATTENTION_FEW. A token's bits depend on neither the number of tokens nor of threads.
-// -1: out of memory.
+// Computes attention of up to ATTENTION_FEW tokens. A token's bits depend neither on the number of
+// tokens nor on the number of threads. Returns -1 if out of memory.
 int KERNEL(attention_few)(const struct call *c);
 
 #endif

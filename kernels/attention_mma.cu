@@ -60,15 +60,15 @@ struct forward_call {
     struct attention_call a;
     const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE], or [P,Hkv,d] of a cache
     float *lse;            // [H,N] or NULL
-    float *probs;          // [H,N,P]: of probs_kernel
+    float *probs;          // [H,N,P], written by probs_kernel
     float times;           // scale log2 e
 };
 
-// A warp's state of its rows: a lane holds two rows of each 16, g and g + 8.
+// A lane's part of the state of its warp's rows: of each 16 rows, rows lane / 4 and lane / 4 + 8.
 template <int WIDE, int MANY> struct rows {
     float high[MANY][2];          // highest score so far
-    float sum[MANY][2];           // of 2^(score - high), over this lane's columns
-    float out[MANY][WIDE / 8][4]; // the same, times v
+    float sum[MANY][2];           // sum of 2^(score - high) over this lane's columns
+    float out[MANY][WIDE / 8][4]; // sums of 2^(score - high) v
 };
 
 // Offset of head kv's keys or values; 0 in a cache, where heads are interleaved (fetch_cached adds
@@ -91,7 +91,7 @@ static __device__ inline void fetch_keys(uint16_t *tile, const uint16_t *keys,
         fetch_tile<WIDE, KEYS>(tile, keys + (int64_t)from * WIDE);
 }
 
-// Copies queries i.. to a tile of ROWS rows.
+// Copies queries i.., scaled and rounded to bf16, to a tile of ROWS rows.
 template <int WIDE, int ROWS>
 static __device__ inline void load_queries(uint16_t *tile, const struct forward_call &c, int64_t i,
                                            int64_t h)
@@ -136,9 +136,9 @@ static __device__ inline void exp_scores(struct rows<WIDE, MANY> *r, float s[MAN
     }
 }
 
-// Handles values of a tile that some rows do not see. A product covers all rows, and 0 times
-// infinity is NaN, so this removes infinities and NaNs from the tile and adds them one by one to
-// the rows that see them.
+// Like tile_sums, for a tile of values that some rows do not see. A product covers all rows, and 0
+// times infinity is NaN, so the product skips infinities and NaNs, and a loop adds them one by one
+// to the rows that see them.
 template <int WIDE, int MANY>
 static __device__ inline void sum_seen(struct rows<WIDE, MANY> *r, const float s[MANY][KEYS / 8][4],
                                        const uint16_t *v, const struct keys_seen *seen, int from)
@@ -197,7 +197,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     __shared__ struct keys_seen seen_by[ROWS];
     uint16_t *const q = shared, *const k = q + ROWS * STEP, *const v = k + KEYS * STEP;
     const int own = (int)threadIdx.x / WARP * OWN; // first row of this warp
-    // Under a causal mask the last queries see the most keys, so they start first.
+    // Under a causal mask the last queries see the most keys, so their blocks start first.
     const int i = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, h = (int)blockIdx.y;
     const int kv = h / ((int)c.a.heads / (int)c.a.kv_heads);
     const int64_t start = head_start<WIDE, CACHED>(c, kv);
@@ -218,7 +218,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) forward_kernel(const struc
     if (from < all.to) fetch_keys<WIDE, CACHED>(k, keys, c, from, kv, c.a.width);
     load_queries<WIDE, ROWS>(q, c, i, h);
     for (; from < all.to; from += KEYS) {
-        const bool seen = sees_one_of(mine.any, from, KEYS); // by the warp
+        const bool seen = sees_one_of(mine.any, from, KEYS); // the warp sees a key of the tile
         float s[MANY][KEYS / 8][4];
         fetch_wait();
         __syncthreads(); // the keys have arrived, the previous values have been used
@@ -277,7 +277,7 @@ int mma_attend(const struct attention_call *c, const struct mma_keys *keys, floa
 
 // --- probabilities -------------------------------------------------------------------------------
 
-// One block per 64 queries of a head, over all tiles of keys; unseen keys get 0.
+// One block per 64 queries of a head; it loops over all tiles of keys. Unseen keys get 0.
 template <int WIDE, bool CACHED>
 static __global__ void __launch_bounds__(MMA_THREADS) probs_kernel(const struct forward_call c)
 {

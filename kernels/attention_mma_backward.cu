@@ -10,13 +10,14 @@
 // and dp transposed, [keys, queries], so that p^T and ds^T can serve as left operands straight from
 // registers.
 //
-// Sizes: 64 rows per block, 16 per warp. A thread holds 64 sums and its q and dy in 64 registers,
-// or 128 sums of dk and dv; 32 queries at a time keep the scores small beside those. Tiles are
-// prefetched one ahead, which takes 70 KB for WIDE 128, so two blocks fit on a multiprocessor of an
-// A100 (164 KB) or an H200 (228 KB), and one block on GPUs that allow 99 KB per block.
+// Sizes: 64 rows per block, 16 per warp. In the first kernel, a thread holds 64 sums of dq, and q
+// and dy in 64 registers. In the second kernel, it holds 128 sums of dk and dv, and tiles of only
+// 32 queries leave registers for the scores. The next tile is prefetched, which takes 70 KB for
+// WIDE 128, so two blocks fit on a multiprocessor of an A100 (164 KB) or an H200 (228 KB), and one
+// block on GPUs that allow 99 KB per block.
 #include "kernels/attention_mma_cuda.h"
 
-static constexpr int OWN_ROWS = 16 * WARPS; // of a block
+static constexpr int OWN_ROWS = 16 * WARPS; // rows per block
 static constexpr int QUERIES = 32;          // queries per tile of the second kernel
 
 // Data of a query for the second kernel: 16 bytes, fetched at once.
@@ -70,7 +71,7 @@ static __device__ inline float slope(float p, float dp, float delta)
 
 // --- dq ------------------------------------------------------------------------------------------
 
-// A warp's 16 rows from memory, as left operands.
+// Loads a warp's 16 rows from memory as left operands.
 template <int WIDE>
 static __device__ inline void load_rows(unsigned a[WIDE / 16][4], const uint16_t *side)
 {
@@ -261,7 +262,7 @@ template <int WIDE> static int run(const struct backward_call *call)
     return LAUNCH(keys, key_blocks, MMA_THREADS, for_keys, c);
 }
 
-// Takes the next `bytes` of scratch, counted in *used; without scratch, only counts.
+// Takes the next `bytes` of scratch and adds them to *used; if scratch is NULL, only adds them.
 static char *take(char *scratch, size_t *used, size_t bytes)
 {
     char *taken = scratch ? scratch + *used : nullptr;

@@ -1,16 +1,16 @@
-// kernels/attention_mma_cuda.h -- shared by attention and its gradient on tensor cores: tiles of
-// bf16, products of a warp's rows with a tile, which keys rows see.
+// kernels/attention_mma_cuda.h -- shared by attention and its gradient on tensor cores: bf16 tiles,
+// products of a warp's rows with a tile, and the keys that rows see.
 //
-// A block has WARPS warps; each has its own rows (16, or 16 times MANY), and all step through the
-// same tiles of KEYS keys. Scores, probabilities and sums never leave the warp's registers: the
-// scores of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product
-// with the values (kernels/mma_cuda.h).
+// A block has WARPS warps; each warp has its own rows (16, or 16 times MANY), and all warps step
+// through the same tiles of KEYS keys. Scores, probabilities and sums never leave the warp's
+// registers: the scores of 16 rows by 16 keys, rounded, already have the layout of the left operand
+// of the product with the values (kernels/mma_cuda.h).
 //
 // q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and rows
 // past the last are 0, so tiles are read whole and without bounds checks. Before rounding, q is
 // multiplied by scale log2 e, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
 // values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
-// cross rows (d a multiple of 8): bounds are checked then.
+// cross rows (d is a multiple of 8); then bounds are checked.
 //
 // Heads of models have 64, 72, 80, 96 or 128 elements: WIDE is the smallest of 64, 80, 96 and 128
 // that fits.
@@ -21,7 +21,7 @@
 #include "kernels/mma_cuda.h"
 
 static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
-static constexpr int ROUND_ROWS = 64; // rows are padded to a multiple, so all tiles are whole
+static constexpr int ROUND_ROWS = 64; // rows are padded to a multiple of it, so all tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
 // Calls run<WIDE>(...) with the smallest compiled WIDE that fits heads of `width` elements.
@@ -41,7 +41,8 @@ static __host__ __device__ inline int64_t mma_rows(int64_t rows)
     return (rows + ROUND_ROWS - 1) / ROUND_ROWS * ROUND_ROWS;
 }
 
-// A side as bf16: to[heads, mma_rows(rows), wide] = from[rows, heads, width] * times.
+// A side (q, k, v or dy) and its bf16 copy: to[heads, mma_rows(rows), wide] = from[rows, heads,
+// width] * times.
 struct mma_side {
     uint16_t *to;
     const void *from;
@@ -63,14 +64,15 @@ static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 }
 int mma_sides_round(const struct mma_sides *all);
 
-// Keys and values as bf16: packed, or in place in a cache.
+// Keys and values as bf16: packed, or in place in a cache (`cached`).
 struct mma_keys {
     const uint16_t *k, *v;
     bool cached;
 };
 
-// y (unless NULL) and lse (unless NULL), from k and v rounded. lse [H,N] is the binary logarithm of
-// the sum of e^score, infinity where a row sees nothing: a probability is 2^(q k - lse).
+// Computes y (unless NULL) and lse (unless NULL) from rounded k and v. lse [H,N] is the binary
+// logarithm of the sum of e^score, or infinity if a row sees no key: a probability is 2^(q k -
+// lse).
 int mma_attend(const struct attention_call *c, const struct mma_keys *keys, float *lse);
 
 // --- in kernels ----------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ template <int WIDE> struct row {
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
 {
-    constexpr int PIECES = WIDE / 8; // of a row
+    constexpr int PIECES = WIDE / 8; // per row
     UNROLL
     for (int j = 0; j < ROWS * PIECES; j += MMA_THREADS) {
         const int n = (int)threadIdx.x + j;
@@ -99,9 +101,9 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
     }
 }
 
-// Starts copying rows from.. of a head in a cache, `width` elements each, to a tile; 0 past the
-// last row and the width. A thread copies one column of pieces, and offsets are 32 bits: registers
-// are scarce here.
+// Starts copying rows from.. of a head in a cache, `width` elements each, to a tile; pads rows and
+// columns with 0. A thread copies one column of pieces, and offsets are 32 bits: registers are
+// scarce here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
                                            const struct attention_call &c, int from, int kv,
@@ -123,7 +125,7 @@ static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache
     }
 }
 
-// The left operand's 16 rows from a tile, columns k..k+15.
+// Reads a left operand: the first 16 rows of a tile, columns k..k+15.
 template <int WIDE>
 static __device__ inline void read_rows(unsigned a[4], const uint16_t *tile, int k)
 {
@@ -131,8 +133,8 @@ static __device__ inline void read_rows(unsigned a[4], const uint16_t *tile, int
     read_four(a, tile + lane % 16 * row<WIDE>::STEP + k + lane / 16 * 8);
 }
 
-// Two right operands, b and b + 2: rows n..n+15 of a tile, columns k..k+15, for products with the
-// transposed tile (q k^T).
+// Reads two right operands, b and b + 2: rows n..n+15 of a tile, columns k..k+15, for products with
+// the transposed tile (q k^T).
 template <int WIDE>
 static __device__ inline void read_across(unsigned b[4], const uint16_t *tile, int n, int k)
 {
@@ -140,8 +142,8 @@ static __device__ inline void read_across(unsigned b[4], const uint16_t *tile, i
     read_four(b, tile + (n + lane / 16 * 8 + lane % 8) * row<WIDE>::STEP + k + lane / 8 % 2 * 8);
 }
 
-// Two right operands, b and b + 2: columns n..n+15 of a tile, rows k..k+15, for products with the
-// tile not transposed (p v).
+// Reads two right operands, b and b + 2: columns n..n+15 of a tile, rows k..k+15, for products with
+// the tile not transposed (p v).
 template <int WIDE>
 static __device__ inline void read_along(unsigned b[4], const uint16_t *tile, int n, int k)
 {
@@ -174,7 +176,7 @@ static __device__ inline void tile_scores(float s[MANY][N / 8][4], const uint16_
     }
 }
 
-// Columns k..k+15 of scores [16,..] as the left operand of a product.
+// Rounds columns k..k+15 of scores [16,..] to the left operand of a product.
 static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], int k)
 {
     a[0] = pack(s[k / 8][0], s[k / 8][1]);
@@ -183,7 +185,7 @@ static __device__ inline void round_scores(unsigned a[4], const float (*s)[4], i
     a[3] = pack(s[k / 8 + 1][2], s[k / 8 + 1][3]);
 }
 
-// Two adjacent bf16 elements, 0 for an infinity or NaN.
+// Returns two adjacent bf16 elements, with 0 for an infinity or NaN.
 static __device__ inline unsigned finite_pair(unsigned x)
 {
     const unsigned low = (x & 0x7f80) == 0x7f80 ? 0 : 0xffff;
@@ -323,8 +325,8 @@ static __device__ inline void hide(float s[MANY][KEYS / 8][4], const struct keys
 
 // --- loads and stores ----------------------------------------------------------------------------
 
-// Elements e..e+7 of a row of `width`, times `times`, as bf16; 0 past the end of the row, and
-// everywhere unless the row is `there`.
+// Returns elements e..e+7 of a row of `width` elements, times `times`, as bf16; elements past the
+// end of the row, or all if the row is not `there`, are 0.
 template <typename T>
 static __device__ inline uint4 round_eight(const T *row, bool there, int e, int width, float times)
 {
@@ -343,7 +345,7 @@ static __device__ inline uint4 round_eight(const T *row, bool there, int e, int 
              pack(x[4] * times, x[5] * times), pack(x[6] * times, x[7] * times) };
 }
 
-// Stores two adjacent elements, or adds them.
+// Stores two adjacent elements, or adds them if `add`.
 static __device__ inline void put_pair(float *at, float one, float two, bool add)
 {
     float2 *const to = reinterpret_cast<float2 *>(at);
@@ -362,7 +364,8 @@ static __device__ inline void put_two(float *row, int e, int width, float one, f
     if (e + 1 < width) row[e + 1] = add ? row[e + 1] + two : two;
 }
 
-// The same for y of bf16 or f16: elements are rounded, `width` is even, and nothing is added.
+// put_pair and put_two for y of bf16 or f16: elements are rounded, `width` is even, and nothing is
+// added.
 static __device__ inline void put_pair(uint16_t *at, float one, float two, bool)
 {
     *reinterpret_cast<unsigned *>(at) = pack(one, two);

@@ -26,7 +26,7 @@ enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).
 enum gelu_form { GELU_ERF, GELU_TANH, GELU_QUICK };
 
-// Columns first, first + step, .. of a matrix: `count` of them.
+// `count` columns of a matrix: first, first + step, ..
 struct columns {
     int64_t first, step, count;
 };
@@ -42,11 +42,11 @@ struct adamw_step {
 struct device_memory {
     // Free and total bytes of the current GPU. Both 0: the query failed, failure() says why.
     void (*sizes)(size_t *unused, size_t *total);
-    // Bytes that this process has allocated on all GPUs; *most: the peak.
+    // Bytes that this process has allocated on all GPUs; sets *most to the peak.
     size_t (*held)(size_t *most);
 };
 
-// Asynchronous downloads: a queue.
+// A queue of asynchronous downloads.
 struct copies {
     // Queues a copy of the bytes to host memory that the device owns; it runs after the ops issued
     // so far. False: the queue is full until some copies are taken, or is smaller than the copy.
@@ -57,14 +57,16 @@ struct copies {
 };
 
 // Records a list of ops once and replays it in one call. Between start and finish, ops of this
-// thread are recorded, with the addresses of their arguments, and not computed; callers change the
-// content of that memory before a replay. Uploads, downloads and ops that need more scratch memory
-// than is allocated cannot be recorded: finish then returns NULL and failure() says why. Ops of
-// several GPUs can be recorded; the GPU current at start must be current again at finish and play.
+// thread are recorded, with the addresses of their arguments, and not computed; callers may change
+// the content of that memory before a replay. Uploads, downloads and ops that need more scratch
+// memory than is allocated cannot be recorded: finish then returns NULL and failure() says why. Ops
+// of several GPUs can be recorded; the GPU current at start must be current again at finish and
+// play.
 struct recorder {
     int (*start)(void);
     void *(*finish)(void); // returns the recording
-    // 0; -1 on failure; 1 if scratch memory has moved since the recording: record the ops again.
+    // Returns 0; -1 on failure; 1 if scratch memory has moved since the recording, so the ops must
+    // be recorded again.
     int (*play)(void *recording);
     void (*forget)(void *recording); // frees it
 };
@@ -72,9 +74,9 @@ struct recorder {
 // Several GPUs that act as one device.
 struct gpus {
     int count;
-    // Makes a GPU (counted from 0) current: memory is allocated and ops run there, after everything
-    // issued so far. Each GPU can access the memory of all. Returns the previous GPU; -1 only
-    // queries it.
+    // Makes a GPU (counted from 0) current: from then on, memory is allocated on it, and ops run on
+    // it after everything issued so far. Each GPU can access the memory of all GPUs. Returns the
+    // GPU that was current before; gpu -1 only queries it.
     int (*enter)(int gpu);
 };
 
@@ -92,10 +94,9 @@ struct backend {
     // Sets the number of compute threads (CPU); 0 = one per core.
     void (*set_threads)(int count);
     int (*threads)(void);
-    // True if MATMUL_BF16 rounds operands on this device. NULL: false on a CPU; a GPU always
-    // rounds.
+    // True if MATMUL_BF16 rounds operands on this device. NULL: false on a CPU, true on a GPU.
     bool (*multiplies_bf16)(void);
-    // True if MATMUL_BF16 is faster than MATMUL_F32. NULL: false on a CPU; on a GPU it always is.
+    // True if MATMUL_BF16 is faster than MATMUL_F32. NULL: false on a CPU, true on a GPU.
     bool (*favours_bf16)(void);
     // Largest number of rows in a pass for which each row has the same bits as in a pass of one
     // row. NULL: 1.
@@ -109,13 +110,13 @@ struct backend {
     const struct copies *copies;                         // asynchronous downloads
     const struct offload *offload;                       // offloading to the host
     const struct fused *fused;                           // fused forms of several ops
-    int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, each in one thread
+    int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, a thread per piece
     const struct packed_ops *products;                   // rows packed between products
     int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, with the ops' bits
     int (*rows_products)(const struct rows_products *p); // several products, with the ops' bits
     // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
-    // layout (first elements of all pairs, then second ones), with the bits of the ops put_columns
-    // and rope.
+    // layout (first elements of all pairs, then second ones), with the same bits as the ops
+    // put_columns and rope.
     int (*rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                      const struct tensor *sin);
     const struct recorder *recorder; // recording and replay of ops
@@ -152,8 +153,8 @@ static inline int64_t backend_few_rows(const struct backend *b)
     return b->few_rows ? b->few_rows() : 1;
 }
 
-// From this number of rows on, the CPU uses its kernels for many rows (attention from 9): a row has
-// the same bits in every pass of at least this many rows.
+// From this number of rows on, the CPU uses its kernels for many rows (attention: from 9 tokens
+// on): a row has the same bits in every pass of at least this many rows.
 static inline int64_t backend_many_rows(const struct backend *b)
 {
     const int64_t attention = 9, products = backend_few_rows(b) + 1;
@@ -170,7 +171,7 @@ static inline const struct backend *backend_of(const struct backend *b, const st
 // The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
 // benchmarks. NULL if the processor (or, for amx, the system) does not support it.
 const struct backend *backend_cpu_isa(const char *isa);
-// Name i of the instruction sets that this program was built with; NULL past the end.
+// Name of instruction set i of those that this program was built with; NULL past the end.
 const char *backend_isa_name(int i);
 
 #endif

@@ -1,15 +1,16 @@
-// kernels/blocks.c -- unpacks blocks element by element; defines the layouts in kernels/blocks.h.
+// kernels/blocks.c -- unpacks blocks element by element: a reference for the layouts in
+// kernels/blocks.h.
 #include "kernels/blocks_groups.h"
 
-// The 4-bit element i: the first `half` elements use the low halves of `half` bytes, the next
-// `half` the high halves.
+// Returns the 4-bit element i: the first `half` elements use the low halves of `half` bytes, the
+// next `half` elements the high halves.
 static int nibble(const uint8_t *q, int i, int half)
 {
     const uint8_t byte = q[i / (2 * half) * half + i % half];
     return i / half % 2 ? byte >> 4 : byte & 15;
 }
 
-// The 2-bit element i of q2_k and q3_k, and of q6_k's upper bits.
+// Returns the 2-bit element i of q2_k and q3_k, or the upper 2 bits of element i of q6_k.
 static int two_bits(const uint8_t *q, int i)
 {
     return q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
@@ -20,7 +21,7 @@ static int bit(const uint8_t *bits, int byte, int number)
     return bits[byte] >> number & 1;
 }
 
-// The stored integer of element i.
+// Returns the stored integer of element i.
 static int integer(const void *block, enum dtype dtype, int i)
 {
     const struct block_q8_0 *q8_0 = block;

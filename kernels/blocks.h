@@ -1,10 +1,10 @@
 // kernels/blocks.h -- weights in blocks, as GGUF files store them: a block holds small integers q
 // in groups that share a scale and a minimum; an element is scale * q - minimum.
 //
-// Layouts follow ggml-common.h of ggml, values quants.py of ggml's Python package `gguf`, whose
-// results are in tests/goldens/blocks. A block has an even address. Products scale * q are exact in
-// f32 (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an unfused
-// subtraction give the same bits.
+// Layouts follow ggml-common.h of ggml; values follow quants.py of ggml's Python package `gguf`,
+// whose results are in tests/goldens/blocks. Blocks have even addresses. Products scale * q are
+// exact in f32 (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an
+// unfused subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
 
@@ -15,7 +15,8 @@
 
 #include "kernels/tensor.h"
 
-// Blocks of 32: one group. The lower halves of the bytes hold the first 16 of 4-bit elements.
+// Blocks of 32 elements, which form one group. Lower halves of bytes hold the first 16 elements of
+// 4 bits, upper halves the others.
 struct block_q8_0 {
     uint16_t d; // half
     int8_t q[32];
@@ -43,7 +44,8 @@ struct block_q5_1 {
     uint8_t q[16];
 };
 
-// Blocks of 256: groups of 32 (q4_k, q5_k, iq4_xs) or 16. The scales of groups are multiples of d.
+// Blocks of 256 elements in groups of 32 (q4_k, q5_k, iq4_xs) or 16. Group scales are multiples of
+// d.
 struct block_q2_k {
     uint8_t scales[16]; // multiples of d in the lower halves, of m in the upper ones
     uint8_t q[64];      // 32 bytes per 128 elements: byte j holds 2 bits of elements j, j + 32, ..
@@ -52,7 +54,7 @@ struct block_q2_k {
 
 struct block_q3_k {
     uint8_t high[32]; // bit i of byte j: third bit of element 32 i + j, inverted
-    uint8_t q[64];    // as q2_k
+    uint8_t q[64];    // as in q2_k
     uint8_t scales[12];
     uint16_t d;
 };
@@ -67,12 +69,12 @@ struct block_q5_k {
     uint16_t d, m;
     uint8_t scales[12];
     uint8_t high[32]; // bit i of byte j: fifth bit of element j of group i
-    uint8_t q[128];   // as q4_k
+    uint8_t q[128];   // as in q4_k
 };
 
 struct block_q6_k {
     uint8_t q[128];   // 64 bytes per 128 elements: the first 64 elements in the lower halves
-    uint8_t high[64]; // 32 bytes per 128 elements, as q of q2_k
+    uint8_t high[64]; // 32 bytes per 128 elements, like q of q2_k
     int8_t scales[16];
     uint16_t d;
 };
@@ -87,8 +89,8 @@ struct block_iq4_xs {
 static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113 };
 
-// Widens n elements of a dtype with blocks, from the start of a block; n is a whole number of
-// blocks.
+// Widens n elements of a dtype with blocks, from the start of a block; n is a multiple of the block
+// size.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
 // Quantises to q8_0, q4_k and q6_k with the least error. BLOCKS_PACKING is the version of the

@@ -1,5 +1,5 @@
-// kernels/blocks_cuda.h -- weights in blocks (kernels/blocks.h) on the GPU: eight elements at a
-// time, which share a scale and a minimum whatever the dtype.
+// kernels/blocks_cuda.h -- weights in blocks (kernels/blocks.h) on the GPU: reads eight elements at
+// a time; in every dtype, these share a scale and a minimum.
 #ifndef KERNELS_BLOCKS_CUDA_H
 #define KERNELS_BLOCKS_CUDA_H
 
@@ -26,7 +26,7 @@ template <int BYTES> static __device__ inline uint2 eight_bytes(const uint8_t *f
     }
 }
 
-// The lowest `bits` bits of each byte after a shift to the right.
+// Shifts right, then keeps the lowest `bits` bits of each byte.
 static __device__ inline uint2 some_bits(uint2 v, int shift, unsigned bits)
 {
     const unsigned mask = ((1u << bits) - 1) * 0x01010101u;
@@ -65,8 +65,8 @@ struct eight {
     int from;
 };
 
-// Elements i.. of 4 bits: HALF elements are stored in the lower halves of bytes, the next HALF in
-// the upper halves of the same bytes.
+// Returns the 4-bit elements i..i+7: HALF elements are stored in the lower halves of bytes, the
+// next HALF elements in the upper halves of the same bytes.
 template <int BYTES, int HALF> static __device__ inline uint2 halves(const uint8_t *q, int i)
 {
     return some_bits(eight_bytes<BYTES>(q + i / (2 * HALF) * HALF + i % HALF), i / HALF % 2 * 4, 4);
@@ -77,7 +77,7 @@ template <int BYTES> static __device__ inline uint2 quarters(const uint8_t *q, i
     return some_bits(eight_bytes<BYTES>(q + i / 128 * 32 + i % 32), i / 32 % 4 * 2, 2);
 }
 
-// Bit i / 32 of bytes i % 32...
+// Returns bit i / 32 of each of the eight bytes from byte i % 32 on.
 template <int BYTES> static __device__ inline uint2 bit_of_groups(const uint8_t *bits, int i)
 {
     return some_bits(eight_bytes<BYTES>(bits + i % 32), i / 32, 1);

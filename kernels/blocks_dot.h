@@ -1,15 +1,15 @@
 // kernels/blocks_dot.h -- dot products of f32 with weights in blocks, for kernels/matmul_few.c.
 //
-// A run has 256 weights scale * q + offset, q a byte. With
+// A run is 256 weights of the form scale * q + offset, where q is a byte. With
 //
 //   sum (scale q + offset) x = scale sum q x + offset sum x        (over a group)
 //
-// each weight costs the product q x only; sum x is shared by all rows of weights, and x is prepared
+// each weight costs only the product q x; sum x is shared by all rows of weights, and x is prepared
 // once: as integers for AVX-512 and AVX2 (kernels/blocks_dot_vnni.h, kernels/blocks_dot_avx2.h), as
 // floats for others (kernels/blocks_dot_float.h).
 //
-// The order of a row's sums does not depend on the other rows; AVX's fused additions are written as
-// intrinsics because the compiler could fuse a x + b y either way.
+// The order of a row's sums does not depend on the other rows; fused multiply-adds of AVX are
+// written as intrinsics because the compiler could fuse a x + b y either way.
 #ifndef KERNELS_BLOCKS_DOT_H
 #define KERNELS_BLOCKS_DOT_H
 
@@ -21,7 +21,7 @@
 #include "kernels/blocks_dot_float.h"
 #endif
 
-// Runs of a row of n elements.
+// Number of runs in a row of n elements.
 VEC_INLINE int64_t x_runs(int64_t n)
 {
     return (n + RUN - 1) / RUN;

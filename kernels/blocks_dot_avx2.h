@@ -2,15 +2,15 @@
 // kernels/blocks_dot.h).
 //
 // x becomes 16-bit integers times a scale per group, with an error of at most 2^-16 of the group's
-// largest number (1/256 of the error of bf16). The integer sums are exact; later sums round as in
-// f32.
+// largest element (1/256 of the error of bf16). The integer sums are exact; only the later f32 sums
+// round.
 //
 // For bytes q up to 63, an integer is split into two signed bytes; VPMADDUBSW multiplies them by q
 // and adds two products to a sum of 16 bits. The sum saturates at 32767: eight products fit for q
 // up to 31 (31 * 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1
-// and makes them 32 bits wide. Only elements of one group may be added, so 128 of them, four per
-// lane, are transposed into a quad of vectors in which each lane belongs to one group. If byte c
-// encodes 0, c times the sum of x is subtracted from the integers.
+// and widens them to 32 bits. Only elements of one group may be added, so 128 elements, four per
+// lane, are transposed into a quad of four vectors in which each lane belongs to one group. If byte
+// c encodes 0, c times the sum of x is subtracted from the integers.
 //
 // Signed bytes (Q8_0, levels) are widened to 16 bits and need VPMADDWD only.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
@@ -19,7 +19,7 @@
 #include "kernels/blocks_integers.h"
 #include "kernels/blocks_vec.h"
 
-// MOST: the largest integer of two signed bytes.
+// MOST: the largest integer that two signed bytes represent.
 enum { QUADS = RUN / 128, PARTS = 2, MOST = 127 * 256 + 127 };
 
 VEC_INLINE __m256i load_bytes(const void *p)
@@ -33,7 +33,7 @@ struct quad {
     __m256i v[4];
 };
 
-// Lane l of vector i becomes lane i of vector l, in each half.
+// Lane l of vector i becomes lane i of vector l, in each 128-bit half.
 VEC_INLINE struct quad quad_transposed(__m256i a, __m256i b, __m256i c, __m256i d)
 {
     const __m256i low = _mm256_unpacklo_epi32(a, b), high = _mm256_unpackhi_epi32(a, b);
@@ -51,8 +51,8 @@ VEC_INLINE struct quad quad_at(const void *bytes, int apart)
                            load_bytes(at + 3 * apart));
 }
 
-// True if a quad contains every other group of 32 elements of a run, as one half of each byte of
-// Q4_K does.
+// True if a quad contains every other group of 32 elements of a run, as do the lower (or upper)
+// halves of Q4_K's bytes.
 VEC_INLINE bool quad_crossed(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
@@ -82,7 +82,7 @@ VEC_INLINE struct quad_form quad_form(const enum dtype dtype)
     static const int32_t group[][QUADS][8] = {
         { { 0, 1, 2, 3, 0, 1, 2, 3 }, { 4, 5, 6, 7, 4, 5, 6, 7 } },
         { { 0, 2, 4, 6, 0, 2, 4, 6 }, { 1, 3, 5, 7, 1, 3, 5, 7 } }, // crossed
-        { { 0, 2, 4, 6, 1, 3, 5, 7 }, { 0, 2, 4, 6, 1, 3, 5, 7 } }, // of 16
+        { { 0, 2, 4, 6, 1, 3, 5, 7 }, { 0, 2, 4, 6, 1, 3, 5, 7 } }, // groups of 16
     };
     const bool of_16 = block_group(dtype) == 16;
     const int kind = of_16 ? 2 : quad_crossed(dtype) ? 1 : 0;
@@ -126,7 +126,7 @@ VEC_INLINE struct wide run_wide(const char *run, int part, const enum dtype dtyp
 // --- x -------------------------------------------------------------------------------------------
 
 // A run of a row of x: an element is scale * (256 part[0] + part[1]), the bytes in the order of
-// quads; for signed bytes scale * element, in order.
+// quads; if weights are signed bytes, an element is scale * number, in order.
 struct x_run {
     union {
         _Alignas(64) int8_t part[PARTS][RUN];
@@ -134,12 +134,12 @@ struct x_run {
     };
     int32_t centre[QUADS][8]; // correction for the byte that encodes 0
     float scale[16],
-        sum[16]; // of the groups; the last eight are unused where these have 32 elements
+        sum[16]; // of the groups; the last eight are unused if groups have 32 elements
 };
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Sums of 2 + 2 products.
+// Each 16-bit lane becomes the sum of 2 + 2 products.
 VEC_INLINE __m256i products_twice(const __m256i *q, const int8_t *x)
 {
     return _mm256_add_epi16(_mm256_maddubs_epi16(q[0], load_bytes(x)),
@@ -212,8 +212,8 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // Reads everything before the first store: the compiler must assume that a store changes the
-    // run.
+    // Reads everything before the first store, because the compiler must assume that a store
+    // changes the run.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8
     for (int i = 0; i < RUN / 32; i++) {
@@ -228,11 +228,11 @@ static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
     BLOCK_AS(dtype, ready_as, to, run);
 }
 
-// A run of weights: blocks of a dtype, or with DTYPE_COUNT one that run_ready has unpacked.
+// A run of weights: blocks of a dtype or, with DTYPE_COUNT, a run that run_ready has unpacked.
 struct open_run {
     const char *bytes;
     const struct block_run *ready;
-    float scale[16], offset[16]; // of its groups, unless it is unpacked
+    float scale[16], offset[16]; // of the run's groups; unset if it is unpacked
 };
 
 VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
@@ -251,7 +251,7 @@ VEC_INLINE struct quad open_quad(const struct open_run *run, int h, const enum d
                             load_bytes(q + 96) } };
 }
 
-// Scales of 8 groups, times those of x.
+// Scales of 8 groups of weights, times the scales of the same groups of x.
 VEC_INLINE __m256 open_scales(const struct open_run *run, const struct x_run *x, int from,
                               const enum dtype dtype)
 {
@@ -296,7 +296,7 @@ VEC_INLINE void dot_quads(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// The same for signed bytes.
+// Like dot_quads, for weights in signed bytes.
 VEC_INLINE void dot_wide(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int t,
                          const enum dtype dtype)
@@ -316,8 +316,8 @@ VEC_INLINE void dot_wide(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// s[r][t] += run t of weights times row r of x. `is`: dtype of the weights; dtype: the same, or
-// DTYPE_COUNT if they are unpacked.
+// s[r][t] += run t of weights times row r of x. `is` is the dtype of the weights; `dtype` equals
+// it, or is DTYPE_COUNT if the weights are unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

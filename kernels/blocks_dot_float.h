@@ -1,7 +1,7 @@
 // kernels/blocks_dot_float.h -- dot products with a run of weights in floats
 // (kernels/blocks_dot.h).
 //
-// x is reordered to the order in which the bytes of lanes become floats. The 4 bytes of a lane are
+// x is stored in the order in which the bytes of lanes become floats. The 4 bytes of a lane are
 // masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves of bytes
 // (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only the byte that contains the
 // lane's sign bit is shifted down.
@@ -13,13 +13,14 @@
 // A run of a row of x.
 struct x_run {
     _Alignas(64) float x[RUN]; // vectors b = 0..3 of each unit
-    float sum[16];             // of the groups; the last eight are 0 where these have 32 elements
+    float sum[16];             // of the groups; the last eight are 0 if groups have 32 elements
 };
 
 // The layout of a unit's elements in its bytes.
 enum layout { LAYOUT_BYTE, LAYOUT_LOW, LAYOUT_HIGH };
 
-// True if each byte contains two elements, one of part 2i and one of part 2i + 1 of 32 elements.
+// True if each byte contains two elements: one of part 2i and one of part 2i + 1, where a part has
+// 32 elements.
 VEC_INLINE bool in_halves(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;
@@ -51,7 +52,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
     }
 }
 
-// The element in byte b of each lane, times the divisor of x (x_prepare_run).
+// The element in byte b of each lane, times the number by which x_prepare_run divided x.
 VEC_INLINE vf unit_float(vu unit, int b, const enum layout layout)
 {
     static const uint32_t mask[] = {
@@ -64,7 +65,7 @@ VEC_INLINE vf unit_float(vu unit, int b, const enum layout layout)
     return __builtin_convertvector((vi)unit, vf);
 }
 
-// The scale of a unit. size: elements of a group.
+// The scale of a unit. size: elements per group.
 VEC_INLINE vf unit_scale(const float *scale, int u, int size)
 {
     return vf_set(scale[u * UNIT >> (size == 32 ? 5 : 4)]);
@@ -87,10 +88,10 @@ static void run_ready(struct block_run *to, const char *run, enum dtype dtype)
     for (int i = 0; i < RUN / 32; i++) memcpy(to->q + 32 * i, part_in_halves(run, i), 32);
 }
 
-// A run of weights as bytes in order: of a dtype, or with DTYPE_COUNT unpacked already.
+// A run of weights: blocks of a dtype or, with DTYPE_COUNT, a run that run_ready has unpacked.
 struct open_run {
     const char *bytes;
-    float scale[16], offset[16]; // of its groups
+    float scale[16], offset[16]; // of the run's groups
 };
 
 VEC_INLINE void run_open(struct open_run *o, const char *run, const struct block_run *ready,
@@ -112,7 +113,7 @@ VEC_INLINE vu open_unit(const struct open_run *run, int u, const enum dtype dtyp
     return (vu)vf_load(part_in_halves(run->bytes, u * UNIT / 32) + u * UNIT % 32);
 }
 
-// Unit u: s[r] += unit * times * row r of x.
+// s[r][t] += unit u of the run times row r of x.
 VEC_INLINE void dot_unit(vf s[][4], int t, const struct x_run *x, int64_t x_runs, int u,
                          const struct open_run *run, const int rows, const int size,
                          const enum dtype dtype, const bool halves)
@@ -146,8 +147,8 @@ VEC_INLINE void dot_units(vf s[][4], const struct x_run *x, int64_t x_runs,
     }
 }
 
-// s[r][t] += run t of weights times row r of x. `is`: dtype of the weights; dtype: the same, or
-// DTYPE_COUNT if they are unpacked.
+// s[r][t] += run t of weights times row r of x. `is` is the dtype of the weights; `dtype` equals
+// it, or is DTYPE_COUNT if the weights are unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

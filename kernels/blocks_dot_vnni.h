@@ -1,14 +1,14 @@
 // kernels/blocks_dot_vnni.h -- dot products with a run of weights in integers (AVX-512 VNNI;
 // kernels/blocks_dot.h).
 //
-// x becomes integers of three signed bytes times a scale per group; VPDPBUSD multiplies these with
-// the bytes q. The sums are exact, and the error of x is at most 2^-22 of the group's largest
-// number (2^-21 if q needs all 8 bits). Sums in f32 lose about as much: one that contains the
-// largest number rounds each addition to some 2^-24 of it.
+// x becomes integers of three signed bytes times a scale per group; VPDPBUSD multiplies these bytes
+// by the bytes q. The sums are exact, and the error of x is at most 2^-22 of the group's largest
+// element (2^-21 if q needs all 8 bits). Sums in f32 lose about as much: each addition to a sum
+// that contains the largest element is rounded to about 2^-24 of it.
 //
-// The cost for each row of x and 256 weights: 12 such products, and half a conversion of the sums
-// of 64 weights to floats, which two vectors share (kernels/blocks_pair.h). If byte c encodes 0, c
-// times the sum of x is subtracted from the integers, modulo 2^32, so only the result must fit.
+// A row of x times 256 weights costs 12 VPDPBUSD and two conversions of sums to floats, as the two
+// vectors of a pair share one conversion (kernels/blocks_pair.h). If byte c encodes 0, c times the
+// sum of x is subtracted from the integers, modulo 2^32, so only the result must fit.
 #ifndef KERNELS_BLOCKS_DOT_VNNI_H
 #define KERNELS_BLOCKS_DOT_VNNI_H
 
@@ -118,7 +118,7 @@ VEC_INLINE struct pair ready_pair(const struct block_run *ready, int p)
                           _mm512_load_si512(ready->q + 128 * p + 64) };
 }
 
-// A run of weights: bytes of a dtype, or with DTYPE_COUNT unpacked already.
+// A run of weights: blocks of a dtype or, with DTYPE_COUNT, a run that run_ready has unpacked.
 struct open_run {
     const char *bytes;
     const struct block_run *ready;
@@ -137,7 +137,7 @@ VEC_INLINE struct pair open_pair(const struct open_run *run, int p, const enum d
     return dtype == DTYPE_COUNT ? ready_pair(run->ready, p) : run_pair(run->bytes, p, dtype);
 }
 
-// For pair p of a run: the lane that holds the factor of each lane's group.
+// For each lane of pair p of a run, returns the lane that holds the factor of its group.
 VEC_INLINE __m512i pair_lanes(int p, const enum dtype dtype)
 {
     const __m512i group = pair_groups(p, block_group(dtype), pair_crossed(dtype));
@@ -145,7 +145,8 @@ VEC_INLINE __m512i pair_lanes(int p, const enum dtype dtype)
 }
 
 // s[r][t] += run t of weights times row r of x, pair by pair, so that all runs share the loads of
-// x. `is`: dtype of the weights; dtype: the same, or DTYPE_COUNT if they are unpacked.
+// x. `is` is the dtype of the weights; `dtype` equals it, or is DTYPE_COUNT if the weights are
+// unpacked.
 VEC_INLINE void dot_runs(vf s[][4], const struct x_run *x, int64_t x_runs,
                          const struct open_run *run, const int rows, const int runs,
                          const enum dtype dtype, const enum dtype is)

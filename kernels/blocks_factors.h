@@ -2,7 +2,7 @@
 // (AVX-512), for kernels/blocks_dot_vnni.h.
 //
 // Scales and offsets keep the order in which they are stored: a block header of Q4_K becomes one
-// vector of 8 scales and 8 minima; blocks with two halves become a vector in which scales and
+// vector of 8 scales and 8 minima; eight blocks of Q4_1 or Q5_1 become a vector in which scales and
 // minima alternate.
 #ifndef KERNELS_BLOCKS_FACTORS_H
 #define KERNELS_BLOCKS_FACTORS_H
@@ -11,7 +11,7 @@
 
 // An element of group g is scale[scale_lane(g)] * q + offset_sign * offset[offset_lane(g)].
 struct factors {
-    __m512 scale, offset; // (offset of types without minima: unused)
+    __m512 scale, offset; // offset is unused if the dtype has no minima
 };
 
 VEC_INLINE bool two_halves(const enum dtype dtype)
@@ -35,14 +35,14 @@ VEC_INLINE float offset_sign(const enum dtype dtype)
     return two_halves(dtype) ? 1 : -1;
 }
 
-// Factors of 8 blocks of 32 with one half each.
+// Factors of 8 blocks of 32 elements that each store one half-precision scale.
 VEC_INLINE __m512 factors_halves(const char *run, int apart)
 {
     const uint64_t low = halves_of_4(run, apart), high = halves_of_4(run + 4 * apart, apart);
     return _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_set_epi64x((int64_t)high, (int64_t)low)));
 }
 
-// Loads the two halves of each of 4 blocks.
+// Loads the half-precision scale and minimum of each of 4 blocks.
 VEC_INLINE __m128i halves_twice_4(const char *run, int apart)
 {
     const __m128i a = _mm_loadu_si32(run), b = _mm_loadu_si32(run + apart);
@@ -50,14 +50,14 @@ VEC_INLINE __m128i halves_twice_4(const char *run, int apart)
     return _mm_unpacklo_epi64(_mm_unpacklo_epi32(a, b), _mm_unpacklo_epi32(c, d));
 }
 
-// Factors of 8 blocks of 32 with two halves each.
+// Factors of 8 blocks of 32 elements that each store a half-precision scale and minimum.
 VEC_INLINE __m512 factors_two_halves(const char *run, int apart)
 {
     return _mm512_cvtph_ps(
         _mm256_set_m128i(halves_twice_4(run + 4 * apart, apart), halves_twice_4(run, apart)));
 }
 
-// Multiplies the integer in lane i by number which[i] (0 to 3) of `halves`.
+// Multiplies the integer in lane i by element which[i] (0 to 3) of `halves`.
 VEC_INLINE __m512 factors_of(__m512i integers, __m128i halves, __m512i which)
 {
     const __m512 of = _mm512_permutexvar_ps(which, _mm512_castps128_ps512(_mm_cvtph_ps(halves)));
@@ -87,7 +87,7 @@ VEC_INLINE __m512 factors_q6_k(const char *block)
                       _mm_cvtsi32_si128(b->d), _mm512_setzero_si512());
 }
 
-// 16 elements that were stored 8 by 8: one load of all would stall on both stores.
+// Loads 16 floats that were stored 8 at a time, because a single load would stall on both stores.
 VEC_INLINE __m512 vector_of_16(const float *of)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(of)), _mm256_loadu_ps(of + 8),

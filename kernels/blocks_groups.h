@@ -33,16 +33,16 @@ static inline uint64_t block_bytes8(const void *bytes)
     return integers;
 }
 
-// Subtracts 32 from each byte, which is 0..63.
+// Subtracts 32 from each byte; the bytes are 0..63.
 static inline uint64_t block_minus32(uint64_t bytes)
 {
     return ((bytes | 0x8080808080808080) - 0x2020202020202020) ^ 0x8080808080808080;
 }
 
 // q4_k and q5_k: 8 scales and 8 minima of 6 bits. The first four scales are the lower 6 bits of
-// bytes 0..3, the first four minima those of bytes 4..7. The last four have their lower 4 bits in
-// bytes 8..11 (scales in the lower halves, minima in the upper) and their upper 2 in the top bits
-// of bytes 0..3 and 4..7.
+// bytes 0..3, and the first four minima are the lower 6 bits of bytes 4..7. The other scales and
+// minima have their lower 4 bits in bytes 8..11 (scales in the lower halves, minima in the upper
+// halves) and their upper 2 bits in the top bits of bytes 0..3 (scales) and 4..7 (minima).
 static inline void block_groups_k(struct block_groups *g, const uint8_t *scales, uint16_t d,
                                   uint16_t m)
 {
@@ -67,8 +67,8 @@ static inline void block_groups_q2_k(struct block_groups *g, const struct block_
     }
 }
 
-// 16 scales of 6 bits: the lower 4 bits in the halves of 8 bytes, the upper 2 in the quarters of 4
-// bytes.
+// 16 scales of 6 bits: their lower 4 bits are in the halves of 8 bytes, their upper 2 bits in the
+// quarters of 4 bytes.
 static inline void block_groups_q3_k(struct block_groups *g, const struct block_q3_k *b)
 {
     const uint64_t low = block_bytes8(b->scales);
@@ -104,7 +104,7 @@ static inline void block_groups_iq4_xs(struct block_groups *g, const struct bloc
     block_times8(g->scale, block_minus32(low | high << 4), half_to_float(b->d));
 }
 
-// A block of 32: one group.
+// A block of 32 elements, which form one group.
 static inline void block_groups_one(struct block_groups *g, const void *block, enum dtype dtype)
 {
     uint16_t half[2]; // d, and m if there is one

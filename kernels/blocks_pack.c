@@ -1,10 +1,10 @@
 // kernels/blocks_pack.c -- quantises weights to blocks: searches for the scales and integers with
 // the least error.
 //
-// A group's numbers x become s q - m. For given integers, least squares gives the best s (and m);
+// A group's elements x become s q - m. For given integers, least squares gives the best s (and m);
 // for given s (and m), rounding gives the best integers. The search alternates between the two from
-// several starts and keeps the best try. It weights errors, because large weights change a product
-// more.
+// several starts and keeps the best try. Errors of large weights count more, because they change a
+// product more.
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ static float largest(const float *x, int n)
     return most;
 }
 
-// Weights of the errors of x.
+// Sets how much the error of each element counts.
 static void weigh(float *weight, const float *x, int n)
 {
     float squares = 0;
@@ -64,7 +64,7 @@ static void weigh(float *weight, const float *x, int n)
 }
 
 // The weighted error of the best integers least..most on a line, and the sums from which next_line
-// fits the next one.
+// fits the next line.
 struct sums {
     float error, q, qq, xq;
 };
@@ -127,7 +127,8 @@ static struct line next_line(const struct sums *s, float w, float wx)
     return l;
 }
 
-// The line from the smallest of x[32], or 0, to the largest.
+// The line that maps 0..most to the range of x[32], extended down to 0 if all elements are
+// positive.
 static struct line plain_line(const float *x, int most)
 {
     float low = 0, high = x[0];
@@ -188,7 +189,7 @@ static void pack_q8_0(struct block_q8_0 *b, const float *x)
     for (int i = 0; i < 32; i++) b->q[i] = (int8_t)near(quotient(x[i], d), -127, 127);
 }
 
-// Stores the groups' scales and minima, 6 bits each, in the layout of kernels/blocks.c.
+// Stores the groups' scales and minima, 6 bits each, in the layout that block_groups_k reads.
 static void put_scales(uint8_t *to, const uint8_t *scale, const uint8_t *min)
 {
     for (int i = 0; i < 4; i++) {
@@ -211,8 +212,8 @@ struct q4_fit {
     struct line plain[8], fitted[8];
 };
 
-// Finds the best integer scale and min of group g for s->d and s->m, among those nearest to the
-// line's values and their neighbours.
+// Finds the best integer scale and min of group g for s->d and s->m, among the integers nearest to
+// the line's scale and min, and their neighbours.
 static struct sums fit_group(const struct q4_fit *f, const float *x, int g, struct line line,
                              struct q4_scales *s)
 {
@@ -232,8 +233,8 @@ static struct sums fit_group(const struct q4_fit *f, const float *x, int g, stru
     return best;
 }
 
-// Chooses the groups' scales and minima for s->d and m; returns the least squares d (.scale) and m
-// (.min) for their integers: x = d a q - m k.
+// Chooses the groups' scales a and minima k for s->d and s->m; returns the least-squares d (.scale)
+// and m (.min) for the chosen integers: x = d a q - m k.
 static struct line fit_groups(const struct q4_fit *f, const float *x, const struct line *line,
                               struct q4_scales *s)
 {

@@ -7,7 +7,7 @@
 //                  second  g0 8..15 g4 8..15      ...
 //
 // So a 32-bit lane holds elements of one group in both vectors, and the integer sums can be added
-// before scaling. Q4_K and Q5_K store the groups in the order 0, 2, 1, 3.
+// before scaling. Pairs of Q4_K and Q5_K hold the groups in the order 0, 2, 1, 3.
 #ifndef KERNELS_BLOCKS_PAIR_H
 #define KERNELS_BLOCKS_PAIR_H
 
@@ -32,8 +32,8 @@ VEC_INLINE __m512i pair_groups(int p, int size, bool crossed)
     return _mm512_add_epi32(at, _mm512_set1_epi32(p * (size == 16 ? 8 : 4)));
 }
 
-// Byte offset of elements i..i+15 of a run among all its pairs. In groups of 16 it is that of
-// i..i+7; the next 8 lie 64 bytes further.
+// Byte offset of elements i..i+15 in the pairs of a run. With groups of 16, it is the offset of
+// elements i..i+7; the next 8 elements lie 64 bytes further.
 VEC_INLINE int pair_offset(int i, int size, bool crossed)
 {
     const int p = i / 128, in = i % 128;
@@ -44,7 +44,7 @@ VEC_INLINE int pair_offset(int i, int size, bool crossed)
 
 // --- from bytes in order, and from stored bytes --------------------------------------------------
 
-// 64 elements and the next 64.
+// Makes a pair of 64 elements (`low`) and the next 64 (`high`).
 VEC_INLINE struct pair pair_of_32(__m512i low, __m512i high)
 {
     return (struct pair){ _mm512_shuffle_i64x2(low, high, 0x88),
@@ -66,7 +66,7 @@ VEC_INLINE __m512i bytes_high4(__m512i v)
     return bytes_low4(_mm512_srli_epi16(v, 4));
 }
 
-// 16 bytes of each of 4 blocks, `apart` bytes apart.
+// Loads 16 bytes of each of 4 blocks, which are `apart` bytes apart.
 VEC_INLINE __m512i bytes_of_4(const char *at, int apart)
 {
     const __m128i a = _mm_loadu_si128((const void *)at);
@@ -77,14 +77,14 @@ VEC_INLINE __m512i bytes_of_4(const char *at, int apart)
                               _mm256_set_m128i(d, c), 1);
 }
 
-// Four pieces of 16 bits, `apart` bytes apart.
+// Loads four pieces of 16 bits, `apart` bytes apart.
 VEC_INLINE __mmask64 bits_of_4(const char *at, int apart)
 {
     return halves_of_4(at, apart);
 }
 
 // Adds bits to the elements: 32 bytes rotated left by `first` for the first 32 elements and by
-// `second` for the next ones, masked by `mask`.
+// `second` for the other 32, masked by `mask`.
 VEC_INLINE __m512i with_bits(__m512i numbers, __m512i bytes, int first, int second, int mask)
 {
     const __m512i count =
@@ -100,7 +100,8 @@ VEC_INLINE __m512i twice_32(const uint8_t *bytes)
 
 // --- the types -----------------------------------------------------------------------------------
 
-// Blocks of 32 with two elements in a byte: the halves of 64 bytes are the pair.
+// Blocks of 32 elements, two per byte: the lower halves of 64 bytes are the first vector of the
+// pair, the upper halves the second.
 VEC_INLINE struct pair pair_halves(const char *run, int p, const enum dtype dtype)
 {
     const int bytes = dtype_form(dtype).bytes, head = bytes - 16;
@@ -126,7 +127,7 @@ VEC_INLINE struct pair pair_levels(__m512i both)
                           _mm512_shuffle_epi8(levels, bytes_high4(both)) };
 }
 
-// The lower halves of 64 bytes hold groups 0 and 2, the upper halves 1 and 3.
+// The lower halves of 64 bytes hold groups 0 and 2, the upper halves groups 1 and 3.
 VEC_INLINE struct pair pair_k(const uint8_t *q, const uint8_t *high, int p, const enum dtype dtype)
 {
     const __m512i both = _mm512_loadu_si512(q + 64 * p);
@@ -145,7 +146,7 @@ VEC_INLINE struct pair pair_q6_k(const struct block_q6_k *b, int p)
                       with_bits(bytes_high4(both), high, 0, -2, 0x30));
 }
 
-// Two bits of each element, and with Q3_K a third one.
+// Two bits of each element and, with Q3_K, a third bit.
 VEC_INLINE struct pair pair_two_bits(const uint8_t *q, const uint8_t *high, int p,
                                      const enum dtype dtype)
 {

@@ -43,7 +43,7 @@ VEC_INLINE float block_centre(const enum dtype dtype)
 
 // --- scales -------------------------------------------------------------------------------------
 
-// Loads four halves, `apart` bytes apart.
+// Loads four half-precision numbers, `apart` bytes apart.
 VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
 {
     uint64_t all = 0;
@@ -55,7 +55,7 @@ VEC_INLINE uint64_t halves_of_4(const char *at, int apart)
     return all;
 }
 
-// Loads the halves of 8 blocks as floats.
+// Loads a half-precision number of each of 8 blocks as floats.
 VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
 {
     const uint64_t low = halves_of_4(at, apart), high = halves_of_4(at + 4 * apart, apart);
@@ -67,7 +67,7 @@ VEC_INLINE void halves_of_8(float *to, const char *at, int apart)
 #endif
 }
 
-// Scales and minima of 8 blocks of 32.
+// Loads the scales and minima of 8 blocks of 32 elements.
 VEC_INLINE void groups_of_8(struct block_groups *g, const char *run, const enum dtype dtype)
 {
     const int bytes = dtype_form(dtype).bytes;
@@ -84,7 +84,7 @@ VEC_INLINE vf8 vf8_load(const float *p)
     return v;
 }
 
-// Scales and offsets of a run's groups, 8 or 16.
+// Computes the scales and offsets of a run's groups, of which there are 8 or 16.
 VEC_INLINE void run_groups(float *scale, float *offset, const char *run, const enum dtype dtype)
 {
     struct block_groups g;
@@ -92,7 +92,7 @@ VEC_INLINE void run_groups(float *scale, float *offset, const char *run, const e
         block_groups_of(&g, run, dtype);
     else
         groups_of_8(&g, run, dtype);
-    // (The minima of Q4_1 and Q5_1 are added, those of other types subtracted.)
+    // The minima of Q4_1 and Q5_1 are added; those of other dtypes are subtracted.
     const bool plus = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1;
     for (int i = 0; i < RUN / block_group(dtype); i += 8) {
         const vf8 of = vf8_load(g.scale + i);
@@ -129,7 +129,7 @@ VEC_INLINE vb32 bytes_left(vb32 v, int count)
     return count < 0 ? bytes_down(v, -count) : bytes_up(v, count);
 }
 
-// 16 bytes of two elements each: first the lower halves, then the upper ones.
+// Unpacks 16 bytes of two elements each: first the lower halves, then the upper halves.
 VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 {
 #if defined(__AVX2__)
@@ -142,7 +142,7 @@ VEC_INLINE vb32 bytes_halves(const uint8_t *p)
 #endif
 }
 
-// Expands each of 32 bits to a byte: 16 if it is set, else 0.
+// Expands each of 32 bits to a byte: 16 if the bit is set, else 0.
 VEC_INLINE vb32 bytes_bits(const uint8_t *p)
 {
     uint32_t bits;
@@ -189,7 +189,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     const struct block_q5_k *q5_k = (const void *)block;
     const struct block_q6_k *q6_k = (const void *)block;
     const struct block_iq4_xs *iq4_xs = (const void *)block;
-    const int half = part / 4, two = part % 4 * 2; // of 128 elements; shift of the 2 bits
+    const int half = part / 4, two = part % 4 * 2; // which 128 elements; shift of the 2 bits
     switch (dtype) {
     case DTYPE_Q8_0: return bytes32((const uint8_t *)q8_0->q) ^ 128;
     case DTYPE_Q4_0:
@@ -222,7 +222,7 @@ VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
     return dtype == DTYPE_IQ4_NL || dtype == DTYPE_IQ4_XS ? bytes_levels(bytes) : bytes;
 }
 
-// Elements of a unit: one per byte of a vector.
+// Elements per unit: one per byte of a vector.
 enum { UNIT = 4 * VEC };
 
 VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
@@ -244,14 +244,15 @@ VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
 // An unpacked run.
 struct block_run {
     _Alignas(64) uint8_t q[RUN];
-    float scale[16], offset[16]; // the last eight are 0 where groups have 32 elements
+    float scale[16], offset[16]; // the last eight are 0 if groups have 32 elements
 };
 
 // Unpacks a run (kernels/blocks_widen.c).
 void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
 
-// Returns a whole run; `numbers`: elements from `run` to the end of the row. If they are fewer than
-// a run (possible with blocks of 32), copies them to `rest` and pads it with zeros.
+// Returns a whole run: `run` itself or, if the row ends before RUN elements, a copy in `rest`
+// padded with zeros. `numbers`: elements from `run` to the end of the row; fewer than RUN are
+// possible only with blocks of 32.
 VEC_INLINE const char *run_whole(const char *run, int64_t numbers, char rest[RUN_BYTES],
                                  const enum dtype dtype)
 {

@@ -21,7 +21,7 @@ void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype
     BLOCK_AS(dtype, run_as, to, from);
 }
 
-// VEC bytes as f32.
+// Converts VEC bytes to f32.
 VEC_INLINE vf bytes_float(const uint8_t *bytes)
 {
 #if defined(__AVX512F__)
@@ -57,7 +57,7 @@ void KERNEL(blocks_widen)(float *to, const char *blocks, int64_t from, int64_t n
     const int size = block_group(dtype), block = dtype_form(dtype).numbers;
     for (int64_t k = from / RUN * RUN; k < from + n; k += RUN) {
         const int64_t first = k > from ? k : from, end = k + RUN < from + n ? k + RUN : from + n;
-        const int64_t whole = (end + block - 1) / block * block; // end of the readable bytes
+        const int64_t whole = (end + block - 1) / block * block; // end of the last block
         const char *at = blocks + dtype_bytes(dtype, k);
         char rest[RUN_BYTES];
         struct block_run run;

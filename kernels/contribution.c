@@ -2,8 +2,8 @@
 //
 //   C_i = || sum over heads n of A[n,i] (v_i,kv(n) W_O[n]) ||,   kv(n) = n / (H/Hkv)
 //
-// weigh_values stacks A[n,i] v_i,kv(n) of all heads into a row; one product with o_proj sums over
-// the heads, and row_norms computes the norms. This avoids a tensor [H,S,D].
+// weigh_values writes A[n,i] v_i,kv(n) of all heads side by side into a row; one product with
+// o_proj sums over the heads, and row_norms computes the norms. This avoids a tensor [H,S,D].
 #include <math.h>
 
 #include "kernels/vec.h"

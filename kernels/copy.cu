@@ -1,10 +1,11 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
-// Uploads go through a ring of pinned slots; small ones share a slot. (A copy from pageable memory
-// may return before CUDA has read that memory, which callers may then free.) During a large upload
-// (weights from a mapped file), one slot is transferred while threads fill the next from the file's
-// pages. The call returns once host memory has been read; the GPU's stream orders the rest. If
-// pinned memory cannot be allocated, the driver copies and the call waits.
+// Uploads go through a ring of pinned slots; small uploads share a slot. (Without the slots, a copy
+// from pageable memory may return before CUDA has read that memory, and the caller may free it too
+// early.) During a large upload (weights from a mapped file), one slot is transferred while threads
+// fill the next from the file's pages. The call returns once host memory has been read; the GPU's
+// stream orders the rest. If pinned memory cannot be allocated, the driver copies and the call
+// waits.
 //
 // Asynchronous downloads (tensors for probes) use their own pinned ring, allocated and freed in
 // order. They run on the stream of the ops, which keeps later ops from overwriting the source;
@@ -20,7 +21,7 @@
 static constexpr size_t SLOT = 16 << 20, LARGE = 1 << 20, BOUNCE = 4 << 20;
 static constexpr int SLOTS = 3, FETCHERS = 4;
 
-// One per GPU, kept after the GPU's first copy.
+// One ring per GPU, created by the GPU's first upload and never freed.
 static struct ring {
     bool tried, there;
     char *slot[SLOTS];
@@ -58,8 +59,8 @@ static bool ring_ready(struct ring *r)
     return r->there = true;
 }
 
-// Copies with several threads, because one cannot read a file's pages as fast as the bus transfers
-// them.
+// Copies with several threads, because one thread cannot read a file's pages as fast as the bus
+// transfers them.
 static void fetch(char *to, const char *from, size_t bytes)
 {
     const size_t share = bytes < LARGE ? bytes : (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;
@@ -78,7 +79,7 @@ static void fetch(char *to, const char *from, size_t bytes)
     for (std::thread &t : others) t.join();
 }
 
-// Continues in the next slot, once its former contents have been transferred.
+// Moves on to the next slot; waits until that slot's former contents have been transferred.
 static cudaError_t next_slot(struct ring *r, cudaStream_t stream)
 {
     const cudaError_t error = cudaEventRecord(r->left[r->at], stream);
@@ -111,7 +112,7 @@ static cudaError_t upload_waiting(void *device, const void *host, size_t bytes, 
     return error == cudaSuccess ? cudaStreamSynchronize(stream) : error;
 }
 
-// Returns after reading the host's memory.
+// Returns once the host's memory has been read.
 void cuda_upload(void *device, const void *host, size_t bytes)
 {
     const cudaStream_t stream = cuda_stream();
@@ -149,7 +150,7 @@ void cuda_download(void *host, const void *device, size_t bytes)
 static constexpr size_t LATER = 64 << 20;
 static constexpr int LATER_MOST = 512;
 
-// A span of the ring. Each GPU has its own events.
+// A download in the ring: bytes from..to. Each GPU has its own events.
 struct parcel {
     size_t from, to;
     cudaEvent_t there[CUDA_GPUS_MOST], arrived;
@@ -159,7 +160,7 @@ static struct {
     bool tried;
     char *memory; // LATER bytes
     struct parcel parcel[LATER_MOST];
-    int first, count; // of parcels not yet taken
+    int first, count; // parcels not yet taken
 } later;
 
 // Offset at which `bytes` fit between the newest parcel and the oldest; LATER: they do not fit.
@@ -179,7 +180,7 @@ static bool download_later(const void *device, size_t bytes)
     const cudaStream_t stream = cuda_stream();
     if (!bytes || cuda_unrecordable("a download")) return false;
     if (!later.tried) later.tried = true, later.memory = pinned(LATER);
-    const size_t size = (bytes + 63) / 64 * 64; // so that the next is aligned
+    const size_t size = (bytes + 63) / 64 * 64; // so that the next parcel is aligned
     const size_t at = later.memory ? later_offset(size) : LATER;
     if (at == LATER) return false;
     struct parcel *p = &later.parcel[(later.first + later.count) % LATER_MOST];

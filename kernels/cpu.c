@@ -16,7 +16,7 @@
 
 #include "kernels/isa.h"
 
-// The kernels of each instruction set the Makefile compiled.
+// The kernels of each instruction set that the Makefile compiles.
 #define ROW_KERNELS(isa)                                \
     int64_t few_rows_##isa(void);                       \
     int expert_rows_##isa(const struct expert_rows *p); \
@@ -57,15 +57,15 @@ static const char *cpu_failure(void)
     return failure_text;
 }
 
-// Requests 2 MB pages for large buffers: streaming them then needs far fewer address translations.
-// Linux may refuse the request.
+// Requests 2 MB pages for large buffers, because streaming the buffers then needs far fewer address
+// translations. Linux may refuse the request.
 static void *pages_alloc(size_t bytes)
 {
     enum { SMALL = 64, LARGE = 2 << 20 };
     const size_t align = bytes < 2 * (size_t)LARGE ? SMALL : LARGE;
     const size_t rounded = (bytes + SMALL - 1) / SMALL * SMALL;
     if (rounded < bytes) return NULL;
-    void *memory; // aligned_alloc would need a multiple of 2 MB
+    void *memory; // aligned_alloc would need a size that is a multiple of 2 MB
     if (posix_memalign(&memory, align, rounded ? rounded : SMALL) != 0) return NULL;
 #ifdef MADV_HUGEPAGE
     if (align == LARGE) madvise(memory, rounded / LARGE * LARGE, MADV_HUGEPAGE);
@@ -76,7 +76,7 @@ static void *pages_alloc(size_t bytes)
 static _Thread_local void *scratch_memory;
 static _Thread_local size_t scratch_size;
 
-// Frees the scratch when the thread ends.
+// Frees the scratch buffer when the thread ends.
 static pthread_key_t scratch_key;
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 
@@ -85,7 +85,7 @@ static void make_scratch_key(void)
     pthread_key_create(&scratch_key, free);
 }
 
-// Each thread has one scratch buffer for life; it only grows.
+// Each thread has one scratch buffer until the thread ends; the buffer only grows.
 void *cpu_scratch(size_t bytes)
 {
     if (bytes <= scratch_size) return scratch_memory;
@@ -131,7 +131,7 @@ static bool cpu_has_bf16(void)
 }
 
 // Zen 4 and 5 multiply twice as many bf16 as floats. On Intel's cores the bf16 vector instruction
-// is slower than floats (docs/speed.md), so bf16 pays there only with AMX.
+// is slower than f32 instructions (docs/speed.md), so bf16 pays off there only with AMX.
 static bool cpu_favours_bf16(void)
 {
     return cpu_has_bf16() && __builtin_cpu_is("amd");

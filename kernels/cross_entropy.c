@@ -1,6 +1,5 @@
-// kernels/cross_entropy.c -- the loss of next-token prediction and its gradient in one pass over
-// the logits, which it overwrites: loss = log sum e^x - x[target], dx = softmax(x) - (1 at the
-// target).
+// kernels/cross_entropy.c -- the loss of next-token prediction and its gradient, which overwrites
+// the logits x: loss = log sum e^x - x[target], dx = (softmax(x) - onehot(target)) * weight.
 #include <math.h>
 
 #include "kernels/vec.h"

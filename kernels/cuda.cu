@@ -1,4 +1,4 @@
-// kernels/cuda.cu -- the CUDA device: one GPU of the process, its memory and stream, the table.
+// kernels/cuda.cu -- the CUDA device: its GPUs, their memory and streams, and its table of ops.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,15 +11,16 @@
 #include "kernels/matmul_cuda.h"
 
 // The device of this process after cuda_open: one GPU, or several that share a model's layers
-// (struct gpus). Each has a stream; work on a GPU waits for the GPU used before it.
+// (struct gpus). Each GPU has a stream; work on a GPU waits for the work on the GPU that was
+// current before.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
     cudaEvent_t left; // recorded when ops moved to another GPU
     void *scratch;    // grows only
     size_t scratch_size;
-    bool early; // kernels may begin before the previous one has ended
-    bool fresh; // no kernel has been launched since its stream began to wait for another stream
+    bool early; // kernels may begin before the previous kernel has ended
+    bool fresh; // no kernel has been launched since the stream began to wait for another stream
 } gpus[CUDA_GPUS_MOST];
 
 static struct {
@@ -62,8 +63,8 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
-// False for the first kernel after waiting for another stream: an early start needs a preceding
-// kernel.
+// False for the first kernel after waiting for another stream, because an early start needs a
+// preceding kernel.
 bool cuda_early(void)
 {
     const bool early = here()->early && !here()->fresh;
@@ -92,7 +93,7 @@ int cuda_started(const char *kernel)
     return error ? report_error(kernel, error) : 0;
 }
 
-// A failure during a recording concerns the recording only.
+// A failure during a recording affects only the recording.
 static void moved(const char *what, cudaError_t error)
 {
     if (error == cudaSuccess) return;
@@ -103,7 +104,7 @@ static void moved(const char *what, cudaError_t error)
 }
 
 // Records an event on the old GPU and makes the new one wait for it. During a recording this adds
-// the new GPU's stream to the recording; the return to the old GPU joins the two.
+// the new GPU's stream to the recording; the return to the old GPU joins the two streams.
 static int enter(int gpu)
 {
     const int before = device.at;
@@ -125,7 +126,7 @@ void cuda_await(cudaEvent_t event)
 
 // --- memory --------------------------------------------------------------------------------------
 
-// Allocated memory; kept until the process ends.
+// Sizes of allocated memory. The tally itself is never freed.
 static struct tally {
     std::mutex lock; // lanes of a training step allocate concurrently
     std::map<void *, size_t> sizes;
@@ -170,7 +171,8 @@ void *cuda_alloc(size_t bytes)
     return nullptr;
 }
 
-// cudaFree waits only for the memory's GPU, but others may still read it, so this waits for all.
+// cudaFree waits only for the GPU that holds the memory, but other GPUs may still read it, so this
+// waits for all GPUs.
 static void device_release(void *memory)
 {
     cuda_stream();
@@ -326,8 +328,8 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        // In older kernels cuda_wait_previous() is empty. VLMSH_CUDA_ORDERED disables early starts,
-        // to rule them out as the cause of a fault.
+        // In kernels compiled for GPUs before sm_90, cuda_wait_previous() is empty.
+        // VLMSH_CUDA_ORDERED disables early starts, to rule them out as the cause of a fault.
         g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
@@ -374,7 +376,7 @@ static int join_gpus(int count, char *why, size_t size)
             cudaError_t error = cudaDeviceCanAccessPeer(&can, gpus[i].number, gpus[k].number);
             if (error == cudaSuccess) error = cudaSetDevice(gpus[i].number);
             if (error == cudaSuccess && can) error = cudaDeviceEnablePeerAccess(gpus[k].number, 0);
-            if (error != cudaSuccess) cudaGetLastError(); // no op failed
+            if (error != cudaSuccess) cudaGetLastError(); // clears the error: no op has failed
             if (error == cudaErrorPeerAccessAlreadyEnabled) error = cudaSuccess;
             if (error == cudaSuccess && can) continue;
             snprintf(why, size, "cuda:%d cannot reach the memory of cuda:%d%s%s", gpus[i].number,

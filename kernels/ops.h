@@ -1,14 +1,14 @@
 // kernels/ops.h -- every arithmetic op a device offers: its name, its arguments, its contract.
 //
-// This file is a list, not a header of declarations: include it with OP(name, (arguments)) defined,
-// as backend.h (one slot per op) and the tables of each device do. An op NAME is written in NAME.c
+// This file is a list, not a header of declarations: define OP(name, (arguments)) and include it,
+// like backend.h (one slot per op) and the table of each device. An op NAME is written in NAME.c
 // for the CPU (forward and backward side by side) and NAME.cu for CUDA.
 //
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
-//  - activations are f32; weights w and tables are f32, f16, bf16 or in blocks (dtype_in_blocks),
-//    which only have a gradient of the other operand; vectors (gain, bias) are f32;
-//  - keys and values are f32, or where stated also bf16, as a cache may hold them;
+//  - activations are f32; vectors (gain, bias) are f32; weights w and tables are f32, f16, bf16 or
+//    in blocks (dtype_in_blocks); weights in blocks get no gradient, only the other operand does;
+//  - keys and values are f32 or, where the comment says so, bf16 (a cache may hold bf16);
 //  - an output may share memory with an input only where the comment says so ("in place");
 //  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
 //
@@ -16,7 +16,8 @@
 // dimension, P keys.
 // clang-format off
 
-// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). One row reads the weights in their stored dtype.
+// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). If N is 1, the weights are read in their
+// stored dtype.
 OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
             const struct tensor *bias, enum matmul_mode mode))
 // y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller: in 0..V-1).
@@ -30,11 +31,11 @@ OP(layernorm, (struct tensor *y, const struct tensor *x, const struct tensor *ga
 // i+d/2.
 OP(rope, (struct tensor *x, const struct tensor *cos, const struct tensor *sin))
 // y[N,H,dv] = softmax(q[N,H,d] k[P,Hkv,d]^T * scale) v[P,Hkv,dv], dv <= d; query row i sees keys
-// first[i] .. end[i]-1 (i32 [N]; first NULL = 0, end NULL = P). probs [H,N,P] receives the
-// probabilities, which changes no bit of y; NULL: no such matrix is materialised. k and v are both
-// f32 or both bf16; sums are f32 either way. Keys and values that a row does not see never change
-// it, even if they are infinite or NaN; infinite or NaN values that it sees propagate. MATMUL_BF16:
-// a device that multiplies bf16 may round q, k, v and the probabilities to bf16.
+// first[i] .. end[i]-1 (i32 [N]; first NULL = 0, end NULL = P). If probs [H,N,P] is not NULL, it
+// receives the probabilities, and no bit of y changes; otherwise no such matrix is materialised. k
+// and v are both f32 or both bf16; sums are f32 either way. Keys and values that a row does not see
+// never change it, even if they are infinite or NaN; infinite or NaN values that it sees propagate.
+// MATMUL_BF16: a device that multiplies bf16 may round q, k, v and the probabilities to bf16.
 OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                const struct tensor *v, const struct tensor *first, const struct tensor *end,
                float scale, struct tensor *probs, enum matmul_mode mode))
@@ -46,10 +47,11 @@ OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
 OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 // y = softmax over the last dimension of x * scale; in place allowed.
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
-// y row i = x row index[i] (i32 [N]); any dtype, the same for x and y; y may be x if index ascends.
+// y row i = x row index[i] (i32 [N]); x and y have the same, arbitrary dtype; y may be x if index
+// ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
-// y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. Any dtype, the same
-// for x and y; or x is f32 and y bf16: rounds to nearest, ties to even.
+// y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. x and y have the
+// same, arbitrary dtype; or x is f32 and y bf16, rounded to nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // Columns to .. to + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
 // x[n,K], N a multiple of n.
@@ -68,20 +70,20 @@ OP(blend_rows, (struct tensor *y, const struct tensor *x, const struct tensor *i
 // order of a convolution's weight [C,p,p]. Pixels to the right of and below the last whole patch are
 // ignored.
 OP(patches, (struct tensor *y, const struct tensor *pixels, int64_t patch))
-// y = x, elementwise: f32 from any dtype of weights, bf16 from f16 (rounded, in place allowed), or any
-// dtype from the same (a copy).
+// y = x, elementwise. Converts any dtype of weights to f32, converts f16 to bf16 (rounded; in place
+// allowed), or copies between equal dtypes.
 OP(widen, (struct tensor *y, const struct tensor *x))
 // y = x * value; in place allowed.
 OP(scale, (struct tensor *y, const struct tensor *x, float value))
 // y[N,D] = x * w[D] (f32), each row; in place allowed.
 OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor *w))
 // z = v[S,Hkv,d] + delta + gate * sigma * noise[S,Hkv,d], where head[S*Hkv,d+1] holds delta and log
-// sigma^2 of each row; gate[S,Hkv]. noise NULL: none (gate is not read); in place allowed.
+// sigma^2 of each row; gate[S,Hkv]. noise NULL: no noise, and gate is not read; in place allowed.
 OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *head,
                 const struct tensor *gate, const struct tensor *noise))
-// kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; m = delta, or with mean
-// [Hkv,d] v + delta - mean. Without mean v is not read: m is (v + delta) - [v], the second v
-// detached, so v gets the gradient of delta. v NULL: v gets no gradient.
+// kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; With mean [Hkv,d], m = v
+// + delta - mean. Without mean, m = delta and v is not read; as m stands for (v + delta) - [v] with
+// the second v detached, v gets the same gradient as delta. v NULL: v gets no gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
@@ -99,7 +101,7 @@ OP(row_norms, (struct tensor *y, const struct tensor *x))
 
 // --- backward ------------------------------------------------------------------------------------
 // dy is the gradient of a forward op's result; gradients are f32 and are ADDED to the content of
-// dx, dw ... Unwanted ones are NULL. The sums do not depend on the number of threads.
+// dx, dw ... Unwanted gradients are NULL. The sums do not depend on the number of threads.
 
 // dx[N,K] += dy[N,M] w[M,K], M > 0; without `add` dx is overwritten.
 OP(matmul_dx, (struct tensor *dx, const struct tensor *dy, const struct tensor *w, bool add,
@@ -148,7 +150,8 @@ OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const stru
 // dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
 OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,
                          const struct tensor *weight))
-// dx row i += dy row index[i], and those rows of dy become 0: their former content was overwritten.
+// dx row i += dy row index[i]; then dy row index[i] = 0, because the forward op overwrote the
+// former content of that row of y.
 OP(scatter_rows_backward, (struct tensor *dx, struct tensor *dy, const struct tensor *index))
 OP(put_columns_backward, (struct tensor *dx, struct columns from, const struct tensor *dy,
                           int64_t to))
@@ -161,8 +164,8 @@ OP(add_weighted_rows_backward, (struct tensor *dx, struct tensor *dweight, const
                                 const struct tensor *weight))
 OP(patches_backward, (struct tensor *dpixels, const struct tensor *dy, int64_t patch))
 // loss[i] = log sum e^logits - logits[target], for each row of logits[N,V] and target[N] (i32, in
-// 0..V-1); then logits = (softmax(logits) - one at the target) * weight[i], the gradient of the sum
-// of the losses times weight[N].
+// 0..V-1); then logits = (softmax(logits) - onehot(target)) * weight[i], the gradient of the sum of
+// loss[i] * weight[i].
 OP(cross_entropy, (struct tensor *loss, struct tensor *logits, const struct tensor *target,
                    const struct tensor *weight))
 

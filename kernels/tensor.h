@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// First dtypes of single elements, then dtypes of weights in blocks, as GGUF files store them: a
-// row consists of whole blocks, whose elements share scales.
+// Dtypes of single elements, then dtypes of weights in blocks, as GGUF files store them: a row
+// consists of whole blocks, and the elements of a block share scales.
 enum dtype {
     DTYPE_F32,
     DTYPE_F16,
@@ -36,10 +36,10 @@ enum { TENSOR_MAX_RANK = 4 };
 
 struct grad; // core/graph/tape.h
 
-// Row order of a query or key weight in a GGUF file that differs from Hugging Face's, in heads of
-// `head` rows (0: the same order). Rotary positions rotate a head's first `rotary` rows, in pairs
-// that are adjacent in the file and rotary/2 apart elsewhere; if `rotary` is negative, pairs are
-// -rotary/2 apart in the file and adjacent elsewhere.
+// The row order of a query or key weight in a GGUF file whose order differs from Hugging Face's.
+// Heads have `head` rows (0: the orders are the same). Rotary positions rotate a head's first
+// `rotary` rows, in pairs that are adjacent in the file and rotary/2 apart elsewhere; if `rotary`
+// is negative, pairs are -rotary/2 apart in the file and adjacent elsewhere.
 struct head_order {
     int16_t head, rotary;
 };
@@ -87,7 +87,7 @@ static inline size_t dtype_size(enum dtype dtype)
     return (size_t)dtype_form(dtype).bytes;
 }
 
-// Bytes of n elements, whole blocks.
+// Bytes of n elements; n must be a multiple of the block size.
 static inline size_t dtype_bytes(enum dtype dtype, int64_t n)
 {
     const struct dtype_form form = dtype_form(dtype);
