@@ -8,8 +8,8 @@
 // waits.
 //
 // Asynchronous downloads (tensors for probes) use their own pinned ring, allocated and freed in
-// order. They run on the stream of the ops, which keeps later ops from overwriting the source;
-// probes compute for longer than the transfer takes.
+// order. They run on the stream of the ops, which keeps later ops from overwriting the source; the
+// transfer is no bottleneck, because probes compute for longer.
 #include <string.h>
 
 #include <algorithm>

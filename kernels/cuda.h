@@ -3,12 +3,12 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
 // the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and
-// other ops wait for it. Only copies to host memory (offload.cu) run concurrently. Data that the
-// host itself reads and writes lies in host memory (core/graph/arena.h); code above kernels/
-// touches device memory only by upload, download and ops (backend->own_memory).
+// other ops wait for these kernels. Only copies to host memory (offload.cu) run concurrently. Data
+// that the host itself reads and writes lies in host memory (core/graph/arena.h); code above
+// kernels/ touches device memory only by upload, download and ops (backend->own_memory).
 //
-// The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without
-// one. Both compile the same source: LAUNCH launches kernels, SHARED_MEMORY declares dynamic shared
+// The files are compiled by nvcc for the GPU, and by g++ with tests/cuda_host/ for tests without a
+// GPU. Both compile the same source: LAUNCH launches kernels, SHARED_MEMORY declares dynamic shared
 // memory, blocks have whole warps, and no thread returns before the last barrier or shuffle. Sums
 // have a fixed order: the same input gives the same bits on the same GPU.
 #ifndef KERNELS_CUDA_H
@@ -28,21 +28,22 @@ static constexpr unsigned ALL_LANES = 0xffffffff;
 
 // --- on the host ---------------------------------------------------------------------------------
 
-// Makes the current GPU (struct gpus) the calling thread's and returns its stream. cuda_gpu_now
-// returns its index.
+// Selects the current GPU (struct gpus) in the calling thread and returns its stream. cuda_gpu_now
+// returns the GPU's index.
 cudaStream_t cuda_stream(void);
 int cuda_gpu_now(void);
-// Allocates GPU memory, counted (struct device_memory); NULL on failure.
+// Allocates GPU memory and counts it (struct device_memory); NULL on failure.
 void *cuda_alloc(size_t bytes);
-// Scratch memory for one op, until the next op takes some; NULL on failure (recorded).
+// Scratch memory for one op, valid until the next op requests scratch; on failure, records why and
+// returns NULL.
 void *cuda_scratch(size_t bytes);
-const void *cuda_scratch_of(int gpu); // its current address; NULL: none
+const void *cuda_scratch_of(int gpu); // the GPU's scratch; NULL: none
 // Records why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// 0, or -1 with the failure of the last launch (or an earlier one) recorded.
+// Returns 0, or -1 after recording the failure of the last launch or an earlier one.
 int cuda_started(const char *kernel);
 // Allows a kernel `bytes` of dynamic shared memory. By default, dynamic and static shared memory
-// together are limited to 48 KB. 0 or -1.
+// together are limited to 48 KB. Returns 0 or -1.
 static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
@@ -74,12 +75,12 @@ bool cuda_unrecordable(const char *what);
 // Multiprocessors of the GPU.
 int cuda_processors(void);
 
-// True if a kernel can start before the previous one has ended (LAUNCH_EARLY).
+// True if a kernel can start before the previous kernel has ended (LAUNCH_EARLY).
 bool cuda_early(void);
 
-// LAUNCH_EARLY: launches a kernel that may start while the previous one in the stream is ending.
-// Each of its threads calls cuda_wait_previous() before it reads data that other kernels write, and
-// before it writes anything.
+// LAUNCH_EARLY: launches a kernel that may start while the previous kernel in the stream is ending.
+// Each thread of the launched kernel calls cuda_wait_previous() before it reads data that other
+// kernels write, and before it writes anything.
 #ifdef __CUDACC__
 template <typename... Wants, typename... Gives>
 static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 block, size_t shared,
@@ -116,8 +117,8 @@ static inline void cuda_launch_early(void (*kernel)(Wants...), dim3 grid, dim3 b
 #define SHARED_MEMORY(type, name) type *name = static_cast<type *>(cuda_host_shared())
 #endif
 
-// Number of blocks of `size` threads for n elements. It is capped; beyond the cap, each thread
-// processes several elements.
+// Number of blocks of `size` threads for n elements. The number is capped; beyond the cap, each
+// thread processes several elements.
 static inline dim3 blocks_for(int64_t n, int64_t size)
 {
     const int64_t blocks = (n + size - 1) / size;
@@ -135,7 +136,7 @@ static inline const int32_t *integers(const struct tensor *t)
     return t ? static_cast<const int32_t *>(t->data) : nullptr;
 }
 
-static constexpr int EACH = 256; // threads of a block that works element by element
+static constexpr int EACH = 256; // threads per block of elementwise kernels
 
 // Loops over the elements 0..n-1 of an elementwise kernel.
 #define FOR_EACH(i, n)                                                        \
@@ -166,8 +167,8 @@ __device__ inline void cuda_let_next_start(void)
 #endif
 }
 
-// Prefetches memory into the second-level cache; from and bytes are multiples of 16. A hint: later
-// writes by others are still seen.
+// Prefetches memory into the second-level cache; from and bytes are multiples of 16. Only a hint:
+// reads still see writes that follow the prefetch.
 __device__ inline void cuda_prefetch(const void *from, unsigned bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -191,13 +192,14 @@ __device__ inline float warp_most(float x)
     return x;
 }
 
-// The sum over the block's threads (at most 1024), returned to all. All threads must call it.
+// The sum over the block's threads (at most 1024), returned to all of them. All threads must call
+// it.
 template <typename T> __device__ inline T block_sum(T x)
 {
     __shared__ T part[WARP];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     x = warp_sum(x);
-    __syncthreads(); // `part` may still be read for the sum before
+    __syncthreads(); // threads may still read `part` for the previous sum
     if (lane == 0) part[warp] = x;
     __syncthreads();
     x = lane < (int)blockDim.x / WARP ? part[lane] : T(0);

@@ -11,7 +11,7 @@
 
 #define CUDA_LIBRARY_SYMBOL "vlmsh_cuda_library"
 
-enum { CUDA_FEW_ROWS = 8 }; // products of at most so many rows read weights as stored (backend.h)
+enum { CUDA_FEW_ROWS = 8 }; // products of at most this many rows read weights as stored
 
 // Dtype to which x is rounded for a product with w in MATMUL_BF16; w is rounded as well if it is
 // f32.
@@ -39,20 +39,20 @@ struct cuda_gpu {
 };
 
 struct cuda_library {
-    // A library of another build is rejected: both must match the program's.
+    // A library of another build is rejected: `version` and `table` must match the program's.
     const char *version;
     size_t table; // sizeof(struct backend)
-    // Number of GPUs; -1 with the driver's reason in `why`.
+    // Returns the number of GPUs, or -1 with the driver's reason in `why`.
     int (*count)(char *why, size_t size);
-    // 0, or -1 with the reason.
+    // Describes GPU `number`; returns 0, or -1 with the reason.
     int (*look)(int number, struct cuda_gpu *gpu, char *why, size_t size);
-    // The device of these GPUs (at most CUDA_GPUS_MOST): the same at each call, one device per
-    // process. NULL with the reason.
+    // Returns the device of these GPUs (at most CUDA_GPUS_MOST), or NULL with the reason. A process
+    // has one device: later calls return it for the same GPUs and refuse others.
     const struct backend *(*open)(const int *numbers, int count, char *why, size_t size);
-    // For benchmarks, cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, x and w bf16.
+    // For benchmarks of cuBLASLt alone: y[n,m] (f32) = x[n,k] w[m,k]^T, where x and w are bf16.
     int (*product)(float *y, const void *x, const void *w, int64_t n, int64_t k, int64_t m);
-    // The stream (cudaStream_t) of the current GPU, for libraries that work between GPUs: what they
-    // enqueue runs after the ops issued so far and before later ones.
+    // The stream (cudaStream_t) of the current GPU, for libraries that communicate between GPUs:
+    // work that they enqueue runs after the ops issued so far and before later ops.
     void *(*stream)(void);
 };
 

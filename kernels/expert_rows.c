@@ -40,7 +40,7 @@ static int run_ops(const struct expert_rows *p, const struct expert_piece *e, fl
     return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
 }
 
-// Arguments with which gated_rows computes the same in one call.
+// Arguments with which gated_rows computes a piece in one call.
 static struct gated_rows whole_piece(const struct expert_rows *p, const struct expert_piece *e)
 {
     const struct fused_gated *w = &p->expert[e->expert];

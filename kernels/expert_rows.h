@@ -2,7 +2,7 @@
 // per piece.
 //
 //   struct expert_rows p = { .y = y, .x = x, .weights = weights, ... };
-//   backend->expert_rows(&p)       // y += for each row the sum of weight * expert(row)
+//   backend->expert_rows(&p)       // each row of y += the sum of weight * expert(row of x)
 #ifndef KERNELS_EXPERT_ROWS_H
 #define KERNELS_EXPERT_ROWS_H
 
@@ -14,7 +14,7 @@ struct expert_piece {
     int32_t expert, first, count;
 };
 
-// Most rows of a piece.
+// Most rows in a piece.
 enum { EXPERT_ROWS = 256 };
 
 // N rows of width D, each routed to K of the experts, whose inner width is m.

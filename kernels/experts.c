@@ -10,7 +10,7 @@ static float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// Scores s of a row's chosen experts; returns their divisor.
+// Computes the scores s of a row's chosen experts; returns the divisor of the scores.
 static float chosen_scores(float *s, const float *logits, const int32_t *index, int64_t count,
                            bool normalise)
 {

@@ -2,27 +2,27 @@
 // bandwidth is the limit, so enough reads must always be in flight.
 //
 //   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed first (gain)
-//   out: y_i[n,M_i] = x w_i^T + bias_i, or added to what y_i holds, or silu(y_0) * y_1, or queries
-//        and new rows of the KV cache
+//   out: y_i[n,M_i] = x w_i^T + bias_i; or y_i += this; or silu(y_0) * y_1; or queries and new
+//        rows of the KV cache
 //
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
-// if heads are rotated), or, with silu, one row of each weight. It walks along K in chunks: its
-// lanes read 16 consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of both
-// rows before multiplying the previous ones: 4 KB of bf16 per warp, 64 KB per multiprocessor, in
-// flight. A block holds up to four rows of x in shared memory, widened, times the gain, in the
-// lanes' reading order. The root mean square is a factor of the whole row, so it multiplies the
-// sums at the end.
+// if heads are rotated), or, with silu, one row of each weight. The warp walks along K in chunks:
+// its lanes read 16 consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of
+// both rows before it multiplies the previous chunks, so 4 KB of bf16 per warp, or 64 KB per
+// multiprocessor, are in flight. A block holds up to four rows of x in shared memory, times the
+// gain, in the order in which lanes read them. The root mean square is a factor of the whole row,
+// so it multiplies the sums at the end.
 //
-// A row has the same bits alone and beside others: the order of its sums depends only on K and the
-// weight's dtype, and the code prevents the compiler from fusing operations.
+// A row has the same bits alone and beside other rows: the order of its sums depends only on K and
+// the weight's dtype, and the code prevents the compiler from fusing operations.
 //
-// The first weights are loaded before the previous kernel has ended (`early`), and the next ones
-// are prefetched into the L2 cache: 16 MB over all warps, 4 us of bandwidth. This keeps memory busy
-// while the previous kernel ends and x is read. The kernel reads results of the previous one only
-// after cuda_wait_previous().
+// The first weights are loaded before the previous kernel has ended (`early`), and the next weights
+// are prefetched into the L2 cache: 16 MB over all warps, which take 4 us to read. This keeps
+// memory busy while the previous kernel ends and x is read. The kernel reads results of the
+// previous kernel only after cuda_wait_previous().
 #include "kernels/few_rows_cuda.h"
 
-static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch beyond the loaded ones
+static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch after the loaded bytes
 static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
 
 struct shape {
@@ -32,7 +32,8 @@ struct shape {
     int64_t from, count; // rows of x
 };
 
-// A row of the pair: its index in the part's product and in its weight; row < 0: absent.
+// A row of a pair: its index in the part's product (`row`; < 0: absent) and in the part's weight
+// (`from`).
 struct unit_row {
     const struct few_rows_part *part;
     int64_t row, from;
@@ -61,7 +62,7 @@ static __device__ struct unit_row unit_row_of(const struct few_rows &p, int64_t 
     return { part, row, weight_row(*part, row) };
 }
 
-// Addresses of the rows of a pair; NULL: absent.
+// Finds the addresses of a pair's rows; NULL: absent.
 template <typename T>
 static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, int64_t unit,
                                  int64_t units)
@@ -75,7 +76,8 @@ static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, i
     }
 }
 
-// Prefetches must begin and end at multiples of 16 bytes.
+// Prefetches the part of a pair's rows after the first step. Prefetches must begin and end at
+// multiples of 16 bytes.
 template <typename T> static __device__ void prefetch(const T *const row[ROWS], int64_t k, int lane)
 {
     constexpr int NUMBERS = reader<T>::NUMBERS;
@@ -106,7 +108,7 @@ static __device__ void put_pair(const struct few_rows_heads &p, const struct few
     put_number(part->y, to + p.half, b, queries ? DTYPE_F32 : p.dtype);
 }
 
-// Stores the pair's products for row n of x, which lane 0 holds.
+// Stores the pair's products for row n of x; called by lane 0, which holds them.
 static __device__ void finish(const struct few_rows &p, int64_t unit, int64_t n,
                               const float sum[ROWS])
 {

@@ -1,5 +1,5 @@
-// kernels/few_rows_cuda.h -- how warps read weights for products of few rows: the design is in
-// few_rows.cu.
+// kernels/few_rows_cuda.h -- how warps read weights for products of few rows (few_rows.cu describes
+// the design).
 #ifndef KERNELS_FEW_ROWS_CUDA_H
 #define KERNELS_FEW_ROWS_CUDA_H
 
@@ -16,19 +16,20 @@ template <int N> static __host__ __device__ constexpr int blocks_beside(void)
     return N > 1 ? 2 : BLOCKS;
 }
 
-// Elements that a warp loads at once; x in shared memory is padded to whole steps of them.
+// Elements of a row that a warp loads at once, called a step; x in shared memory is padded to whole
+// steps.
 template <typename T> static __host__ __device__ constexpr int64_t step_of(void)
 {
     return (int64_t)AHEAD * WARP * reader<T>::COUNT;
 }
 
-// Elements of shared memory for k elements of x.
+// Elements of shared memory that k elements of x take.
 template <typename T> static __host__ __device__ inline int64_t whole_steps(int64_t k)
 {
     return (k + step_of<T>() - 1) / step_of<T>() * step_of<T>();
 }
 
-// Row `row` of weights of k elements each.
+// Row `row` of weights whose rows have k elements.
 template <typename T>
 static __device__ inline const T *row_of(const void *weights, int64_t row, int64_t k)
 {
@@ -51,7 +52,7 @@ static __device__ void load_chunks(typename reader<T>::raw to[AHEAD][ROWS],
     }
 }
 
-// Position in shared memory of element e of x, a multiple of 4.
+// Position in shared memory of element e of x; e is a multiple of 4.
 template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 {
     constexpr int COUNT = reader<T>::COUNT, CHUNK = WARP * COUNT;
@@ -60,7 +61,8 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 }
 
 // Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four elements of every
-// lane, then their next four. Returns the factor for the sums to all threads.
+// lane, then their next four. Returns to all threads the factor by which the sums must be
+// multiplied.
 template <typename T, typename Product>
 static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
 {
@@ -152,7 +154,7 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
 }
 
 // Launches a kernel whose warps compute `units` rows or pairs of rows, with `numbers` floats of
-// shared memory; FUSED_NOT if the GPU has less.
+// shared memory; FUSED_NOT if the GPU has less shared memory.
 template <typename Kernel, typename Call>
 static int launch_units(Kernel kernel, const char *name, const Call &call, int64_t units,
                         int64_t numbers)

@@ -1,7 +1,7 @@
 // kernels/fill.c -- sets all elements to one number.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements per thread and step
+enum { PIECE = 16384 }; // elements that a thread sets at a time
 
 int KERNEL(fill)(struct tensor *y, float value)
 {

@@ -3,15 +3,15 @@
 // Few rows:
 //   qkv    norm, three products, rope and the cache's new rows in one kernel
 //   add    product added to h in one kernel, as after attention
-//   ffn    norm, two products, silu in one kernel; product added to h in one
-// Many rows: the same with products by cuBLASLt. The kernel before a product writes its input as
-// bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and cuBLASLt adds the last
-// product to h.
-// Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. The gradients of
-// x from all products are summed in one buffer, which the norm's kernel reads to add to dh.
+//   ffn    norm, two products, silu in one kernel; the last product, added to h, in another
+// Many rows: the same steps, with products by cuBLASLt. The kernel before a product writes the
+// product's input as bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and
+// cuBLASLt adds the last product to h.
+// Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. One buffer sums
+// the gradients of x from all products; the norm's kernel reads the buffer and adds to dh.
 //
-// For many rows, the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 has no fused
-// backward pass.
+// For many rows, the ops handle MATMUL_F32, f32 weights and weights in blocks. f16 weights have no
+// fused backward pass.
 #include "kernels/attention_cuda.h"
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -42,7 +42,7 @@ static __global__ void norm_narrow_kernel(uint16_t *y, const float *x, const flo
     }
 }
 
-// The GPU's approximate functions suffice for results that are rounded to 16 bits.
+// x sigmoid(of). The GPU's approximate functions suffice, because results are rounded to 16 bits.
 static __device__ inline float times_sigmoid(float x, float of)
 {
 #ifdef __CUDA_ARCH__
@@ -53,13 +53,13 @@ static __device__ inline float times_sigmoid(float x, float of)
 }
 
 // Reads an element of cuBLASLt's product. Replaces infinity, the result of overflow in f16, by the
-// largest f16 number (transformers in f16 continues with infinities and NaNs).
+// largest finite f16 number (Hugging Face transformers in f16 continues with infinities and NaNs).
 template <bool HALF> static __device__ inline float product_of(uint16_t x)
 {
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);
 }
 
-// Products of gate and up, and their biases: [width] each, or NULL.
+// The products gate and up, and their biases ([width] each, or NULL).
 struct gated {
     const struct four_shorts *gate, *up;
     const float *gate_bias, *up_bias;
@@ -101,7 +101,7 @@ static __device__ inline void silu_back(uint16_t *gate, uint16_t *up, uint16_t d
     *gate = to_bf16(d * u * s * (1 + g * (1 - s)));
 }
 
-// The same for all elements, four at a time.
+// Like silu_back, for all elements, four at a time.
 static __global__ void swiglu_back_narrow_kernel(struct four_shorts *gate, struct four_shorts *up,
                                                  const struct four_shorts *dy, int64_t fours)
 {
@@ -207,7 +207,8 @@ static int add_normed(const struct tensor *y, const struct tensor *h, const floa
                         floats(after->gain), n, after->eps);
 }
 
-// Size of the scratch that holds a product until its norm; 0 if a saved tensor holds it.
+// Elements of scratch that hold a product until its norm; 0 if there is no norm or a saved tensor
+// holds the product.
 static int64_t product_scratch(const struct fused_after *after, const struct tensor *h)
 {
     return after->gain && !after->saved ? tensor_count(h) : 0;
@@ -282,7 +283,7 @@ static int ffn_few(const struct fused_ffn *p, float *y, float *product)
     few.part[1] = part(&p->up, nullptr);
     const int status = few_rows_product(&few);
     if (status) return status;
-    // FUSED_NOT: h is unchanged.
+    // h is unchanged if this returns FUSED_NOT.
     return fused_add_few(p->y, y, &p->down, &p->after, product);
 }
 
@@ -314,14 +315,14 @@ static int ffn_many(const struct fused_ffn *p, uint16_t *x, uint16_t *gate, uint
 static int fused_ffn_cuda(const struct fused_ffn *p)
 {
     const int64_t n = p->h->shape[0], width = p->h->shape[1], inner = tensor_row(p->down.w);
-    const bool biased = p->gate.bias || p->up.bias; // no backward pass
+    const bool biased = p->gate.bias || p->up.bias; // biases have no backward form
     const bool plain = !(biased && p->saved_gate) && p->up.w->dtype == p->gate.w->dtype &&
                        p->down.w->dtype == p->gate.w->dtype;
     const bool all = plain && fused_many(n, floats(p->h), p->gate.w, p->mode) &&
                      fused_many(n, floats(p->gain), p->up.w, p->mode) &&
                      fused_many(n, floats(p->h), p->down.w, p->mode);
     if (n <= FEW_ROWS ? p->saved_gate || p->after.saved : !all) return FUSED_NOT;
-    const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] in scratch
+    const int64_t wide = p->saved_gate ? (p->y ? 1 : 0) : 2; // [n,F] buffers in scratch
     char *scratch = static_cast<char *>(
         cuda_scratch((size_t)(n * (wide * inner + width)) * sizeof(uint16_t) +
                      (size_t)product_scratch(&p->after, p->h) * sizeof(float) + 1024));

@@ -3,12 +3,12 @@
 //   const struct fused *f = backend->fused;              // NULL: none
 //   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
 //
-// They compute the same as a sequence of ops; only the order of sums differs, and with MATMUL_BF16
-// intermediate results between two products may be rounded like their operands, to bf16 or f16
-// (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype or mode.
-// A form computed with bf16 weights also has its backward form. In a call with few rows (few_rows
-// of kernels/backend.h), each row has the bits that it has in a call of its own. The caller has
-// checked shapes, as for ops.h. Letters as in ops.h.
+// A fused form computes the same as a sequence of ops; only the order of sums differs, and with
+// MATMUL_BF16 intermediate results between two products may be rounded to bf16 or f16, like
+// operands (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype
+// or mode. If a form accepts a call with bf16 weights, its backward form accepts the matching call.
+// In a call with few rows (few_rows of kernels/backend.h), each row has the same bits as in a call
+// of its own. The caller has checked shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
 #define KERNELS_FUSED_H
 
@@ -18,14 +18,15 @@
 
 enum { FUSED_NOT = 1 };
 
-// x w^T (+ bias, may be NULL). With `run` it uses part of a packed weight: element r of the product
-// comes from row first + r / run * step + r % run of w (and bias).
+// x w^T + bias (bias may be NULL). With `run`, only part of a packed weight is used: element r of
+// the product comes from row first + r / run * step + r % run of w (and bias).
 struct fused_linear {
     const struct tensor *w, *bias;
     int64_t first, run, step;
 };
 
-// A norm of the product before it is added: rmsnorm(product) with this gain [M]; gain NULL: none.
+// after(product), which is added to the residual: rmsnorm(product) with gain [M], or the product
+// itself if gain is NULL.
 struct fused_after {
     const struct tensor *gain;
     float eps;
@@ -35,13 +36,13 @@ struct fused_after {
 // x = rmsnorm(h); q = rope(x wq^T), and row cache_rows[i] of k and v = row i of rope(x wk^T) and x
 // wv^T. With gains the heads of q and k are normed before rotation.
 //
-// Pair i of a head is elements 2i and 2i + 1 of the product where i < adjacent, else i + adjacent
-// and i + d/2; it is stored as elements i and i + d/2.
+// Pair i of a head consists of elements 2i and 2i + 1 of the product if i < adjacent, else of
+// elements i + adjacent and i + d/2; the result is stored as elements i and i + d/2.
 struct fused_qkv {
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
-    struct fused_linear wq, wk, wv;       // if all have the same w, it is multiplied once
-    const struct tensor *q_gain, *k_gain; // [d]; both or neither may be NULL
+    struct fused_linear wq, wk, wv;       // if all have the same w, x is multiplied by w once
+    const struct tensor *q_gain, *k_gain; // [d]; both NULL or neither
     int64_t adjacent;                     // at most d/2
     const struct tensor *cos, *sin;       // [n,d/2]
     const struct tensor *cache_rows;      // i32 [n], rows of k and v; NULL: 0, 1 ..
@@ -54,7 +55,7 @@ struct fused_qkv {
 
 // y = h + after(x w^T (+ bias)).
 struct fused_add {
-    struct tensor *y;       // [n,M], may be h; for few rows it must be
+    struct tensor *y;       // [n,M], may be h; must be h for few rows
     const struct tensor *h; // [n,M]
     const struct tensor *x; // [n,K]
     struct fused_linear w;
@@ -77,7 +78,7 @@ struct fused_attend {
 // up(x) for the backward pass: both NULL if not needed, as for few rows. If y is NULL, only these
 // two are computed.
 struct fused_ffn {
-    struct tensor *y;              // [n,D], may be h; for few rows it must be
+    struct tensor *y;              // [n,D], may be h; must be h for few rows
     const struct tensor *h, *gain; // [n,D], [D]
     float eps;
     struct fused_linear gate, up, down; // no parts of packed weights
@@ -86,8 +87,8 @@ struct fused_ffn {
     int mode;
 };
 
-// Backward form of fused_ffn, without the residual and the norm after it: adds to dh and dgain,
-// either may be NULL. dh may be dy. Overwrites the saved tensors.
+// Backward form of fused_ffn, without the residual and fused_after: adds to dh and dgain, each of
+// which may be NULL. dh may be dy. Overwrites the saved tensors.
 struct fused_ffn_back {
     struct tensor *dh, *dgain; // [n,D], [D]
     const struct tensor *dy;   // [n,D]
@@ -97,9 +98,9 @@ struct fused_ffn_back {
     struct tensor *saved_gate, *saved_up; // bf16 [n,F]
 };
 
-// Backward form of fused_qkv for cache rows 0, 1 ..: adds to dh and dgain, either may be NULL. If
-// heads are normed, the caller has computed the gradients through these norms: dq and dk are the
-// gradients of the products, and cos and sin are NULL.
+// Backward form of fused_qkv for cache rows 0, 1 ..: adds to dh and dgain, each of which may be
+// NULL. If heads are normed, the caller has computed the gradients through these norms: dq and dk
+// are the gradients of the products, and cos and sin are NULL.
 struct fused_qkv_back {
     struct tensor *dh, *dgain;         // [n,D], [D]
     const struct tensor *dq, *dk, *dv; // [n,H,d] [n,Hkv,d] [n,Hkv,d]
@@ -124,7 +125,7 @@ struct fused_experts {
     const struct tensor *gain; // [D]
     float eps;
     const struct tensor *router, *bias;      // [E,D], f32 [E]
-    struct fused_gated shared;               // gate NULL: none
+    struct fused_gated shared;               // gate NULL: no shared expert
     const struct fused_gated *expert;        // [E]
     int64_t count, groups, groups_per_token; // count at most 32
     bool normalise;
@@ -135,18 +136,18 @@ struct fused_experts {
 // (core/model/attention_latent.c):
 //
 //   x = rmsnorm(h);  q = query x, or query_up rmsnorm(query x);  (c, r) = down x
-//   row cache_row[i] of the caches: rmsnorm(c) and r of row i, rotated
+//   row cache_row[i] of the caches = rmsnorm(c) and the rotated r of row i
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
-// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary elements, the last 2 half of q
-// and of down's product, come in adjacent pairs and are stored in split layout.
+// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary elements, the last 2 * half of
+// each head of q and of down's product, are adjacent pairs there and are stored in split layout.
 struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;
     float eps;
     struct fused_linear query, query_up, down, out;   // query_up.w NULL: none
     const struct tensor *query_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
-    float inner_eps;                                  // of the norms with these gains
+    float inner_eps;                                  // of the norms with query_gain and down_gain
     const struct tensor *cos, *sin, *cache_row, *end; // [n,half], i32 [n]
     struct tensor *c, *r;                             // [P,1,R] [P,1,2 half], both f32 or both bf16
     int64_t heads, nope, value;

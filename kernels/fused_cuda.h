@@ -7,12 +7,12 @@
 
 // True if cuBLASLt multiplies n rows of x, rounded, by this weight.
 bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
-// The part of a product of few rows that gives y, `rows` elements each.
+// Makes w a part of a product of few rows, with the result y [n, rows].
 struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
-// y = rmsnorm(h) * gain, rounded.
+// y = rmsnorm(h) * gain, rounded to `dtype`.
 int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,
                float eps);
-// y (of `dtype`) = x w^T + bias + addend (may be NULL), x [n,K] of w's dtype; all rows of w.
+// y (of `dtype`) = x w^T + bias + addend (may be NULL), for all rows of w; x [n,K] has w's dtype.
 int fused_multiply(void *y, enum dtype dtype, const uint16_t *x, int64_t n,
                    const struct fused_linear *w, const void *addend);
 // y [n,K] (of `dtype`) = dy w + addend (may be NULL), dy [n,M] bf16.

@@ -5,7 +5,8 @@
 //   logits of the router -> choice, by one warp -> silu(gate) * up of the shared and the chosen
 //   experts in one kernel -> their down products, summed in one kernel
 //
-// The last two are products of a row as in few_rows.cu; the choice selects the weights.
+// The last two steps compute products of a row as few_rows.cu does; the choice selects their
+// weights.
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
@@ -29,13 +30,14 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The largest of a lane's elements that are not taken, the first on ties; at is -1 if none is left.
+// The largest of a lane's elements that are not taken, the first on ties; `at` is its index, or -1
+// if none is left.
 struct best {
     float x;
     int at;
 };
 
-// Index of the best element of all lanes; -1: none left.
+// Returns the index of the best element of all lanes; -1: none is left.
 static __device__ inline int best_of(struct best b)
 {
     for (int lanes = WARP / 2; lanes; lanes /= 2) {
@@ -120,13 +122,13 @@ struct table {
     int at[MOST];
 };
 
-// silu(gate x) * up x of the shared expert, then of the chosen ones.
+// silu(gate x) * up x of the shared expert, then of the chosen experts.
 struct up_call {
     const float *x, *gain; // [D]
     float eps;
     int64_t k;             // D
-    const void *gate, *up; // the shared expert's
-    int64_t common, width; // inner widths of the shared expert and of the others
+    const void *gate, *up; // weights of the shared expert
+    int64_t common, width; // inner widths of the shared expert and of each other expert
     const int32_t *index;  // [slots]
     float *y;              // [common + slots * width]
     int64_t slots;
@@ -174,8 +176,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 struct down_call {
     float *h;         // [D]
     int64_t rows;     // D
-    const float *x;   // as up_call.y
-    const void *down; // the shared expert's
+    const float *x;   // y of up_call
+    const void *down; // weight of the shared expert
     int64_t common, width;
     const int32_t *index;
     const float *weight; // [slots]
@@ -183,7 +185,7 @@ struct down_call {
     struct table downs;
 };
 
-// A warp computes two rows of h, one expert after the other.
+// A warp computes two elements of h, one expert after the other.
 template <typename T>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     down_kernel(const __grid_constant__ struct down_call p)
@@ -242,8 +244,8 @@ template <typename T> static int down(const struct down_call &c)
 
 // --- the call ------------------------------------------------------------------------------------
 
-// Adds expert e's weight to the table; false if the offset exceeds an int or lanes cannot read the
-// weight.
+// Adds expert e's weight to the table; false if the weight has another dtype, its offset does not
+// fit, or lanes cannot read it.
 static bool enter(struct table *t, int64_t e, const struct tensor *w, enum dtype dtype)
 {
     const int64_t bytes = static_cast<const char *>(w->data) - static_cast<const char *>(t->base);
@@ -284,7 +286,7 @@ static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct
     return true;
 }
 
-// The router's logits for row x, and the choice.
+// Computes the router's logits for row x and chooses its experts.
 static int route(const struct fused_experts *p, const float *x, float *logits,
                  const struct choice *choice)
 {
@@ -297,7 +299,7 @@ static int route(const struct fused_experts *p, const float *x, float *logits,
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
 
-// Computes row i.
+// Adds the experts' outputs for row i to the row.
 static int row(const struct fused_experts *p, int64_t i, struct up_call *u, struct down_call *d,
                const struct choice *choice, float *logits)
 {

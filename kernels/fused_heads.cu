@@ -2,10 +2,9 @@
 // (fused.h).
 //
 // Few rows: norm, three products, rope and the cache's new rows in one kernel; in two if heads are
-// normed, because several blocks compute a head's elements.
-// Many rows: norm, products by cuBLASLt (one if they share a weight), and a kernel that rotates the
-// results and stores them.
-// Backward: gradients are rotated back and rounded, in the order of the products.
+// normed, because several blocks compute a head's elements. Many rows: norm, products by cuBLASLt
+// (one if they share a weight), and a kernel that rotates the results and stores them. Backward:
+// gradients are rotated back and rounded to bf16, in the layout of the products.
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
 
@@ -13,12 +12,12 @@ static constexpr int THREADS = 256, WARPS = THREADS / WARP;
 
 // --- storing heads -------------------------------------------------------------------------------
 
-// Queries, keys or values: as products and as heads. In the backward pass the products are bf16 and
-// the heads f32.
+// Queries, keys or values, both as products and as heads. In the backward pass the products are
+// bf16 and the heads f32.
 struct heads {
     void *product;        // f32 [n,width]; NULL: values already in place
     void *heads;          // [.., heads, d]; for queries, may be `product`
-    int64_t width;        // of a row of products
+    int64_t width;        // elements per row of products
     int first, run, step; // layout of a row of products: struct fused_linear
     enum dtype dtype;     // of the heads
     const float *gain;    // [d] or NULL
@@ -45,12 +44,12 @@ static __device__ inline void put_some(void *data, int64_t i, const struct sever
             narrow4<false>({ s.x[0], s.x[1], s.x[2], s.x[3] });
 }
 
-// COUNT pairs.
+// The first and the second elements of COUNT rotary pairs.
 template <int COUNT> struct pairs {
     struct several<COUNT> a, b;
 };
 
-// Pairs of a head's product, from pair i on.
+// Reads COUNT pairs of a head's product, from pair i on.
 template <int COUNT>
 static __device__ inline struct pairs<COUNT> pairs_at(const float *from, int i, int half,
                                                       int adjacent) {
@@ -101,14 +100,14 @@ static __device__ inline struct pairs<COUNT> scaled(struct pairs<COUNT> p, float
     return p;
 }
 
-// Offset of a head's elements in the products.
+// Offset of element `number` of a row of queries, keys or values in the products.
 static __device__ inline int64_t
 product_at(const struct heads &p, int64_t row, int number)
 {
     return row * p.width + p.first + (int64_t)(number / p.run) * p.step + number % p.run;
 }
 
-// scale[head] of the norms of queries and keys: one warp per head.
+// Computes scale[head] of the norms of queries and keys, with one warp per head.
 static __device__ inline void norm_heads(float *scale, const struct heads_call &p, int64_t row)
 {
     const int d = 2 * p.half, lane = (int)threadIdx.x % WARP;
@@ -145,7 +144,7 @@ static __global__ void store_kernel(const __grid_constant__ struct heads_call p)
         const int adjacent = which == 2 ? 0 : p.adjacent;
         const int64_t from = product_at(part, row, own * 2 * half), angle = row * half + i;
         const int64_t at =
-            ((which ? to * p.kv_heads : row * p.heads) + own) * 2 * half; // of the head
+            ((which ? to * p.kv_heads : row * p.heads) + own) * 2 * half; // offset of the head
         const float *const x = static_cast<const float *>(BACK ? part.heads : part.product);
         struct pairs<COUNT> pair =
             pairs_at<COUNT>(x + (BACK ? at : from), i, half, BACK ? 0 : adjacent);
@@ -183,7 +182,8 @@ static bool packed(const struct fused_linear *q, const struct fused_linear *k,
     return q->w == k->w && q->w == v->w;
 }
 
-// Describes `numbers` elements of w's products, from `product` on, and the heads that they become.
+// Describes w's products (`numbers` elements per row, from `product` on) and the heads that they
+// become.
 static struct heads heads_of(const struct fused_linear *w, void *product, void *heads,
                              int64_t numbers)
 {
@@ -202,7 +202,7 @@ static int64_t row_of(const struct tensor *heads)
     return heads->shape[1] * heads->shape[2];
 }
 
-// product[3]: the products of q, k and v; v NULL: the values are in place already.
+// Stores the products of q, k and v as heads. product[2] NULL: the values are in place already.
 static int store_heads(const struct fused_qkv *p, float *const product[3])
 {
     struct heads_call to = { .part = { heads_of(&p->wq, product[0], p->q->data, row_of(p->q)),
@@ -222,8 +222,9 @@ static int store_heads(const struct fused_qkv *p, float *const product[3])
     return store_rows<false>(&to, p->h->shape[0]);
 }
 
-// Returns the address to which the values' product can be written directly, or NULL. This needs
-// consecutive rows, and values in f32, or no bias and a weight of the values' dtype.
+// Returns the address to which the values' product can be written directly, or NULL. Direct writing
+// needs consecutive rows; unless values are f32, it also needs a weight of the values' dtype and no
+// bias.
 static void *values_target(const struct fused_qkv *p)
 {
     const struct tensor *v = p->v;
@@ -248,7 +249,8 @@ static struct few_rows few_products(const struct fused_qkv *p)
     return few;
 }
 
-// Computes the products into scratch, in the order that store_heads expects.
+// Computes the products into scratch, in the layout that store_heads expects; then stores the
+// heads.
 static int normed_few(const struct fused_qkv *p)
 {
     struct fused_qkv plain = *p;

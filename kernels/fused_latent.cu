@@ -25,7 +25,7 @@ struct latent_call {
     int heads, nope, value, rank, rope;
 };
 
-// Rotated element i, in split layout: the first elements of all pairs, then the second ones.
+// Rotated element i, in split layout: the first elements of all pairs, then the second elements.
 static __device__ inline float rotated(const struct latent_call &p, const float *x, int i)
 {
     const int half = p.rope / 2, pair = i % half;
@@ -46,8 +46,8 @@ static __device__ inline void put_latent(const struct latent_call &p)
         put_number(p.r, row * p.rope + i, rotated(p, p.both + p.rank, i), p.dtype);
 }
 
-// A block covers some columns of a head's Wk: its warps share the rows, a lane reads 16 bytes of
-// each. The blocks after the last head write the latent to the cache.
+// A block covers some columns of a head's Wk: its warps share the rows, and a lane reads 16 bytes
+// of each row. The first block after those of the last head writes the latent to the cache.
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const struct latent_call p)
 {
@@ -59,7 +59,7 @@ static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const st
     cuda_wait_previous();
     if (h == p.heads) {
         if (blockIdx.x == 0) put_latent(p);
-        return; // the whole block
+        return; // uniform across the block
     }
     const float *q = p.q + (int64_t)h * (p.nope + p.rope);
     const T *w = row_of<T>(p.up, (int64_t)h * (p.nope + p.value), p.rank);
@@ -95,7 +95,7 @@ static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const st
         to[p.rank + i] = rotated(p, q + p.nope, i);
 }
 
-// y[H*value] = Wv times the heads' outputs, x[H,R].
+// y[H*value] = Wv times the heads' outputs x[H,R].
 struct values_call {
     float *y;
     const float *x;
@@ -242,7 +242,7 @@ static int take_values(const struct fused_latent *p, const struct buffers *r)
     return FOR_WEIGHTS(p->up->dtype, values, c);
 }
 
-// h changes last: if a part returns FUSED_NOT, the ops can recompute everything.
+// h changes last: if a step returns FUSED_NOT, the ops can recompute everything.
 static int one_row(const struct fused_latent *p, const struct buffers *r)
 {
     int status = project(p, r);
@@ -263,8 +263,8 @@ static struct tensor row_at(const struct tensor *t, int64_t i)
     return one;
 }
 
-// Requires a multiple of ROWS values per head, so that both rows of a pair of Wv belong to one
-// head.
+// Requires heads whose values have a multiple of ROWS elements, so that both rows of a pair of Wv's
+// rows belong to one head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
     struct buffers r = {};

@@ -1,14 +1,14 @@
 // kernels/gated_rows.c -- the gated FFN of many rows as one kernel, with AMX.
 //
 //   1. rows are normed and packed, 16 at a time
-//   2. 16 rows of gate's weights and 16 of up's with two tiles of x: the sums become
+//   2. 16 rows of gate's weights and 16 of up's are multiplied by two tiles of x; their sums become
 //      silu(gate) * up, packed for `down`, while the next tiles are multiplied
-//   3. down, added to y
+//   3. the product with `down` is stored in y, or added to it
 //
-// So the results of gate and up, the widest of a layer, never reach memory as f32, and nothing is
-// packed twice. All three products read weights directly from memory
-// (kernels/matmul_amx_direct.h): a tile of sums covers 16 inner columns and 16 rows; two such
-// tiles, one above the other, form a step of a packed tile.
+// So the results of gate and up, the widest in a layer, never reach memory as f32, and nothing is
+// packed twice. All three products read weights directly from memory (kernels/matmul_amx_direct.h):
+// a tile of sums covers 16 inner columns and 16 rows; two such tiles, one above the other, form a
+// step of a packed tile.
 #include "kernels/gated_rows.h"
 
 #include "kernels/matmul_amx.h"
@@ -17,15 +17,15 @@
 
 #if defined(__AMX_BF16__)
 
-enum { GROUP = 4 }; // most steps of the inner width per thread and task
+enum { GROUP = 4 }; // most steps of the inner width per task
 
 struct gated {
     const struct gated_rows *p;
     int64_t width, inner; // D, F
     struct direct_x x;
-    int64_t groups; // groups of steps of the inner width
+    int64_t groups; // number of groups of steps of the inner width
     struct amx_product down;
-    struct direct last; // how `down` is split; its x is the packed inner rows
+    struct direct last; // how `down` is split; last.x holds the packed inner rows
 };
 
 // Sums of gate and up that wait for the activation: inner columns 16 j.. of row tiles `tile` and
@@ -39,7 +39,7 @@ struct waiting {
 // Memory of a thread.
 struct worker {
     float *rows; // [16,D]
-    float *sums; // over the pieces of K so far
+    float *sums; // sums over the pieces of K so far
     struct waiting waiting;
     struct direct_rest rest;
     float here[4 * DIRECT_SUMS] __attribute__((aligned(64)));
@@ -138,7 +138,7 @@ static void multiply_part(const struct gated *g, const struct part *part, struct
     direct_finish(&b->rest);
 }
 
-// Called by every thread of the team.
+// Called by every thread of the OpenMP team.
 static void multiply_all(const struct gated *g, struct worker *b)
 {
     const struct gated_rows *p = g->p;

@@ -12,17 +12,17 @@
 #include "kernels/isa.h"
 
 struct gated_rows {
-    const float *x; // rows of D
-    // The same rows in bf16, which are read instead if there is no norm; or NULL.
+    const float *x; // rows of D elements
+    // x in bf16, read instead of x if there is no norm; or NULL.
     const void *narrow;
     const int32_t *index; // [rows] indices into x; NULL: 0, 1 ..
-    const float *gain;    // [D] of the norm before; NULL: none
+    const float *gain;    // [D] gain of rmsnorm; NULL: no norm
     float eps;
     struct fused_linear gate, up, down; // of [F,D] [F,D] [D,F]; no parts of packed weights
     float *y;                           // [rows,D]
     int64_t rows;
     bool add; // adds to y
-    // y is not read soon: stores bypass the caches, if they fill whole lines.
+    // y is not read soon: stores bypass the caches if they fill whole cache lines.
     bool past_caches;
     int mode; // enum matmul_mode
 };
@@ -30,14 +30,14 @@ struct gated_rows {
 // True if the kernel supports this call; else use the ops.
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
 
-// x[n] in bf16, as products round it, for `narrow`; n is a multiple of 32.
+// Rounds x[n] to bf16, as products do, for `narrow`; n is a multiple of 32.
 void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n);
 
-// 0, or -1: out of memory.
+// Returns 0, or -1 if out of memory.
 int KERNEL(gated_rows)(const struct gated_rows *p);
 
-// struct fused_ffn of many rows in place, without `saved_gate`; or, with gain NULL, y = FFN(h)
-// without the residual, y being another tensor. FUSED_NOT: use the ops.
+// Computes struct fused_ffn for many rows: in place without `saved_gate` or, if gain is NULL, y =
+// FFN(h) without norm and residual, where y is another tensor. Returns FUSED_NOT for other calls.
 int KERNEL(ffn_rows)(const struct fused_ffn *p);
 
 #endif

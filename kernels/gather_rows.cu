@@ -1,7 +1,7 @@
 // kernels/gather_rows.cu -- rows picked by index.
 #include "kernels/cuda.h"
 
-// Units are words of 4 bytes if they divide a row, else bytes.
+// Copies words of 4 bytes if rows consist of whole words, else bytes.
 template <typename T>
 static __global__ void gather_kernel(T *y, const T *x, const int32_t *index, int64_t width,
                                      int64_t n)
@@ -34,7 +34,7 @@ int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tens
     return cuda_started("gather_rows in place");
 }
 
-// One thread per column, rows in order: the same thread adds rows with the same index.
+// One thread per column adds all rows in order, so equal indices are safe.
 static __global__ void gather_back_kernel(float *dx, const float *dy, const int32_t *index,
                                           int64_t width, int64_t rows)
 {

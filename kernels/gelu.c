@@ -1,10 +1,10 @@
 // kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use.
 #include "kernels/vec.h"
 
-enum { PIECE = 4096 }; // elements per thread and step
+enum { PIECE = 4096 }; // elements that a thread computes at a time
 
 // Normal cumulative distribution. Its lower tail is e^(-x^2/2) t P(t) with t = 1 / (1 + 0.28 |x|),
-// where P fits erfcx with a relative error below 1e-7; the upper half is 1 minus that.
+// where P fits erfcx with a relative error below 1e-7; the upper half is 1 minus the lower tail.
 VEC_INLINE vf normal_below(vf x)
 {
     vf size = vf_choose(x < vf_set(0), -x, x), t = vf_set(1) / (vf_set(1) + vf_set(0.28f) * size);

@@ -1,9 +1,9 @@
-// kernels/gemv.cu -- products of few rows of any width and alignment, also those that few_rows.cu
-// rejects: reads weights once, in place.
+// kernels/gemv.cu -- products of few rows of any width and alignment, including those that
+// few_rows.cu rejects; reads each weight once, in place.
 //
 // A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
-// elements of blocks, and multiply them with the same columns of every row of x (which stay in the
-// L1 cache). The order of the sums depends on K alone.
+// elements of blocks, and multiply them by the same columns of every row of x (which stay in the L1
+// cache). The order of the sums depends on K alone.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 

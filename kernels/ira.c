@@ -1,5 +1,6 @@
 // kernels/ira.c -- information-regularized attention: shifts the values of visual tokens and adds
-// noise; computes their KL divergence from the prior, and the gate that scales both.
+// noise; computes their KL divergence from the prior, and the gate that scales noise and
+// divergence.
 //
 // Rows are in memory order: row r = i * Hkv + h is token i, key/value head h.
 #include <math.h>

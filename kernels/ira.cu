@@ -59,13 +59,13 @@ int ira_values_backward_cuda(struct tensor *dv, struct tensor *dhead, const stru
 
 // --- divergence ----------------------------------------------------------------------------------
 
-// Inputs of all rows; v is read only if there is a mean.
+// Inputs of all rows' divergences; v is read only if there is a mean.
 struct divergence {
     const float *head, *prior, *v, *mean;
     int64_t heads, d;
 };
 
-// Mean of q minus mean of the prior, element k of row r: delta, or v + delta - mean.
+// Element k of row r of the mean of q minus the mean of the prior: delta, or v + delta - mean.
 static __device__ double offset_at(const struct divergence x, int64_t r, int64_t k)
 {
     const double delta = (double)x.head[r * (x.d + 1) + k];
@@ -103,7 +103,7 @@ int ira_kl_cuda(struct tensor *kl, const struct tensor *head, const struct tenso
                   divergence_of(head, prior, v, mean));
 }
 
-// Gradients of the rows: one block per row.
+// Computes the gradients of the rows, with one block per row.
 static __global__ void kl_rows_kernel(float *dhead, float *dv, const float *dkl,
                                       const struct divergence x)
 {
@@ -121,7 +121,7 @@ static __global__ void kl_rows_kernel(float *dhead, float *dv, const float *dkl,
     if (dhead && threadIdx.x == 0) dhead[r * (x.d + 1) + x.d] += (float)(0.5 * slope * spread);
 }
 
-// Gradients of the prior: one thread per element, which sums over tokens in order.
+// Computes the gradients of prior and mean: one thread per element sums over the tokens in order.
 static __global__ void kl_prior_kernel(float *dprior, float *dmean, const float *dkl,
                                        const struct divergence x, int64_t rows)
 {
@@ -164,7 +164,7 @@ struct attention_args {
 };
 
 // p[Hkv,T,S] = the mean softmax over the heads of a group; one block per query and group. `one`
-// [blocks,S] is scratch for one head.
+// [Hkv,T,S] is scratch: the softmax of one head.
 static __global__ void attention_kernel(float *p, float *one, const struct attention_args x)
 {
     const int64_t j = blockIdx.x, h = blockIdx.y, group = x.heads / x.kv_heads;

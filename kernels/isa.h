@@ -1,7 +1,7 @@
 // kernels/isa.h -- the CPU kernels are plain C, compiled once per instruction set.
 //
 // The Makefile compiles every kernels/NAME.c four times: -DISA=base (any x86-64 or other CPU),
-// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (the same plus
+// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (avx512 plus
 // AVX512-BF16 and AMX-BF16). A kernel is defined as
 //
 //   int KERNEL(rmsnorm)(struct tensor *y, ...)

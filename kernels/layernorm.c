@@ -60,7 +60,7 @@ int KERNEL(layernorm)(struct tensor *y, const struct tensor *x, const struct ten
 // With z = (x - mean) s, s = 1 / sqrt(var + eps) and e = dy gain:
 // dx = s (e - mean(e) - z mean(e z)), dgain = sum of dy z over the rows, dbias = sum of dy.
 
-enum { COLUMNS = 256 }; // columns per thread and step
+enum { COLUMNS = 256 }; // columns that a thread sums at a time
 
 static void row_backward(float *dx, const float *dy, const float *x, const float *gain, int64_t n,
                          float mean, float scale)
@@ -82,7 +82,7 @@ static void row_backward(float *dx, const float *dy, const float *x, const float
     }
 }
 
-// Columns c..c+count of the gradients of gain and bias (either may be NULL).
+// Adds to columns c..c+count of the gradients of gain and bias (either may be NULL).
 static void columns_backward(float *dgain, float *dbias, const float *dy, const float *x,
                              const float *stats, int64_t rows, int64_t n, int64_t c, int64_t count)
 {

@@ -4,8 +4,8 @@
 
 static constexpr int THREADS = 256;
 
-// Mean and 1 / sqrt(var + eps), for all threads; computes the variance in a second pass, because
-// the difference of two large sums would lose digits.
+// Returns the mean and 1 / sqrt(var + eps) to all threads; computes the variance in a second pass,
+// because the difference of two large sums would lose digits.
 static __device__ struct row_stats stats_of(const float *x, int64_t n, float eps)
 {
     float sum = 0, squares = 0;

@@ -1,8 +1,8 @@
-// kernels/lt.cu -- products by cuBLASLt, and its algorithm for each shape. product.cu computes
-// products that cuBLASLt refuses or computes unreliably.
+// kernels/lt.cu -- products by cuBLASLt, with a cached algorithm for each shape. product.cu
+// computes products that cuBLASLt refuses or computes unreliably.
 //
-// Easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is its D[m,n]; an operand
-// [rows,K] is its [K,rows], so its first operand is b.
+// Easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is D[m,n] there, and an
+// operand [rows,K] here is [K,rows] there, so the first operand of cuBLASLt is b.
 #include <cublasLt.h>
 
 #include <string.h>
@@ -20,8 +20,9 @@ static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_transposed, b_transposed, add, gelu;
-    uint32_t align_a, align_b, align_y, align_bias; // of y and addend; align_bias 0: none
-    int32_t gpu;                                    // its GPU
+    uint32_t align_a, align_b, align_y,
+        align_bias; // align_y: of y and addend; align_bias 0: no bias
+    int32_t gpu;    // index of the GPU
 };
 
 struct plan {
@@ -36,8 +37,8 @@ static struct {
     struct {
         cublasLtHandle_t handle;
         void *workspace;
-    } of[CUDA_GPUS_MOST];     // each GPU
-    struct plan plans[PLANS]; // the oldest is replaced
+    } of[CUDA_GPUS_MOST];     // one per GPU
+    struct plan plans[PLANS]; // a new plan replaces the oldest
     int count, next;
 } lt;
 
@@ -56,7 +57,7 @@ int matmul_open(void)
     return cuda_fail("out of memory: %d MB for matrix products", CUDA_WORKSPACE >> 20);
 }
 
-// The largest power of two that divides the address.
+// The largest power of two up to ALIGN_MOST that divides the address.
 static uint32_t alignment(const void *p)
 {
     const uintptr_t low = (uintptr_t)p & -(uintptr_t)p;
@@ -90,7 +91,7 @@ static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void 
     cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
 }
 
-// Takes the bias because cuBLASLt derives its alignment from the address.
+// Takes the bias because cuBLASLt derives the bias's alignment from its address.
 static cublasStatus_t plan_describe(struct plan *p, const float *bias)
 {
     const struct shape_key *k = &p->key;
@@ -152,8 +153,8 @@ static bool refuses(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// Returns the plan of a key; NULL with *status on errors. Caches refusals too, so that cuBLASLt is
-// queried once.
+// Returns the plan of a key; on errors, NULL with the reason in *status. Caches refusals too, so
+// that cuBLASLt is queried once.
 static struct plan *plan_find(const struct shape_key *key, const float *bias,
                               cublasStatus_t *status)
 {

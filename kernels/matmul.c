@@ -3,23 +3,24 @@
 // Few rows: dot products, limited by memory bandwidth (kernels/matmul_few.c). Many rows:
 //
 //   x is packed once, in tiles of TILE_ROWS rows and pieces of INNER along K
-//   each thread computes a group of panels (TILE_COLS weight rows); for every piece of K and panel:
+//   each thread computes a group of panels (TILE_COLS weight rows each); for every piece of K and
+//   panel:
 //     widen the weights to f32 and transpose them into a panel that stays in the L1 and L2 caches
-//     multiply the panel with every tile of x and add the sums to y
+//     multiply the panel by every tile of x and add the sums to y
 // A row of y has the same bits for any number of rows.
 //
 // With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (elements 2i and 2i+1 along K) replace floats in
-// the packed x and in the panels, and one instruction adds both products. A panel is then so fast
-// that, with only about fifty rows (an expert's), waiting for the next weights took a third of the
-// time; so they are prefetched. (With AMX: kernels/matmul_amx.c, and for fewer rows
-// kernels/matmul_amx_direct.c.)
+// the packed x and in the panels, and one instruction adds both products of a pair. A panel is then
+// multiplied so fast that, with only about fifty rows (as experts have), waiting for the next
+// weights took a third of the time; so the next weights are prefetched. (With AMX:
+// kernels/matmul_amx.c, and for fewer rows kernels/matmul_amx_direct.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
 
 enum {
     INNER = 512,            // elements along K per piece
-    GROUP = 512 / TILE_COLS // most panels per thread and group
+    GROUP = 512 / TILE_COLS // most panels per group
 };
 
 // A product and how it is split.
@@ -29,15 +30,15 @@ struct product {
     const float *bias; // or NULL
     int64_t rows, k, m;
     enum dtype dtype;
-    size_t row_bytes;  // of w
+    size_t row_bytes;  // from one stored row of w to the next
     bool pairs;        // multiplies x and w as pairs of bf16; k counts pairs
-    int64_t numbers;   // elements along K, also where k counts pairs
+    int64_t numbers;   // elements along K, even if k counts pairs
     int64_t ld;        // elements from one row of x to the next
     bool x_transposed; // x is given as [k][rows]
     bool w_transposed; // w is given as [k][m]
     bool add;          // adds to y
     float *x;          // packed: for each piece of K, for each tile, [piece][rows of the tile]
-    int64_t tiles;     // tiles of rows; their sizes differ by at most one
+    int64_t tiles;     // row tiles; their sizes differ by at most one row
     float *panels;     // [threads][panel_size]
 };
 
@@ -60,7 +61,7 @@ static void pack_transposed(float *to, const float *x, int64_t ld, int64_t rows,
         }
 }
 
-// Like pack_transposed, for `numbers` rows of x in pairs; pads an odd last row with 0.
+// Like pack_transposed, for `numbers` rows of x in pairs; pairs an odd last row with 0.
 static void pack_transposed_pairs(float *to, const float *x, int64_t ld, int64_t rows,
                                   int64_t numbers)
 {
@@ -100,7 +101,7 @@ static void pack_piece(const struct product *p, const float *x, int64_t tile, in
         tile_pack(to, x + from * p->ld + k, p->ld, rows, inner);
 }
 
-// Called by every thread of the team.
+// Called by every thread of the OpenMP team.
 static void pack_x(const struct product *p, const float *x)
 {
 #pragma omp for schedule(static)
@@ -109,13 +110,15 @@ static void pack_x(const struct product *p, const float *x)
             pack_piece(p, x, t, k, p->k - k < INNER ? p->k - k : INNER);
 }
 
-// Products of one tile: adds to y (the first piece of K replaces it), columns 0..cols.
+// The destination of one tile's sums, columns 0..cols of y: the first piece of K overwrites y, the
+// other pieces add to it.
 struct target {
     float *y;
     int64_t ld, cols, inner;
-    const float *bias; // of the first column; used with the first piece
+    const float *bias; // bias of column 0; added with the first piece
     bool first;
-    // Weights to prefetch: `prefetch_rows` rows, `prefetch_bytes` of each per step.
+    // Weights to prefetch: `prefetch_rows` rows, `prefetch_bytes` bytes of each row per step along
+    // K.
     const char *prefetch;
     int64_t prefetch_rows, prefetch_bytes;
     size_t prefetch_step; // bytes from one row to the next
@@ -150,7 +153,7 @@ VEC_INLINE void tile_add(const struct target *t, vf (*s)[2], const int rows)
     for (int r = 0; r < rows; r++, y += t->ld) tile_put(t, y, s[r][0], s[r][1], a, t->cols - a);
 }
 
-// Prefetches the bytes of step k of each row, and a few more, into the L2 cache.
+// Prefetches the cache line that holds the bytes of step k of each row into the L2 cache.
 VEC_INLINE void prefetch(const struct target *t, int64_t k)
 {
     const char *row = t->prefetch + k * t->prefetch_bytes;
@@ -171,7 +174,7 @@ VEC_INLINE void tile_rows(const struct target *t, const float *x, const float *p
     tile_add(t, s, rows);
 }
 
-// A function NAME that computes a tile of 1..TILE_ROWS rows, of elements or pairs.
+// Defines a function NAME that computes a tile of 1..TILE_ROWS rows, of elements or pairs.
 #if VEC_BYTES == 64
 #define TILE_MORE(PAIRS)                               \
     case 7: tile_rows(t, x, panel, 7, PAIRS); break;   \
@@ -257,8 +260,7 @@ VEC_INLINE void panel_transposed_pairs_as(float *panel, const struct product *p,
         }
 }
 
-// Packs columns from..from+cols of rows k..k+inner of w, both counted in pairs, into a panel of
-// pairs.
+// Packs output columns from..from+cols, pairs k..k+inner along K, of w into a panel of pairs.
 static void panel_pairs(float *panel, const struct product *p, int64_t from, int64_t cols,
                         int64_t k, int64_t inner)
 {
@@ -320,7 +322,7 @@ static void prefetch_share(struct target *t, const struct product *p, const stru
     t->prefetch_step = p->row_bytes;
 }
 
-// Multiplies a packed panel with all rows of x.
+// Multiplies a packed panel by all rows of x.
 static void multiply_panel(const struct product *p, const float *panel, const struct panel *at,
                            const struct panel *next)
 {
@@ -342,7 +344,7 @@ static void multiply_panel(const struct product *p, const float *panel, const st
     }
 }
 
-// Multiplies weight rows from..to with all rows of x. `then`: the weight row where the thread
+// Multiplies weight rows from..to by all rows of x. `then`: the weight row where the thread
 // probably continues.
 static void multiply_group(const struct product *p, int64_t from, int64_t to, int64_t then,
                            float *panel)
@@ -362,7 +364,7 @@ static void multiply_group(const struct product *p, int64_t from, int64_t to, in
         }
 }
 
-// Weight rows per task: few enough that no thread waits long for the last one.
+// Weight rows per task: few enough that no thread waits long for the last task.
 static int64_t group_size(const struct product *p, int64_t threads)
 {
     const int64_t panels = (p->m + TILE_COLS - 1) / TILE_COLS, group = panels / (threads * 8);
@@ -461,7 +463,7 @@ int KERNEL(matmul_dw)(struct tensor *dw, struct tensor *dbias, const struct tens
     int64_t rows = dy->shape[0], m = tensor_row(dy), width = tensor_row(x);
     if (dbias) sum_columns(dbias->data, dy->data, rows, m);
     if (!dw || !width) return 0;
-    // A block of dw's rows at a time, so that the transposed dy stays small.
+    // Computes BLOCK rows of dw at a time, so that the transposed dy stays small.
     for (int64_t from = 0; from < m; from += BLOCK) {
         struct product p = { .y = (float *)dw->data + from * width,
                              .w = x->data,

@@ -1,12 +1,13 @@
 // kernels/matmul.cu -- y[N,M] = x[N,K] w[M,K]^T + bias[M], and its gradients.
 //
 // Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows use cuBLASLt (lt.cu): with
-// MATMUL_BF16 both operands are rounded to bf16, or x to f16 for f16 weights, and summed in f32;
-// with MATMUL_F32 weights are widened to f32, a block of rows at a time. Weights in blocks are
-// widened to either type, also a block of rows at a time. Scratch holds rounded and widened
+// MATMUL_BF16 both operands are rounded to bf16, or x to f16 for f16 weights, and their products
+// are summed in f32; with MATMUL_F32 weights are widened to f32, some rows at a time. Weights in
+// blocks are widened to either dtype, also some rows at a time. Scratch holds rounded and widened
 // operands. product.cu computes products that cuBLASLt refuses.
 //
-// In the backward pass f16 weights are rounded to bf16 too: gradients exceed the range of f16.
+// In the backward pass f16 weights are rounded to bf16 too, because gradients exceed the range of
+// f16.
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -17,7 +18,7 @@ static __global__ void narrow_kernel(uint16_t *y, const void *x, int64_t n, enum
     FOR_EACH(i, n) y[i] = to_short<HALF>(number_at(x, i, dtype));
 }
 
-// The same for f32, four elements at a time.
+// Like narrow_kernel, for f32, four elements at a time.
 template <bool HALF>
 static __global__ void narrow4_kernel(struct four_shorts *y, const float4 *x, int64_t n)
 {
@@ -45,14 +46,14 @@ int matmul_narrow(uint16_t *y, enum dtype to, const void *x, int64_t n, enum dty
     return to == DTYPE_F16 ? narrow<true>(y, x, n, from) : narrow<false>(y, x, n, from);
 }
 
-// A product of the backward pass. Few rows must each have the bits of the row computed alone, which
-// cuBLASLt does not guarantee.
+// Computes a product of the backward pass. Each of few rows must have the same bits as if computed
+// alone, which cuBLASLt does not guarantee.
 static int multiply_back(const struct lt_product *p)
 {
     return p->n <= FEW_ROWS ? product_plain(p) : lt_multiply(p);
 }
 
-// Rounds both operands to `dtype`; does not copy b if it has that type.
+// Multiplies both operands, rounded to `dtype`; reads b in place if it has that dtype.
 static int multiply_rounded(struct lt_product p, enum dtype dtype)
 {
     const int64_t a = p.n * p.k, b = p.b.dtype == dtype ? 0 : p.m * p.k;
@@ -67,18 +68,19 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
         p.b.data = right;
     }
     p.a.dtype = p.b.dtype = dtype;
-    return multiply_back(&p); // forward calls have many rows
+    return multiply_back(&p); // also for forward calls, which have many rows
 }
 
-// Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y are
-// aligned in each block of rows as in the first.
+// Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y have the
+// same alignment for all these rows as for the first ones.
 static int64_t block_rows(int64_t k)
 {
     const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;
     return rows > 64 ? rows / 64 * 64 : rows;
 }
 
-// A product whose b is widened part by part: a as `dtype`, and scratch for a part of b.
+// A product whose operand b is widened part by part. `a`: operand a in `dtype`; `b`: scratch for a
+// part of operand b.
 struct widened {
     const void *a;
     void *b;
@@ -97,7 +99,7 @@ static int widened_begin(struct widened *w, const struct lt_product *p, enum dty
     return a ? matmul_narrow(rounded, dtype, p->a.data, a, p->a.dtype) : 0;
 }
 
-// Widens n elements of b, from `from` on.
+// Widens n elements of b, from element `from` on.
 static int widen_part(const struct widened *w, const struct lt_side *b, int64_t from, int64_t n)
 {
     const char *numbers = static_cast<const char *>(b->data) + dtype_bytes(b->dtype, from);
@@ -106,7 +108,7 @@ static int widen_part(const struct widened *w, const struct lt_side *b, int64_t 
                   numbers, n, b->dtype);
 }
 
-// Computes y[n,m] part by part of b's widened vectors; b is not transposed.
+// Computes y[n,m] in parts, for each of which some rows of b are widened; b is not transposed.
 static int multiply_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->k);
@@ -154,7 +156,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 // dx[N,K] += dy[N,M] w[M,K] sums over M, so w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over
 // N, so both operands are transposed.
 
-// Multiplies with w part by part; each part, some rows of w, adds to the sum.
+// Multiplies by w in parts of some rows of w, and adds the products of all parts.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);

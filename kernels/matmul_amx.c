@@ -1,7 +1,7 @@
 // kernels/matmul_amx.c -- y[N,M] = x[N,K] w[M,K]^T + bias[M] of many rows in bf16, with AMX.
 //
 //   x is packed once: [piece of K][16 rows][32 elements], a tile each
-//   each thread computes a group of columns (rows of w), and BLOCK tiles of rows at a time:
+//   each thread computes a group of columns (rows of w), for BLOCK tiles of rows at a time:
 //     for every piece along K: pack the group's weights (for the first BLOCK), and multiply two by
 //       two tiles of columns and rows; sums are kept in tiles between pieces, and written to y
 //       (with the bias) after the last piece
@@ -11,19 +11,19 @@
 // Four tiles of sums, two of x and two of weights occupy all eight tile registers: four products
 // share four loads. The group's piece of weights (at most 900 KB) stays in the L2 cache for all
 // rows, while the next two tiles of x, sums and part of y are prefetched. So the widest group and
-// the longest piece that fit the cache are fastest. Most layers of encoders need one piece, whose
-// sums never leave the L1 cache. Sums use whole aligned tiles, because y may be unaligned and its
-// last rows and columns may not fill a tile.
+// the longest piece that fit into the cache are fastest. Most layers of encoders need one piece,
+// whose sums never leave the L1 cache. Sums use whole aligned tiles, because y may be unaligned and
+// its last rows and columns may not fill a tile.
 #include "kernels/matmul_amx_epilogue.h"
 
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 20,                        // most tiles of columns per thread
+    GROUP = 20,                        // most tiles of columns per group
     NARROW = 4,                        // up to this many tiles of columns, threads share the rows
     BLOCK = 256,                       // most tiles of rows at a time
     IN_BLOCKS = 512,                   // elements along K per piece of weights in blocks
-    WIDE = GROUP * AMX_SIDE * AMX_STEP // f32 weights: 32 of K by GROUP tiles, or a piece by 16
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // widened weights: 32 along K of GROUP tiles
 };
 
 // How a product is split.
@@ -39,8 +39,8 @@ struct plan {
 // Memory of a thread.
 struct worker {
     char *weights; // [piece of K][tile of columns][step]; without `keep`, one piece only
-    float *sums;   // [pair of row tiles][pair of column tiles][4 tiles]; if K is one piece, [4]
-    float *wide;   // [WIDE]
+    float *sums; // [pair of row tiles][pair of column tiles] [4 tiles]; if K is one piece, 4 tiles
+    float *wide; // [WIDE]
 };
 
 // Packs row tiles from..to.
@@ -80,7 +80,8 @@ static void pack_transposed_weights(const struct worker *b, const struct plan *p
     }
 }
 
-// The weight rows for columns m..m+16 of the product. Tiles of gate alternate with tiles of up.
+// Returns the weight that gives columns m..m+16 of the product; its rows are *from..*from + *count.
+// With PRODUCT_GATED, tiles of gate alternate with tiles of up.
 static struct amx_source weights_at(const struct amx_product *p, int64_t m, int64_t *from,
                                     int64_t *count)
 {
@@ -110,10 +111,10 @@ enum { SUMS = AMX_SIDE * AMX_SIDE }; // elements in a tile of sums
 
 // Addresses to prefetch while tiles are multiplied; NULL: none.
 struct prefetch {
-    const char *x; // `lines` lines per step, into the L2 cache
+    const char *x; // `lines` cache lines per step, into the L2 cache
     int64_t lines;
     const float *sums; // four tiles
-    const float *y;    // two by 16 rows of two lines
+    const float *y;    // 32 rows of two cache lines
     int64_t y_row;     // elements from one row to the next
 };
 
@@ -158,8 +159,7 @@ VEC_INLINE void multiply(float *c, const char *x, const char *w, int64_t steps, 
     amx_sums_store(c, 2 * SUMS, SUMS, high, wide);
 }
 
-// A thread's task: `cols` tiles of columns, from column m on, and tiles from..from+rows of the
-// rows.
+// A thread's task: `cols` tiles of columns, from column m on, and row tiles from..from+rows.
 struct part {
     int64_t m, cols, from, rows;
 };
@@ -179,7 +179,8 @@ static struct prefetch prefetch_after(const struct plan *plan, const struct part
     return next;
 }
 
-// Computes the piece from k on. After the last one, writes the sums while they are in the L1 cache.
+// Multiplies the piece that begins at k. After the last piece, writes the sums while they are in
+// the L1 cache.
 static void multiply_piece(const struct plan *plan, const struct worker *b, const struct part *part,
                            const char *weights, int64_t k)
 {
@@ -227,7 +228,7 @@ static void multiply_block(const struct plan *plan, const struct worker *b, int6
     }
 }
 
-// Few columns, as in LoRA: one group, and threads share the rows.
+// True for few columns, as in LoRA: these form one group, and threads share the rows.
 static bool is_narrow(const struct amx_product *p)
 {
     return p->m <= NARROW * AMX_SIDE;
@@ -245,7 +246,7 @@ static int64_t groups_of(const struct amx_product *p, int64_t threads)
     return is_narrow(p) ? 1 : amx_groups(pairs_of(p), GROUP / 2, threads);
 }
 
-// Called by every thread of the team; each packs the rows that it multiplies.
+// Called by every thread of the OpenMP team; each thread packs the rows that it multiplies.
 static void multiply_narrow(const struct plan *plan, const struct worker *b)
 {
 #pragma omp for schedule(dynamic)

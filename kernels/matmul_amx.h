@@ -17,7 +17,7 @@ struct amx_rows {
 
 enum { AMX_STEPS = 45 }; // most steps of AMX_STEP elements along K per piece
 
-// Elements along K in a piece: few and equal pieces.
+// Elements along K per piece, for as few pieces as possible, of about equal size.
 VEC_INLINE int64_t amx_piece(int64_t k)
 {
     const int64_t steps = (k + AMX_STEP - 1) / AMX_STEP;
@@ -37,7 +37,7 @@ VEC_INLINE int64_t amx_steps_from(const struct amx_rows *x, int64_t k)
     return ((left < x->piece ? left : x->piece) + AMX_STEP - 1) / AMX_STEP;
 }
 
-// The tile with elements k.. (a multiple of AMX_STEP) of rows 16 t...
+// The tile with elements k..k+31 of rows 16 t..16 t + 15; k is a multiple of AMX_STEP.
 VEC_INLINE char *amx_rows_tile(const struct amx_rows *x, int64_t t, int64_t k)
 {
     const int64_t begin = k / x->piece * x->piece;
@@ -55,31 +55,32 @@ VEC_INLINE size_t amx_rows_bytes(int64_t rows, int64_t k)
 struct amx_product {
     float *y;
     struct amx_source x, w; // w may be in blocks
-    const float *bias;      // or NULL; with `add` only in direct products
+    const float *bias;      // or NULL; with `add`, only direct products may have it
     int64_t rows, k, m;
     int64_t y_row; // row stride of y, in direct products; 0: m
     bool add;
     bool rounds; // y is bf16
-    // For packed products (kernels/products.h), else NULL: rows packed in advance, read instead of
-    // x, and `to` for results that become packed rows.
+    // Set for packed products (kernels/products.h), else NULL. `packed`: rows packed in advance,
+    // read instead of x. `to`: receives results as packed rows.
     const struct packed_product *after;
     struct amx_rows packed, to;
-    // For PRODUCT_GATED: m counts columns in the whole tiles of both weights, whose tiles (16
-    // columns each) alternate; `to` has the columns of one weight.
+    // The second weight for PRODUCT_GATED: m counts the columns of both weights in whole tiles of
+    // 16 columns, which alternate; `to` has the columns of one weight.
     struct amx_source up;
 };
 
-// A row's bits depend on neither the number of rows nor the number of threads. -1: out of memory.
+// A row's bits depend neither on the number of rows nor on the number of threads. Returns -1 if out
+// of memory.
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
 // Computes the same bits with weights read directly from memory, for products that matmul_is_direct
-// accepts (kernels/matmul_amx_direct.c): weights are bf16 [M,K], M in whole tiles.
+// accepts (kernels/matmul_amx_direct.c): their weights are bf16 [M,K], with M in whole tiles.
 bool KERNEL(matmul_is_direct)(const struct amx_product *p);
 int KERNEL(matmul_direct)(const struct amx_product *p);
 
-// True if stores should bypass the caches: these threads' caches cannot hold y, and the stores fill
-// whole cache lines. A product with weights of 1152 elements is a seventh faster if y is not read
-// before it is written.
+// True if stores should bypass the caches: the caches of `threads` threads cannot hold y, and the
+// stores fill whole cache lines. A product with weight rows of 1152 elements is a seventh faster if
+// the lines of y are not read before they are written.
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads);
 
 #endif

@@ -5,9 +5,9 @@
 // Instead x is packed, once for all weights (kernels/matmul_amx_direct.h):
 //
 //   for each block of rows of x and each group of rows of w, shared among threads:
-//     for each piece along K and each two tiles of w:
-//       multiply with all tiles of the block, two by two; prefetch the next tiles of w
-//       after the last piece transpose the sums into y, while the next ones are computed
+//     for each piece along K and each pair of tiles of w:
+//       multiply by all tiles of the block, two by two; prefetch the next tiles of w
+//       after the last piece, transpose the sums into y while the next sums are computed
 //
 // A block's piece of x stays in the L2 cache, from which tiles load two thirds as fast as from L1.
 // The order of sums equals that of kernels/matmul_amx.c.
@@ -19,11 +19,11 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 8,    // most pairs of tiles of weights per thread and task
-    LEAST_M = 128 // with this many columns or more, threads share them
+    GROUP = 8,    // most pairs of tiles of weights per task
+    LEAST_M = 128 // least columns, because threads share the columns
 };
 
-// A thread's task: tiles m..to of columns, tiles from..from+rows of the rows.
+// A thread's task: column tiles m..to, row tiles from..from+rows.
 struct part {
     int64_t m, to, from, rows;
 };
@@ -129,7 +129,7 @@ static void multiply_pair(const struct direct *s, const struct part *part, struc
     }
 }
 
-// Stores the sums of the part's pairs consecutively.
+// Multiplies a part. b->sums holds the sums of the part's pairs one after the other.
 static void multiply_part(const struct direct *s, const struct part *part, struct worker *b)
 {
     const int64_t all = s->p->m / AMX_SIDE;

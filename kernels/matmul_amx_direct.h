@@ -3,8 +3,9 @@
 //
 //   x: [block of rows][piece of K][pair of tiles of 16 rows][step][tile of the pair]
 //
-// A tile of x holds pairs along K (amx_pack_pairs); the other tile is 16 rows of w as stored. So a
-// tile of sums has a row for each of the 16 rows of w and a column for each of 16 rows of x.
+// A tile of x holds pairs along K (amx_pack_pairs); the tile of the other operand is 16 rows of w
+// as stored. So a tile of sums has a row for each of the 16 rows of w and a column for each of 16
+// rows of x.
 //
 //   struct direct_x x = direct_plan(rows, k);
 //   x.data = ... direct_bytes(&x) ...
@@ -19,7 +20,7 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    DIRECT_PIECE = 64,                // steps along K in a piece at most
+    DIRECT_PIECE = 64,                // most steps along K per piece
     DIRECT_CACHED = 1152,             // tiles of x that stay in a second-level cache of 2 MB
     DIRECT_SUMS = AMX_SIDE * AMX_SIDE // elements in a tile of sums
 };
@@ -77,13 +78,13 @@ static inline __attribute__((unused)) void direct_pack(const struct direct_x *x,
 
 // Memory to prefetch while tiles are multiplied.
 struct direct_prefetch {
-    const char *w, *v; // weights: each step prefetches a line of each of `rows` rows of w and of v
-    int64_t rows;      // into the second-level cache; NULL: none
-    const float *y;    // results: 2 x 16 rows of two lines, in the first 16 steps; NULL: none
-    size_t y_row;      // elements from one to the next
+    const char *w, *v; // weights, or NULL: each step prefetches one cache line of each of `rows`
+    int64_t rows;      // rows of w and of v into the second-level cache
+    const float *y;    // results, or NULL: the first 16 steps prefetch 32 rows of two cache lines
+    size_t y_row;      // elements from one row of y to the next
 };
 
-// Gives pair i of `pairs` its share of the next 16 rows of w and of v.
+// Returns the share of pair i of `pairs` in prefetching the next 16 rows of w and of v.
 static inline __attribute__((unused)) struct direct_prefetch direct_prefetch(
     const char *w, const char *v, size_t row_bytes, int64_t i, int64_t pairs)
 {
@@ -156,7 +157,7 @@ VEC_INLINE void direct_sums(float *sums, const struct direct_part *p,
                             const struct direct_prefetch *ahead, struct direct_rest *rest,
                             const int high, const int wide)
 {
-    int64_t due = 0; // of a share, times steps
+    int64_t due = 0; // shares due, times p->steps
     char unread[AMX_TILE] __attribute__((aligned(64)));
     if (p->first)
         amx_sums_zero(high, wide);
@@ -174,7 +175,7 @@ VEC_INLINE void direct_sums(float *sums, const struct direct_part *p,
             rest->run(rest->of, rest->done++);
         }
     }
-    direct_finish(rest); // before the sums that it reads are overwritten
+    direct_finish(rest); // before the sums that `rest` reads are overwritten
     if (p->tail) direct_step(p->tail, p->tail + AMX_TILE, 64, x, high, wide);
     amx_sums_store(sums, 2 * DIRECT_SUMS, DIRECT_SUMS, high, wide);
 }
@@ -195,7 +196,8 @@ static inline __attribute__((unused)) void direct_multiply(float *sums, const st
         direct_sums(sums, p, ahead, rest, 1, 1);
 }
 
-// Bytes for the sums of `wide` pairs of weight tiles with a block, kept for the next piece.
+// Bytes of the sums of `wide` pairs of weight tiles times a block, which wait for the next piece; 0
+// if K is one piece.
 static inline __attribute__((unused)) size_t direct_waiting(const struct direct_x *x, int64_t wide)
 {
     const size_t all = (size_t)(wide * (x->block / 2) * 4 * DIRECT_SUMS) * sizeof(float);
@@ -211,16 +213,16 @@ struct direct {
     const struct amx_product *p;
     struct direct_x x;
     int64_t groups;
-    int64_t y_row;    // elements from a row of y to the next
-    size_t waiting;   // bytes for the sums of a thread
+    int64_t y_row;    // elements from one row of y to the next
+    size_t waiting;   // bytes of the sums of one thread
     bool past_caches; // stores to y bypass the caches
 };
 
-// Rows of f32, k elements each, that are normed before they are packed.
+// Rows of k f32 elements to pack; with `gain`, they are normed first.
 struct direct_rows {
     const float *x;
-    const void *narrow;   // the same rows in bf16, read instead if there is no norm; or NULL
-    const int32_t *index; // the row for each row of the product; NULL: 0, 1 ..
+    const void *narrow;   // x in bf16, read instead of x if there is no norm; or NULL
+    const int32_t *index; // row of x for each row of the product; NULL: 0, 1 ..
     const float *gain;    // [k] of an RMSNorm; NULL: none
     float eps;
 };
@@ -231,16 +233,16 @@ static inline __attribute__((unused)) size_t direct_scratch(int64_t k)
     return (size_t)(AMX_SIDE * k) * sizeof(float);
 }
 
-// Packs all steps of a tile; `scratch` has direct_scratch(k) bytes. For `narrow`, k is a multiple
-// of AMX_STEP.
+// Packs all steps of a tile; `scratch` has direct_scratch(k) bytes. With `narrow`, k must be a
+// multiple of AMX_STEP.
 void KERNEL(direct_pack_from)(const struct direct_x *x, const struct direct_rows *from,
                               float *scratch, int64_t tile);
 
-// Divides a product among threads; x has no data yet.
+// Divides a product among threads; leaves x.data NULL.
 struct direct KERNEL(direct_cut)(const struct amx_product *p, int64_t threads);
 
-// Computes all of y from packed rows: each thread of the team calls it between amx_open and
-// amx_close, with its own `sums`. Other threads' parts of y are complete only after a barrier.
+// Computes all of y from packed rows: each thread of the OpenMP team calls this between amx_open
+// and amx_close, with its own `sums`. Other threads' parts of y are complete only after a barrier.
 void KERNEL(direct_columns)(const struct direct *s, float *sums);
 
 #endif

@@ -1,9 +1,9 @@
 // kernels/matmul_amx_epilogue.h -- turns two tiles of sums of kernels/matmul_amx.c into results
 // while they are in the first-level cache.
 //
-// a and b hold 16 rows of 16 sums each, from row `row` on: a columns m.., b columns m + 16.. (NULL:
-// no more columns). For PRODUCT_GATED, a holds gates m / 2.. and b the elements that these
-// multiply.
+// a and b hold 16 rows of 16 sums each, from row `row` on: a holds columns m.., b holds columns m +
+// 16.. (b NULL: no more columns). For PRODUCT_GATED, a holds columns m / 2.. of gate, and b the
+// same columns of up.
 #ifndef KERNELS_MATMUL_AMX_EPILOGUE_H
 #define KERNELS_MATMUL_AMX_EPILOGUE_H
 
@@ -14,7 +14,7 @@
 typedef void put_fn(const struct amx_product *p, const float *a, const float *b, int64_t row,
                     int64_t m);
 
-// Elements of a vector [M] from m on; 0 past its end, or if it is NULL.
+// Elements of a vector [M] from m on; 0 past its end, or everywhere if it is NULL.
 VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
 {
     const int64_t left = count - m;
@@ -42,8 +42,8 @@ static void put_sums(const struct amx_product *p, const float *a, const float *b
     if (b) put_tile_sums(p, b, row, m + AMX_SIDE);
 }
 
-// The same with stores of whole lines that bypass the caches, so that y is not read first. Not for
-// `add`.
+// Like put_sums, but stores whole cache lines that bypass the caches, so that the lines of y are
+// not read first. Not for `add`.
 static void put_whole(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
 {
@@ -56,7 +56,7 @@ static void put_whole(const struct amx_product *p, const float *a, const float *
     }
 }
 
-// Stores y as bf16; stores of whole lines bypass the caches.
+// Stores y as bf16; stores of whole cache lines bypass the caches.
 static void put_rounded(const struct amx_product *p, const float *a, const float *b, int64_t row,
                         int64_t m)
 {
@@ -103,9 +103,9 @@ VEC_INLINE vf share_of(vf x, vf z)
     return x * (vf)_mm512_rcp14_ps((__m512)below);
 }
 
-// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. For the exact form z is log2(P /
-// (1 - P)), P the normal distribution function, fitted to within 2e-4 of P for |x| < 4.5; below
-// -4.5 the result is at most 2e-5.
+// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. For the exact form, z is log2(P /
+// (1 - P)), where P is the normal distribution function, fitted to within 2e-4 of P for |x| < 4.5;
+// below -4.5 the result is at most 2e-5.
 VEC_INLINE vf near_gelu(vf x, const enum gelu_form form)
 {
     const vf s = x * x;

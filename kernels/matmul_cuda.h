@@ -1,5 +1,5 @@
-// kernels/matmul_cuda.h -- matrix products on the GPU: few rows by our own kernels, many by
-// cuBLASLt, or our own kernel if it has no algorithm.
+// kernels/matmul_cuda.h -- matrix products on the GPU: few rows by our own kernels; many rows by
+// cuBLASLt, or by our own kernel if cuBLASLt has no algorithm.
 #ifndef KERNELS_MATMUL_CUDA_H
 #define KERNELS_MATMUL_CUDA_H
 
@@ -9,13 +9,13 @@ extern "C" {
 #include "kernels/fused.h"
 }
 
-// Opens cuBLASLt on the current GPU; 0 or -1 with the failure recorded.
+// Opens cuBLASLt on the current GPU; returns 0, or -1 after recording the failure.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // each row has the bits of a pass of one row
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // a row has the same bits as alone
 
-// y[rows,M] = x[rows,K] w[M,K]^T + bias, rows <= FEW_ROWS, of any width and address;
-// w of any dtype of weights. (gemv.cu)
+// y[rows,M] = x[rows,K] w[M,K]^T + bias, for rows <= FEW_ROWS, any K and alignment, and any dtype
+// of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
 // Weights in blocks (blocks.cu): blocks_widen widens n elements to f32 or bf16, blocks_rows the
@@ -44,11 +44,11 @@ enum few_rows_what { FEW_ROWS_QUERIES, FEW_ROWS_KEYS, FEW_ROWS_VALUES };
 struct few_rows_part {
     const void *w;     // [rows,K]
     enum dtype dtype;  // of w
-    void *y;           // f32 [n,rows]; keys and values of heads.dtype
+    void *y;           // f32 [n,rows]; keys and values have heads.dtype
     const float *bias; // or NULL
     int64_t rows;
-    int first, run, step; // row r is row first + r / run * step + r % run of w and bias; run 0: r
-    enum few_rows_what what; // of FEW_ROWS_HEADS
+    int first, run, step; // y's column r uses row first + r / run * step + r % run of w; run 0: r
+    enum few_rows_what what; // used with FEW_ROWS_HEADS
 };
 
 // Epilogue of the products: store, add to y, y_0 = silu(product 0) * product 1, or finish queries,
@@ -68,11 +68,11 @@ struct few_rows {
     const float *x, *gain; // [n,K], [K]; gain NULL: x unchanged, else rmsnorm(x)
     float eps;
     int64_t n, k;                 // n at most FEW_ROWS
-    struct few_rows_part part[3]; // with silu two of the same number of rows
+    struct few_rows_part part[3]; // FEW_ROWS_SWIGLU: two, with equal numbers of rows
     int parts;
     enum few_rows_epilogue epilogue;
     struct few_rows_heads heads;
-    bool early; // neither of the two previous kernels writes the weights
+    bool early; // reads weights early: neither of the two previous kernels writes them
 };
 
 // A product of n rows whose weights may be read early, without a norm; the caller sets the parts.
@@ -89,23 +89,24 @@ static __device__ inline int pair_number(int i, int r, int half, int adjacent)
     return r ? i + half : i + adjacent;
 }
 
-// 0, -1, or FUSED_NOT: incomplete, because lanes cannot read these weights or x does not fit into
-// shared memory. Whether FUSED_NOT is returned does not depend on n.
+// Returns 0, -1, or FUSED_NOT if the result is incomplete, because lanes cannot read these weights
+// or x does not fit into shared memory. Whether FUSED_NOT is returned does not depend on n.
 int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
 // One operand: `rows` vectors of K elements, [rows,K], or [K,rows] if `transposed`; the elements of
-// a vector, or of a line of K, are contiguous.
+// a row of this matrix, called a line, are contiguous.
 struct lt_side {
     const void *data;
     enum dtype dtype; // the same for both operands
     bool transposed;
-    int64_t line; // stride from one vector (transposed: line of K) to the next; 0: contiguous
+    int64_t line; // stride from one line to the next; 0: contiguous
 };
 
-// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32, or without bias also the
-// operands' dtype: overflow in f16 is infinite. gelu: the tanh form of that, with bias.
+// y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32 or, without bias, may have the
+// operands' dtype (overflow in f16 gives infinity). With gelu, y is the tanh form of GELU of this
+// sum, and bias is required.
 struct lt_product {
     void *y;
     enum dtype y_dtype; // DTYPE_F32, which is 0, or the operands' dtype
@@ -125,11 +126,12 @@ static inline struct lt_product lt_product_of(void *y, enum dtype y_dtype, struc
 }
 
 // Computes the product by cuBLASLt, or by product_plain if cuBLASLt has no algorithm. lt_can: true
-// if it has one.
+// if cuBLASLt has one.
 int lt_multiply(const struct lt_product *p);
 bool lt_can(const struct lt_product *p);
 
-// The same by our own kernel, for any shape and alignment; many times slower. (product.cu)
+// Computes the product by our own kernel, for any shape and alignment; many times slower.
+// (product.cu)
 int product_plain(const struct lt_product *p);
 
 #endif

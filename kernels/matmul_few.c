@@ -2,17 +2,17 @@
 // the weights in place. Memory bandwidth is the limit, so the bus must stay busy:
 //
 //   each thread splits a range of the weight rows into contiguous streams
-//   for every i: multiply row i of all streams with all rows of x
+//   for every i: multiply row i of all streams by all rows of x
 //   a thread that has finished takes rows from the ends of other threads' streams
 //
 // The streams share their loads of x. At K = 8192 a row of x is 32 KB, as large as an L1 cache,
-// through which the weights pass too. Rereading it for every weight row would load it from L2 and
+// through which the weights pass too. Rereading x for every weight row would load x from L2 and
 // fill the queues of memory loads (on Zen 4 that loses half of the bandwidth). Streams are
 // contiguous because hardware prefetchers follow addresses; interleaved rows also lose half of the
-// bandwidth. Threads help each other because no two read equally fast for 100 microseconds: waiting
-// for the slower one in every product cost 5% of a token's time.
+// bandwidth. Threads help each other because no two threads read equally fast for 100 microseconds:
+// waiting for the slower thread in every product cost 5% of a token's time.
 //
-// A vector of bf16 weights is widened by shifting even elements and masking odd ones, which is
+// A vector of bf16 weights is widened by shifting even elements and masking odd elements, which is
 // cheaper than widening in order. x is reordered once to match.
 #include "kernels/matmul_few.h"
 
@@ -38,11 +38,12 @@ enum { NEAR = 2 };
 // As many streams as fit in registers: 2 sums per element of y, and 2 vectors per stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Four for blocks: 1 sum per element of y, kept in the L1 cache while others are computed.
+// Weights in blocks use four streams, with 1 sum per element of y, which the L1 cache holds while
+// other sums are computed.
 enum { BLOCK_STREAMS = 4 };
 #define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
-// The weights of one step as two vectors, in the order of order_x.
+// Loads the weights of one step as two vectors, in the order of order_x.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16) {
@@ -75,8 +76,8 @@ VEC_INLINE void put_block_sums(const struct few_product *p, vf s[FEW_ROWS][4], i
                 vf_sum(s[r][t]) + (p->bias ? p->bias[i + t * apart] : 0);
 }
 
-// Multiplies weight row i of each stream (`apart` rows apart) with each row of x. Each element of y
-// has two sums, whose order depends on K alone.
+// Multiplies weight row i of each stream (streams are `apart` rows apart) by each row of x. Each
+// element of y has two sums, whose order depends on K alone.
 VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int64_t apart,
                      const int rows, const int streams, const enum dtype dtype)
 {
@@ -119,8 +120,8 @@ VEC_INLINE void dots(const struct few_product *p, const float *x, int64_t i, int
     put_sums(p, s, i, apart, rows, streams);
 }
 
-// The same for weights in blocks, with prepared x. DTYPE_COUNT: any dtype; run_ready unpacks each
-// run into the L1 cache for all rows of x.
+// Like dots, for weights in blocks and prepared x. DTYPE_COUNT: any dtype in blocks; run_ready
+// unpacks each run into the L1 cache for all rows of x.
 VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, int64_t i,
                             int64_t apart, const int rows, const int streams,
                             const enum dtype dtype)
@@ -249,7 +250,7 @@ VEC_INLINE void run_band(const struct few_product *p, const void *x, const struc
         dots_of(p, x, i, 0, rows, 1, dtype);
 }
 
-// The work of thread `me`: its own columns, then bands of the others.
+// The work of thread `me`: computes its own columns, then bands of other threads.
 VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct stretch *stretches,
                            int64_t count, int64_t me, const int rows, const enum dtype dtype)
 {
@@ -259,8 +260,8 @@ VEC_INLINE void run_thread(const struct few_product *p, const void *x, struct st
     }
 }
 
-// One function per number of rows and kind of dtype: GCC takes several times as long to compile one
-// function with all variants inlined.
+// One function per number of rows and kind of dtype, because GCC takes several times as long to
+// compile one function with all variants inlined.
 typedef void thread_run(const struct few_product *p, const void *x, struct stretch *stretches,
                         int64_t count, int64_t me);
 #define THREAD_RUN(rows, name, dtype)                                                         \
@@ -305,7 +306,7 @@ static enum kind kind_of(enum dtype dtype)
                                  : KIND_BLOCKS;
 }
 
-// Reorders x: even elements of each step before odd ones; a partial last step stays in order.
+// Reorders x: even elements of each step before odd elements; a partial last step stays in order.
 static void order_x(const struct few_product *p, float *to)
 {
     for (int64_t r = 0; r < p->rows; r++) {
@@ -321,7 +322,7 @@ static void order_x(const struct few_product *p, float *to)
     }
 }
 
-// Size of the copy of x prepared for the products of a dtype; 0 if x needs no preparation.
+// Bytes of the copy of x prepared for products with p->dtype; 0 if x needs no preparation.
 static size_t x_bytes(const struct few_product *p)
 {
     if (dtype_in_blocks(p->dtype)) return (size_t)(p->rows * x_runs(p->k)) * sizeof(struct x_run);

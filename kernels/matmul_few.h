@@ -16,10 +16,11 @@ struct few_product {
     enum dtype dtype; // of w
 };
 
-// FEW_ROWS (backend->few_rows).
+// Returns FEW_ROWS (backend->few_rows).
 int64_t KERNEL(few_rows)(void);
 
-// A row's bits depend on neither the number of rows nor the number of threads. -1: out of memory.
+// A row's bits depend neither on the number of rows nor on the number of threads. Returns -1 if out
+// of memory.
 int KERNEL(matmul_few)(const struct few_product *p);
 
 #endif

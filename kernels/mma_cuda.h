@@ -1,4 +1,4 @@
-// kernels/mma_cuda.h -- tensor cores: a warp multiplies small tiles of bf16 and sums them in f32;
+// kernels/mma_cuda.h -- tensor cores: a warp multiplies small bf16 tiles, sums the products in f32,
 // and loads tiles from memory to shared memory and from there to registers.
 //
 //   multiply(c, a, b)        c[16,8] += a[16,16] b[16,8]      (mma.sync.m16n8k16)
@@ -11,16 +11,17 @@
 // mma.m16n8k16"). So two adjacent tiles c, rounded, form the tile a of the next product. This makes
 // attention possible without a round trip through memory.
 //
-//   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l names row
+//   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l passes row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
 //   read_four_transposed(r, row)
-//                            the same, each tile transposed: r[i] = (2t..2t+1, g)
+//                            like read_four, with each tile transposed: r[i] = (2t..2t+1, g)
 //
 // a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
 // b), or by read_four_transposed from [K,columns].
 //
 //   fetch(to, from)          copies 16 bytes from memory to shared memory asynchronously
-//   fetch_wait()             waits for the calling thread's copies; others' need a barrier
+//   fetch_wait()             waits for the calling thread's copies; to wait for those of other
+//                            threads, a barrier must follow
 //
 // tests/cuda_host/tensor_cores.h has twins of these functions for tests without a GPU.
 #ifndef KERNELS_MMA_CUDA_H
@@ -63,7 +64,7 @@ static __device__ inline void read_four_transposed(unsigned r[4], const uint16_t
                  : "memory");
 }
 
-// Caches in the second level only: other blocks read the same tiles.
+// Caches in the second level only, because other blocks read the same tiles.
 static __device__ inline void fetch(void *to, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -77,7 +78,7 @@ static __device__ inline void fetch_wait(void)
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Two elements as bf16, the nearest, ties to even: `low` in the lower half.
+// Rounds two elements to the nearest bf16, ties to even; `low` is in the lower half.
 static __device__ inline unsigned pack(float low, float high)
 {
     unsigned both;
@@ -85,7 +86,7 @@ static __device__ inline unsigned pack(float low, float high)
     return both;
 }
 
-// The same as f16, never infinite.
+// Like pack, for f16; never infinite.
 static __device__ inline unsigned pack_half(float low, float high)
 {
     unsigned both;

@@ -10,7 +10,7 @@
 static inline __attribute__((unused)) void norm_row(float *y, const float *x, const float *gain,
                                                     int64_t n, float eps)
 {
-    // Four running sums, so that the additions of one need not wait for each other.
+    // Four running sums, so that consecutive additions need not wait for each other.
     vf s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };
     int64_t i = 0;
     for (; i + 4 * VEC <= n; i += 4 * VEC) {

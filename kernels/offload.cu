@@ -1,8 +1,8 @@
 // kernels/offload.cu -- keeps tensors in pinned host memory until the GPU needs them (offload.h).
 //
-// The memory is a stack of chunks, and a tensor may span several. Each GPU has a second stream for
-// these copies. Through events, a copy waits for the ops before it, and ops wait for the copy at
-// `settle`. Pinning a chunk is slow, so chunks are kept from pass to pass.
+// The memory is a stack of chunks, and a tensor may span several chunks. Each GPU has a second
+// stream for these copies. Through events, a copy waits for the ops before it, and ops wait for the
+// copy at `settle`. Pinning a chunk is slow, so chunks are kept from pass to pass.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ static constexpr size_t CHUNK = 64 << 20;
 struct piece {
     size_t from, bytes; // in the stack
     int gpu;            // the GPU whose stream copied it last
-    bool open;          // no op has waited for that copy yet
+    bool open;          // later ops do not yet wait for that copy
     cudaEvent_t done[CUDA_GPUS_MOST];
 };
 
@@ -22,7 +22,7 @@ static struct host_stack {
     std::vector<char *> chunks;
     std::vector<struct piece> pieces;
     size_t count; // pieces in use
-    bool full;    // allocation failed: stops retrying in each layer
+    bool full;    // allocation failed: no retry before release
 } &stack = *new struct host_stack();
 
 static struct copier {
@@ -30,7 +30,7 @@ static struct copier {
     cudaEvent_t requested;
 } copiers[CUDA_GPUS_MOST];
 
-// True if a call succeeded. Clears a failure, which is no error of an op.
+// True if a call succeeded. Clears a failure, so that no op reports it.
 static bool succeeded(cudaError_t error)
 {
     if (error == cudaSuccess) return true;
@@ -49,7 +49,7 @@ static bool copier_ready(struct copier *c)
            event_ready(&c->requested);
 }
 
-// The stack's end.
+// The aligned offset at which the next piece begins.
 static size_t stack_end(void)
 {
     if (!stack.count) return 0;
@@ -68,7 +68,7 @@ static bool stack_reach(size_t bytes)
     return true;
 }
 
-// The next piece, with an event of this GPU; NULL if memory is exhausted.
+// The next piece, with an event of this GPU; NULL if the event cannot be created.
 static struct piece *stack_next(void)
 {
     if (stack.count == stack.pieces.size()) stack.pieces.push_back({});
@@ -91,7 +91,7 @@ static cudaError_t copy_chunks(cudaStream_t stream, const struct piece *p, char 
     return error;
 }
 
-// Starts a copy after the ops launched so far.
+// Starts a copy that runs after the ops launched so far.
 static cudaError_t start_copy(struct piece *p, char *device, cudaMemcpyKind kind)
 {
     struct copier *c = &copiers[cuda_gpu_now()];
@@ -118,7 +118,8 @@ static int64_t put(const void *device, size_t bytes)
     return (int64_t)stack.count++;
 }
 
-// First waits for the last copy of this piece, which another GPU may have started.
+// Starts a copy that first waits for the last copy of this piece, which another GPU may have
+// started.
 static void fetch(int64_t number, void *device)
 {
     struct piece *p = &stack.pieces[(size_t)number];

@@ -10,7 +10,7 @@
 //   b->offload->drop(number);
 //
 // Copies run concurrently with later ops, after everything issued before; the host waits for none
-// of them. Numbers form a stack: drop frees that tensor and all later ones.
+// of them. Numbers form a stack: drop frees the tensor with that number and all tensors put later.
 #ifndef KERNELS_OFFLOAD_H
 #define KERNELS_OFFLOAD_H
 
@@ -23,7 +23,7 @@ struct offload {
     // Makes later ops wait for the most recent put or fetch of this number.
     void (*settle)(int64_t number);
     void (*drop)(int64_t number);
-    // Drops all and frees the host memory, which is otherwise kept for reuse.
+    // Drops all tensors and frees the host memory, which is otherwise kept for reuse.
     void (*release)(void);
 };
 

@@ -4,7 +4,8 @@
 
 #include "kernels/cuda.h"
 
-// Data read once bypasses the first-level cache, which holds the activations.
+// Loads 16 bytes that are read only once; they bypass the first-level cache, which holds the
+// activations.
 __device__ inline uint4 load_once(const void *from)
 {
 #ifdef __CUDA_ARCH__

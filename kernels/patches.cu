@@ -6,7 +6,7 @@ struct grid {
     int64_t channels, height, width, patch, across;
 };
 
-// The pixel of element i of the rows [S, channels * patch * patch].
+// Index of the pixel that is element i of the rows [S, channels * patch * patch].
 static __device__ int64_t pixel_at(const struct grid g, int64_t i)
 {
     const int64_t square = g.patch * g.patch, size = g.channels * square;

@@ -68,7 +68,7 @@ static struct lt_side with_line(struct lt_side side, int64_t rows, int64_t k)
     return side;
 }
 
-// A grid has at most 65535 blocks in y: four million rows.
+// A grid has at most 65535 blocks in y, enough for four million rows.
 int product_plain(const struct lt_product *all)
 {
     struct lt_product p = *all;
