@@ -1,5 +1,5 @@
-// kernels/products.h -- products whose rows stay packed between them, with the following op in the
-// same pass; a device may offer them besides its ops.
+// kernels/products.h -- products that pass packed rows to each other and compute the op that
+// follows in the same pass; a device may offer them besides its ops.
 //
 //   const struct packed_ops *d = backend->products;         // NULL: none
 //   if (d && d->takes(n, mode)) {
@@ -9,22 +9,22 @@
 //       d->attend(&(struct packed_attention){ .q = q, .k = k, .v = v, .scale = .., .to = packed });
 //   }
 //
-// Elements are rounded where the ops round them: when a bf16 product reads them. So the bits are
+// Elements are rounded where the ops round them: when a bf16 product reads them. So the bits equal
 // those of the ops, except for scaled sums, which are rounded once, and for GELU and SwiGLU, which
 // are computed to within 2e-4 of their value before they are rounded to bf16 (2e-4 is a tenth of
-// its step).
+// bf16's step).
 #ifndef KERNELS_PRODUCTS_H
 #define KERNELS_PRODUCTS_H
 
 #include "kernels/tensor.h"
 
-// n rows of k elements in the order of a device.
+// Rows of k elements in a layout of the device.
 struct packed_rows {
     void *data;
     int64_t rows, k;
 };
 
-// to = x[N,K], or norm(x): with gain[K] alone RMSNorm, with bias[K] too LayerNorm.
+// to = x[N,K] or, with gain[K], norm(x): LayerNorm if bias[K] is given too, else RMSNorm.
 struct row_packing {
     struct packed_rows to;
     const struct tensor *x, *gain, *bias; // gain and bias may be NULL
@@ -42,29 +42,29 @@ enum product_epilogue {
 struct packed_product {
     enum product_epilogue epilogue;
     struct packed_rows x;
-    const struct tensor *w, *bias;     // [M,K] single elements, not blocks; [M] or NULL
-    const struct tensor *up, *up_bias; // as w and bias
+    const struct tensor *w, *bias;     // [M,K], not in blocks; [M] or NULL
+    const struct tensor *up, *up_bias; // for PRODUCT_GATED, like w and bias
     struct tensor *y;
     const struct tensor *scale;
-    struct packed_rows packed; // of M elements; not x
+    struct packed_rows packed; // rows of M elements; not x
     int form;                  // enum gelu_form
 };
 
 // Attention whose result is rounded and packed for the product that reads it.
 struct packed_attention {
     const struct tensor *q, *k, *v;   // [N,heads,d]: q f32, k and v f32 or bf16
-    const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; or NULL
+    const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; NULL: no rotation
     bool adjacent;                    // rotates pairs 2j, 2j+1 of a head, not j, j + d/2
     const struct tensor *first, *end; // i32 [N]: keys that a row sees; NULL: all
     float scale;
-    struct packed_rows to; // of heads * d elements
+    struct packed_rows to; // rows of heads * d elements
 };
 
 struct packed_ops {
     // True if the device multiplies this many packed rows in this mode.
     bool (*takes)(int64_t rows, int mode);
     size_t (*bytes)(int64_t rows, int64_t k);
-    // 0, or -1 with failure().
+    // These return 0, or -1 with failure() set.
     int (*pack)(const struct row_packing *p);
     int (*run)(const struct packed_product *p);
     int (*attend)(const struct packed_attention *p);

@@ -1,7 +1,7 @@
 // kernels/put_columns.cu -- copies columns of a matrix into another (kernels/put_columns.c).
 #include "kernels/cuda.h"
 
-// The two matrices of a call.
+// The shapes of a call.
 struct columns_copy {
     int64_t width, to; // of y
     int64_t own;       // columns of x
@@ -26,7 +26,7 @@ int put_columns_cuda(struct tensor *y, int64_t to, const struct tensor *x, struc
     return LAUNCH(put_kernel, blocks_for(n, EACH), EACH, 0, floats(y), floats(x), p, n);
 }
 
-// One thread per element of dx, which sums over the rows of dy that come from the element's row.
+// One thread per element of dx sums over the rows of dy that come from the element's row.
 static __global__ void put_back_kernel(float *dx, const float *dy, const struct columns_copy p,
                                        int64_t n)
 {

@@ -1,5 +1,5 @@
 // kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT elements of a row at a
-// time, 16 bytes of f32, bf16 or f16, or eight elements of a block.
+// time, which are 16 bytes of f32, bf16 or f16, or eight elements of a block.
 //
 //   const auto some = reader<T>::load(row, i); // starts loading elements i.. of the row
 //   float x[reader<T>::COUNT];
@@ -58,8 +58,8 @@ template <bool HALF> struct reader<shorts<HALF>> {
     }
 };
 
-// a b; sum + a b; and sum + x[0..3] times v. The order of operations is fixed: a row has the same
-// bits however many rows are computed with it.
+// These compute a b, sum + a b, and sum + x[0..3] times v. The order of operations is fixed, so a
+// row has the same bits however many rows are computed with it.
 static __device__ inline float times(float a, float b)
 {
 #ifdef __CUDA_ARCH__

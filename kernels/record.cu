@@ -1,5 +1,5 @@
-// kernels/record.cu -- records ops as a CUDA graph. One call replays them, so a repeated step (a
-// token of an answer) costs the host a single call. A recording begins and ends on one GPU; the
+// kernels/record.cu -- records ops as a CUDA graph. One call replays the graph, so a repeated step
+// (a token of an answer) costs the host a single call. A recording begins and ends on one GPU; the
 // events of gpus->enter add other GPUs to it.
 #include "kernels/cuda.h"
 

@@ -15,7 +15,7 @@ int KERNEL(rmsnorm)(struct tensor *y, const struct tensor *x, const struct tenso
 // With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x), dgain = the sum
 // of s dy x over the rows.
 
-enum { COLUMNS = 256 }; // columns per thread and step
+enum { COLUMNS = 256 }; // columns that a thread sums at a time
 
 // Returns s; adds to dx unless it is NULL.
 static float row_backward(float *dx, const float *dy, const float *x, const float *gain, int64_t n,

@@ -4,7 +4,7 @@
 
 static constexpr int THREADS = 256;
 
-// 1 / sqrt(mean(x^2) + eps), for all threads of the block.
+// Returns 1 / sqrt(mean(x^2) + eps) to all threads of the block.
 template <int COUNT> static __device__ float row_scale(const float *x, int64_t n, float eps)
 {
     float squares = 0;
@@ -39,7 +39,8 @@ int rmsnorm_cuda(struct tensor *y, const struct tensor *x, const struct tensor *
     return LAUNCH(kernel, (size_t)rows, THREADS, 0, floats(y), floats(x), floats(gain), width, eps);
 }
 
-// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x); s goes to stats.
+// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x); stores s in
+// stats.
 template <int COUNT>
 static __global__ void rmsnorm_back_kernel(float *dx, struct row_stats *stats, const float *dy,
                                            const float *x, const float *gain, int64_t n, float eps)

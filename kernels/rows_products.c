@@ -11,7 +11,7 @@
 
 #if defined(__AMX_BF16__)
 
-enum { MOST = 128 }; // products
+enum { MOST = 128 }; // most products
 
 static bool fits(const struct rows_products *p)
 {
@@ -34,7 +34,7 @@ static struct amx_product product_of(const struct rows_products *p, const struct
                                  .m = one->w->shape[0] };
 }
 
-// True if the stores of all products should bypass the caches; otherwise none do.
+// True if the stores of all products should bypass the caches; otherwise no stores do.
 static bool go_past_caches(const struct amx_product *product, int count, int64_t threads)
 {
     struct amx_product all = product[0];

@@ -1,7 +1,7 @@
 // kernels/rows_products.h -- several products of the same rows, which are normed and packed once,
 // with AMX:
 //
-//   for each product:  y = rmsnorm(x) w^T + bias,  or without gain  x w^T + bias
+//   for each product:  y = rmsnorm(x) w^T + bias,  or x w^T + bias if gain is NULL
 //
 //   if (backend->rows_products) status = backend->rows_products(&(struct rows_products){ ... });
 //
@@ -13,13 +13,13 @@
 
 struct rows_product {
     const struct tensor *w, *bias; // [M,K], M a multiple of 16; [M] or NULL
-    float *y;                      // row i from y + i * step on
-    int64_t step;                  // elements, at least M
+    float *y;                      // row i begins at y + i * step
+    int64_t step;                  // elements from one row to the next; at least M
 };
 
 struct rows_products {
     const float *x;    // [rows,K]
-    const float *gain; // [K] of the norm before; NULL: none
+    const float *gain; // [K] gain of rmsnorm; NULL: no norm
     float eps;
     int64_t rows, k;
     const struct rows_product *product;

@@ -1,7 +1,7 @@
 // kernels/scale.c -- a tensor times one number.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements per thread and step
+enum { PIECE = 16384 }; // elements that a thread scales at a time
 
 static int64_t piece(int64_t n, int64_t from)
 {

@@ -14,7 +14,7 @@ int KERNEL(scale_columns)(struct tensor *y, const struct tensor *x, const struct
     return 0;
 }
 
-enum { COLUMNS = 256 }; // columns per thread and step
+enum { COLUMNS = 256 }; // columns that a thread sums at a time
 
 static void add_products(struct tensor *dw, const struct tensor *dy, const struct tensor *x)
 {

@@ -24,7 +24,7 @@ int scale_columns_cuda(struct tensor *y, const struct tensor *x, const struct te
     return run(y, x, w, false);
 }
 
-// One thread per column sums its rows in order.
+// One thread per column sums over the rows in order.
 static __global__ void scale_columns_sums(float *dw, const float *dy, const float *x, int64_t rows,
                                           int64_t width)
 {

@@ -4,7 +4,7 @@
 // not depend on the number of threads or their timing.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384, PIECES = 64 }; // elements of a piece, pieces at a time
+enum { PIECE = 16384, PIECES = 64 }; // elements per piece; pieces summed at a time
 
 static double piece_sum(const float *x, int64_t n)
 {

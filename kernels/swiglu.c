@@ -1,7 +1,7 @@
 // kernels/swiglu.c -- silu(gate) * up (Shazeer 2020), the inner activation of Llama's FFN.
 #include "kernels/vec.h"
 
-enum { PIECE = 4096 }; // elements per thread and step
+enum { PIECE = 4096 }; // elements that a thread computes at a time
 
 static void swiglu_piece(float *y, const float *gate, const float *up, int64_t n)
 {

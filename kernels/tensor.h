@@ -51,7 +51,7 @@ struct tensor {
     int64_t shape[TENSOR_MAX_RANK]; // shape[0..rank-1]
     struct grad *grad;              // gradient accumulator; NULL: no gradient
     bool on_host;                   // data is host memory on every device (backend_of)
-    struct head_order order;        // of a weight's rows
+    struct head_order order;        // row order of a weight
 };
 
 // A dtype's name ("f32", "q4_k"), elements per block (1: no blocks), and bytes per block.

@@ -1,9 +1,9 @@
 // kernels/tile.h -- the inner piece of matrix products: a tile of results held in registers.
 //
 // A tile is up to TILE_ROWS rows by TILE_COLS columns of c = a b. b is a panel [inner][TILE_COLS]
-// (a weight block widened and transposed by panel_pack), so each step of the inner dimension loads
-// two vectors of b and multiplies them with one element of each row of a. A result is one chain of
-// fused additions over the inner dimension: it does not depend on how many rows are computed
+// (weights that panel_pack has widened and transposed), so each step of the inner dimension loads
+// two vectors of b and multiplies them by one element of each row of a. A result is one chain of
+// fused multiply-adds over the inner dimension, so it does not depend on how many rows are computed
 // together.
 #ifndef KERNELS_TILE_H
 #define KERNELS_TILE_H
@@ -15,8 +15,8 @@ enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
 // --- pairs of bf16 -------------------------------------------------------------------------------
 
-// A lane may hold two bf16, the first one in its lower half: one instruction multiplies both and
-// adds both products.
+// A lane may hold a pair of bf16, the first in its lower half. One instruction multiplies two pairs
+// elementwise and adds both products to a sum.
 
 // True if this CPU multiplies pairs; otherwise vf_to_pairs and vf_add_pairs must not be called.
 static inline __attribute__((unused)) bool vec_has_pairs(void)
@@ -28,13 +28,14 @@ static inline __attribute__((unused)) bool vec_has_pairs(void)
 #endif
 }
 
-// x as bf16, rounded to nearest, ties to even; subnormal numbers become 0, because products of
-// pairs treat them as 0.
+// Rounds x to the nearest bf16, ties to even; subnormal numbers become 0, because products of pairs
+// treat them as 0.
 VEC_INLINE vh vf_to_pairs(vf x)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
     vh y;
-    // Not an intrinsic: callers would have to be compiled for CPUs that have the instruction.
+    // Not an intrinsic, because callers would then have to be compiled for CPUs that have the
+    // instruction.
     __asm__("vcvtneps2bf16 %1, %0" : "=v"(y) : "v"(x));
     return y;
 #else
@@ -44,7 +45,7 @@ VEC_INLINE vh vf_to_pairs(vf x)
 #endif
 }
 
-// Pairs of bf16: a in the lower and b in the upper half of each lane.
+// Makes pairs of bf16, with a in the lower and b in the upper half of each lane.
 VEC_INLINE vf vf_pair(vf a, vf b)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -62,7 +63,7 @@ VEC_INLINE vf vf_pair(vf a, vf b)
 #endif
 }
 
-// Stores x as elements i.. of `to`: as f32, or with `pairs` as bf16.
+// Stores x as elements i.. of `to`, in f32 or, with `pairs`, in bf16.
 VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
 {
     if (!pairs) {
@@ -73,7 +74,8 @@ VEC_INLINE void put_numbers(float *to, int64_t i, vf x, const bool pairs)
     memcpy((char *)to + 2 * i, &narrow, sizeof narrow);
 }
 
-// x[width] times scale as elements or pairs, in whole vectors, the last one padded with 0.
+// Writes x[width] times scale to `to` as elements or pairs, in whole vectors; pads the last vector
+// with 0.
 VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
                         const enum dtype dtype, const bool pairs)
 {
@@ -83,7 +85,7 @@ VEC_INLINE void put_row(float *to, const void *x, int64_t width, float scale,
     }
 }
 
-// s + the products of both pairs.
+// Adds both products of the pairs in each lane of a and b to s.
 VEC_INLINE vf vf_add_pairs(vf s, vf a, vf b)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -178,7 +180,7 @@ VEC_INLINE void vec_transpose(vf *v)
 }
 #endif
 
-// Transposes n elements of each of `rows` rows (ld apart) to [n][rows].
+// Transposes n elements of each of `rows` rows, which are ld elements apart, to [n][rows].
 static inline __attribute__((unused)) void tile_pack(float *to, const float *x, int64_t ld,
                                                      int64_t rows, int64_t n)
 {
@@ -198,7 +200,8 @@ static inline __attribute__((unused)) void tile_pack(float *to, const float *x, 
     }
 }
 
-// The pairs of bf16 in each lane (element 2k below, 2k+1 above) as two f32 vectors.
+// Splits the pairs of bf16 in v (element 2k in the lower half of a lane, 2k+1 in the upper half)
+// into two f32 vectors.
 VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
 {
     *even = (vf)((vu)v << 16);

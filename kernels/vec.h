@@ -1,8 +1,8 @@
-// kernels/vec.h -- vectors of the instruction set a kernel is compiled for, and helpers of kernels.
+// kernels/vec.h -- vectors of a kernel's instruction set, and helpers for kernels.
 //
 // vf holds VEC floats (4, 8 or 16). The arithmetic operators of C work on it; a * b + c becomes one
-// fused instruction where there is one. Loads and stores need no alignment: weights in mapped files
-// have any even address.
+// fused instruction if the instruction set has one. Loads and stores need no alignment, because
+// weights in mapped files may have any even address.
 //
 //   for (; i + VEC <= n; i += VEC) vf_store(y + i, vf_load(x + i) * vf_set(2));
 //   if (i < n) vf_store_part(y + i, vf_load_part(x + i, n - i) * vf_set(2), n - i);
@@ -57,7 +57,7 @@ VEC_INLINE void vf_store(void *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
-// The first n < VEC lanes; the others are 0.
+// Loads the first n < VEC lanes; the others are 0.
 VEC_INLINE vf vf_load_part(const void *p, int64_t n)
 {
 #if defined(__AVX512F__)
@@ -78,7 +78,7 @@ VEC_INLINE void vf_store_part(void *p, vf v, int64_t n)
 #endif
 }
 
-// The first n <= VEC lanes; the others are 0.
+// Loads the first n <= VEC lanes; the others are 0.
 VEC_INLINE vf vf_load_part_n(const void *p, int64_t n)
 {
     return n == VEC ? vf_load(p) : vf_load_part(p, n);
@@ -150,7 +150,8 @@ VEC_INLINE vf vf_from_f16(vh h)
 #endif
 }
 
-// Loads lanes i.. of memory in the given dtype as f32. dtype should be a compile-time constant.
+// Loads VEC elements from element i on, stored in the given dtype, as f32. dtype should be a
+// compile-time constant.
 VEC_INLINE vf vf_load_as(const void *p, int64_t i, enum dtype dtype)
 {
     if (dtype == DTYPE_F32) return vf_load((const char *)p + 4 * i);
@@ -167,7 +168,7 @@ VEC_INLINE vf vf_load_part_as(const void *p, int64_t i, int64_t n, enum dtype dt
     return dtype == DTYPE_BF16 ? vf_from_bf16(h) : vf_from_f16(h);
 }
 
-// The first n <= VEC lanes from lane i on; the others are 0.
+// Loads n <= VEC elements from element i on; the other lanes are 0.
 VEC_INLINE vf vf_load_part_n_as(const void *p, int64_t i, int64_t n, enum dtype dtype)
 {
     return n == VEC ? vf_load_as(p, i, dtype) : vf_load_part_as(p, i, n, dtype);
@@ -185,7 +186,7 @@ VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, e
     if (i < n) vf_store_part(y + i, vf_load_part_as(x, from + i, n - i, dtype), n - i);
 }
 
-// The same for elements in blocks (kernels/blocks_widen.c).
+// Like vec_widen_as, for elements in blocks (kernels/blocks_widen.c).
 void KERNEL(blocks_widen)(float *y, const char *x, int64_t from, int64_t n, enum dtype dtype);
 
 static inline __attribute__((unused)) void vec_widen(float *y, const void *x, int64_t from,
@@ -201,7 +202,7 @@ static inline __attribute__((unused)) void vec_widen(float *y, const void *x, in
         vec_widen_as(y, x, from, n, DTYPE_F32);
 }
 
-// The nearest bf16 of each element, ties to even; NaN stays NaN.
+// Rounds each element to the nearest bf16, ties to even; NaN stays NaN.
 static inline __attribute__((unused)) void vec_to_bf16(uint16_t *y, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -233,8 +234,8 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 
 // --- functions -----------------------------------------------------------------------------------
 
-// e^x = 2^n p, p near 1: n is x / ln2 rounded, also in the low bits of `shifted`; the
-// polynomial in x - n ln2 is that of Cephes' expf.
+// e^x = 2^n p with p near 1: n is x / ln2, rounded, which the low bits of `shifted` also hold; p is
+// the polynomial in x - n ln2 of Cephes' expf.
 VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {
     const vf magic = vf_set(0x1.8p23f);
@@ -260,7 +261,7 @@ VEC_INLINE vf vf_exp(vf x)
     return vf_choose(x == x, y, x); // NOLINT(misc-redundant-expression): false for NaN
 }
 
-// The same for x <= 0, in fewer instructions.
+// Like vf_exp, for x <= 0, in fewer instructions.
 VEC_INLINE vf vf_exp_fading(vf x)
 {
     vf n, shifted, p = vf_exp_parts(x, &n, &shifted);
@@ -280,8 +281,8 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // --- threads -------------------------------------------------------------------------------------
 
-// The least work for which waking the other threads pays, in elementary steps (some 20
-// microseconds' worth). Waking takes 10 to 100 microseconds in a virtual machine.
+// The least work for which waking the other threads pays off, in elementary steps (about 20
+// microseconds of work). Waking takes 10 to 100 microseconds in a virtual machine.
 enum { WORTH_THREADS = 128 * 1024 };
 
 VEC_INLINE bool vec_worth_threads(int64_t steps)

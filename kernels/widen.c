@@ -1,7 +1,7 @@
 // kernels/widen.c -- any weight dtype to f32, or f16 to bf16, elementwise; or a copy.
 #include "kernels/vec.h"
 
-enum { PIECE = 16384 }; // elements a thread takes at a time, whole blocks
+enum { PIECE = 16384 }; // elements that a thread converts at a time: whole blocks
 
 // Converts n elements of f16 to bf16; y may be x.
 static void narrow(uint16_t *y, const uint16_t *x, int64_t n)
