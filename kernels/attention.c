@@ -92,8 +92,7 @@ VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const
                             const enum dtype dtype, const bool pairs)
 {
     const int64_t step = value_step(c), each = pairs ? 2 : 1, steps = BLOCK / each;
-    const vf above =
-        vf_set(0x1.02p0f); // rounding to bf16 enlarges a number by less than this factor
+    const vf above = vf_set(0x1.02p0f); // rounding to bf16 enlarges x by less than this factor
     vf nonfinite = { 0 };
     for (int64_t i = 0; i < n; i += each)
         for (int64_t e = 0; e < c->value_width; e += VEC) {
@@ -102,8 +101,7 @@ VEC_INLINE void pack_values(const struct call *c, struct buffers *buffers, const
                 buffers->values + (e / TILE_COLS * steps + i / each) * TILE_COLS + e % TILE_COLS;
             vf x = vf_load_part_n_as(v, i * step + e, some, dtype), next = { 0 };
             if (pairs && i + 1 < n) next = vf_load_part_n_as(v, (i + 1) * step + e, some, dtype);
-            nonfinite +=
-                (x * above + next * above) * vf_set(0); // NaN if infinite once rounded, or NaN
+            nonfinite += (x * above + next * above) * vf_set(0); // NaN if not finite once rounded
             vf_store(to, pairs ? vf_pair(x, next) : x);
         }
     buffers->finite = vf_sum(nonfinite) == 0;

@@ -26,8 +26,8 @@ struct call {
     int64_t value_width, padded;           // d of values; value_width rounded up to whole tiles
     int64_t group;                         // H / Hkv: heads that share keys
     bool pairs;                            // products of many rows use pairs of bf16
-    int64_t inner;                         // elements of a key, or pairs of elements (`pairs`)
-    int64_t task_tokens, task_rows;        // tokens per task; rows per task, in whole tiles
+    int64_t inner;                         // elements per key, or pairs of elements with `pairs`
+    int64_t task_tokens, task_rows;        // tokens per task; rows, rounded up to whole tiles
 };
 
 VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,

@@ -5,7 +5,7 @@
 // exponentials use as few instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys per tile; q is rounded after scaling
-//   p = 2^(s - high)          as amx_power_of_two, within 1e-4
+//   p = 2^(s - high)          within 1e-4 (amx_power_of_two)
 //   out += p v                p, rounded to bf16, overwrites s
 //
 // `high` is not the highest score: it rises only when a score exceeds it by more than LEEWAY. This
@@ -39,11 +39,10 @@ struct packed {
     int64_t head, heads;    // heads packed at a time: as many as fit into PACKED
     int64_t blocks;         // blocks per head
     int64_t block;          // floats per block
-    float
-        *k; // of each block: keys [BLOCK / 16][steps], then values [columns][BLOCK / 32], in tiles
-    bool *finite;                      // [heads][blocks]: are the block's values finite?
-    enum dtype values;                 // dtype of the values before packing
-    const struct attention_packed *by; // NULL: q and y are not packed
+    float *k;          // per block: keys [BLOCK / 16][steps], values [columns][BLOCK / 32] tiles
+    bool *finite;      // [heads][blocks]: are the block's values finite?
+    enum dtype values; // dtype of the values before packing
+    const struct attention_packed *by; // extra parameters of the call, or NULL
 };
 
 struct block {
@@ -54,16 +53,16 @@ struct block {
 // Scratch of a task.
 struct tiles {
     const struct packed *p;
-    int64_t columns; // p->columns
-    float *q;        // [task_rows / 16][steps] tiles
-    float *seen;     // a block's values, with 0 where one row does not see them
-    float *scores;   // [2][BLOCK / 16] tiles; p, as bf16, overwrites every second tile
-    float *out;      // [task_rows / 16][columns] tiles
-    float *high;     // [task_rows]
-    float *sum;      // [task_rows][16]
-    float *one;      // [2][columns] tiles: ROWS rows, of which add_seen uses one
-    float *rotated;  // [16][width], then a spare vector
-    uint16_t *row;   // [value_width] bf16 elements between AMX_STEP spare elements on each side
+    int64_t columns;       // p->columns
+    float *q;              // [task_rows / 16][steps] tiles
+    float *seen;           // a block's values; values that the current row does not see are 0
+    float *scores;         // [2][BLOCK / 16] tiles; p, as bf16, overwrites every second tile
+    float *out;            // [task_rows / 16][columns] tiles
+    float *high;           // [task_rows]
+    float *sum;            // [task_rows][16]
+    float *one;            // [2][columns] tiles: ROWS rows, of which add_seen uses one
+    float *rotated;        // [16][width], then a spare vector
+    uint16_t *row;         // [value_width] bf16 elements, with AMX_STEP spare elements on each side
     int32_t *first, *last; // [task_rows] range of keys that each row sees
 };
 
@@ -146,8 +145,8 @@ static const float *rotated_head(const struct call *c, const struct packed *p, c
     return buffer;
 }
 
-// Packs the task's queries, scaled. Prefetches rows, because only a token's heads of one group are
-// adjacent in memory.
+// Packs the task's queries, scaled. Prefetches rows, because in memory a token's heads of the group
+// are adjacent, but far from those of the next token.
 static void pack_queries(const struct call *c, const struct task *t, const struct tiles *m)
 {
     enum { AHEAD = 16 };
@@ -404,8 +403,7 @@ static void pack_row(const struct call *c, const struct task *t, const struct ti
     const struct amx_rows *to = &m->p->by->to;
     const int64_t token = t->from + r / c->group, n = c->value_width;
     const int64_t from = (t->head * c->group + r % c->group) * n, end = from + n;
-    uint16_t *row =
-        m->row + AMX_STEP; // loads may read AMX_STEP arbitrary elements before and after it
+    uint16_t *row = m->row + AMX_STEP; // loads may read AMX_STEP elements before and after the head
     for (int64_t e = 0; e < n; e += VEC, out += TILE_FLOATS)
         _mm256_storeu_si256((void *)(row + e),
                             (__m256i)_mm512_cvtneps_pbh((__m512)(vf_load(out) * share)));

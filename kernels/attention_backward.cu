@@ -5,8 +5,8 @@
 //   dp = dy v^T,  ds = p (dp - delta),  dq += ds k scale,  dk += ds^T q scale,  dv += p^T dy
 //
 // attention_tiles recomputes highest and sum. One kernel holds a tile of queries and loops over the
-// keys (dq); another holds a tile of keys and loops over the queries of all heads of its group (dk,
-// dv). So one block sums each gradient, in a fixed order.
+// keys (dq); another holds a tile of keys and loops over the queries of all heads that share these
+// keys (dk, dv). So one block sums each gradient, in a fixed order.
 #include "kernels/attention_cuda.h"
 
 struct gradients {
@@ -103,7 +103,7 @@ static __global__ void keys_kernel(const struct attention_call c, const struct g
     constexpr int SIZE = pitch<WIDE>::TILE_NUMBERS, PITCH = pitch<WIDE>::NUMBERS;
     float *q = shared, *dy = q + SIZE, *k = dy + SIZE, *v = k + SIZE;
     float *p = v + SIZE, *ds = p + TILE * SCORE_PITCH;
-    const int row = threadIdx.x / FOUR, part = threadIdx.x % FOUR; // row of the tile of keys
+    const int row = threadIdx.x / FOUR, part = threadIdx.x % FOUR; // row: in the tile of keys
     const int64_t from = (int64_t)blockIdx.x * TILE, kv = blockIdx.y, group = c.heads / c.kv_heads;
     const float *keys = static_cast<const float *>(c.k), *values = static_cast<const float *>(c.v);
     float *probabilities = p + row * SCORE_PITCH, *slopes = ds + row * SCORE_PITCH;

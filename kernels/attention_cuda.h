@@ -56,7 +56,7 @@ static inline struct attention_call attention_call_of(const struct tensor *q,
              .more_width = 0 };
 }
 
-// Compute y, and stats if requested. attention_tiles computes in tiles (attention.cu).
+// These compute y, and stats if requested. attention_tiles computes in tiles (attention.cu).
 // attention_few splits the keys over blocks, for few rows or heads of any width (attention_few.cu).
 int attention_tiles(const struct attention_call *c);
 int attention_few(const struct attention_call *c, float *parts);

@@ -44,7 +44,7 @@ struct few {
     const struct call *c;
     const struct rows *rows;
     int64_t rows_count;     // elements of the array `rows`
-    int64_t all;            // all rows: tokens * heads
+    int64_t all;            // number of rows: tokens * heads
     struct results total;   // results of the rounds so far
     struct results *pieces; // [ROUND] results of the current round
 };
@@ -88,7 +88,7 @@ VEC_INLINE void add_columns(const struct call *c, float *out, const void *values
                             const enum dtype dtype)
 {
     const int64_t part =
-        c->value_width - at < VEC ? c->value_width - at : VEC; // elements, if columns is 1
+        c->value_width - at < VEC ? c->value_width - at : VEC; // elements to load if columns is 1
     vf s[TOGETHER][COLUMNS];
 #pragma GCC unroll 4
     for (int r = 0; r < count; r++)

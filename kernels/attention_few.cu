@@ -21,7 +21,7 @@ static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 static constexpr int64_t STRETCH = 256;
 
 static constexpr int64_t COUNTED = 4096;      // counters in `done`: most blocks per part
-static constexpr int64_t WIDEST_LATENT = 512; // greatest d of keys with `more`
+static constexpr int64_t WIDEST_LATENT = 512; // greatest d of keys with `more` (shared by heads)
 
 // How the work is split.
 struct split {
@@ -125,8 +125,7 @@ static __device__ inline void few_scores(float *scores, const float *query,
 {
     using V = typename reading<K>::V;
     const int n = (int)c.width / reading<K>::NUMBERS, mine = (int)threadIdx.x % SHARE;
-    const int more = (int)c.more_width / reading<K>::NUMBERS,
-              wide = n + more; // wide: elements of a query
+    const int more = (int)c.more_width / reading<K>::NUMBERS, wide = n + more; // of a query
     const V *q = reinterpret_cast<const V *>(query);
     for (int j = (int)threadIdx.x / SHARE; j < part; j += FEW_THREADS / SHARE) {
         const bool seen = j >= b.see.from && j < b.see.to;
@@ -242,7 +241,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     }
 }
 
-// Numbers of finished blocks per row and set of heads; the last block resets its counter to 0.
+// The number of finished blocks for each row and set of heads; the last block resets it to 0.
 static __device__ unsigned done[COUNTED];
 
 // True in the last of `of` blocks to finish, which sees the writes of all others.

@@ -102,8 +102,8 @@ static __device__ inline void fetch_tile(uint16_t *tile, const uint16_t *from)
 }
 
 // Starts copying rows from.. of a head in a cache, `width` elements each, to a tile; pads rows and
-// columns with 0. A thread copies one column of pieces, and offsets are 32 bits: registers are
-// scarce here.
+// columns with 0. A thread copies one column of pieces, and offsets have 32 bits, because registers
+// are scarce here.
 template <int WIDE, int ROWS>
 static __device__ inline void fetch_cached(uint16_t *tile, const uint16_t *cache,
                                            const struct attention_call &c, int from, int kv,

@@ -76,7 +76,7 @@ struct gpus {
     int count;
     // Makes a GPU (counted from 0) current: from then on, memory is allocated on it, and ops run on
     // it after everything issued so far. Each GPU can access the memory of all GPUs. Returns the
-    // GPU that was current before; gpu -1 only queries it.
+    // GPU that was current before; with gpu -1, only returns the current GPU.
     int (*enter)(int gpu);
 };
 

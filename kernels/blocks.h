@@ -15,8 +15,8 @@
 
 #include "kernels/tensor.h"
 
-// Blocks of 32 elements, which form one group. Lower halves of bytes hold the first 16 elements of
-// 4 bits, upper halves the others.
+// Blocks of 32 elements, which form one group. If elements take 4 bits of q, the lower halves of
+// the bytes hold the first 16 elements, the upper halves the others.
 struct block_q8_0 {
     uint16_t d; // half
     int8_t q[32];

@@ -160,7 +160,7 @@ static __device__ inline struct eight eight_of(const struct block_q6_k *b, int i
              join(halves<sizeof *b, 64>(b->q, i), quarters<sizeof *b>(b->high, i), 4), 32 };
 }
 
-// iq4_nl has q4_0's layout but other levels: a type of its own selects its eight_of.
+// iq4_nl has q4_0's layout but other levels: a separate type selects its eight_of.
 struct block_iq4_nl {
     struct block_q4_0 of;
 };

@@ -113,7 +113,7 @@ static inline void block_groups_one(struct block_groups *g, const void *block, e
     g->min[0] = dtype == DTYPE_Q4_1 || dtype == DTYPE_Q5_1 ? -half_to_float(half[1]) : 0;
 }
 
-// dtype should be a compile-time constant. Types without minima leave them unset.
+// dtype should be a compile-time constant. For dtypes without minima, g->min may stay unset.
 static inline void block_groups_of(struct block_groups *g, const void *block, enum dtype dtype)
 {
     const struct block_q4_k *q4_k = block;

@@ -1,11 +1,11 @@
 // kernels/copy.cu -- copies between the host and the GPU.
 //
 // Uploads go through a ring of pinned slots; small uploads share a slot. (Without the slots, a copy
-// from pageable memory may return before CUDA has read that memory, and the caller may free it too
-// early.) During a large upload (weights from a mapped file), one slot is transferred while threads
-// fill the next from the file's pages. The call returns once host memory has been read; the GPU's
-// stream orders the rest. If pinned memory cannot be allocated, the driver copies and the call
-// waits.
+// from pageable memory could return before CUDA has read that memory, and the caller could free it
+// too early.) During a large upload (weights from a mapped file), one slot is transferred while
+// threads fill the next from the file's pages. The call returns once host memory has been read; the
+// GPU's stream orders the rest. If pinned memory cannot be allocated, the driver copies and the
+// call waits.
 //
 // Asynchronous downloads (tensors for probes) use their own pinned ring, allocated and freed in
 // order. They run on the stream of the ops, which keeps later ops from overwriting the source; the

@@ -2,8 +2,8 @@
 // bandwidth is the limit, so enough reads must always be in flight.
 //
 //   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed first (gain)
-//   out: y_i[n,M_i] = x w_i^T + bias_i; or y_i += this; or silu(y_0) * y_1; or queries and new
-//        rows of the KV cache
+//   out: y_i[n,M_i] = x w_i^T + bias_i, which may also be added to y_i; or silu(y_0) * y_1; or
+//        queries and new rows of the KV cache
 //
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
 // if heads are rotated), or, with silu, one row of each weight. The warp walks along K in chunks:

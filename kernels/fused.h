@@ -4,7 +4,7 @@
 //   if (f) status = f->ffn(&(struct fused_ffn){ ... });  // 0, -1 (failure()), or FUSED_NOT
 //
 // A fused form computes the same as a sequence of ops; only the order of sums differs, and with
-// MATMUL_BF16 intermediate results between two products may be rounded to bf16 or f16, like
+// MATMUL_BF16, intermediate results between two products may be rounded to bf16 or f16, like
 // operands (kernels/backend.h). FUSED_NOT: nothing was computed; use the ops for this shape, dtype
 // or mode. If a form accepts a call with bf16 weights, its backward form accepts the matching call.
 // In a call with few rows (few_rows of kernels/backend.h), each row has the same bits as in a call

@@ -7,7 +7,7 @@
 
 // True if cuBLASLt multiplies n rows of x, rounded, by this weight.
 bool fused_many(int64_t n, const void *x, const struct tensor *w, int mode);
-// Makes w a part of a product of few rows, with the result y [n, rows].
+// Returns the part of a product of few rows that computes y [n, rows] with w.
 struct few_rows_part fused_part(const struct fused_linear *w, void *y, int64_t rows);
 // y = rmsnorm(h) * gain, rounded to `dtype`.
 int fused_norm(uint16_t *y, enum dtype dtype, const struct tensor *h, const struct tensor *gain,

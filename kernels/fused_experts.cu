@@ -176,7 +176,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
 struct down_call {
     float *h;         // [D]
     int64_t rows;     // D
-    const float *x;   // y of up_call
+    const float *x;   // the result up_call.y
     const void *down; // weight of the shared expert
     int64_t common, width;
     const int32_t *index;
@@ -299,7 +299,7 @@ static int route(const struct fused_experts *p, const float *x, float *logits,
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
 
-// Adds the experts' outputs for row i to the row.
+// Adds the experts' outputs to row i of h.
 static int row(const struct fused_experts *p, int64_t i, struct up_call *u, struct down_call *d,
                const struct choice *choice, float *logits)
 {

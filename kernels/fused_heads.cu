@@ -2,9 +2,10 @@
 // (fused.h).
 //
 // Few rows: norm, three products, rope and the cache's new rows in one kernel; in two if heads are
-// normed, because several blocks compute a head's elements. Many rows: norm, products by cuBLASLt
-// (one if they share a weight), and a kernel that rotates the results and stores them. Backward:
-// gradients are rotated back and rounded to bf16, in the layout of the products.
+// normed, because several blocks compute a head's elements.
+// Many rows: norm, products by cuBLASLt (one if they share a weight), and a kernel that rotates the
+// results and stores them.
+// Backward: gradients are rotated back and rounded to bf16, in the layout of the products.
 #include "kernels/fused_cuda.h"
 #include "kernels/pack_cuda.h"
 

@@ -20,9 +20,9 @@ static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 struct shape_key {
     int64_t n, m, k, row, a_line, b_line;
     int32_t dtype, y_dtype, a_transposed, b_transposed, add, gelu;
-    uint32_t align_a, align_b, align_y,
-        align_bias; // align_y: of y and addend; align_bias 0: no bias
-    int32_t gpu;    // index of the GPU
+    // align_y covers y and addend; align_bias 0: no bias.
+    uint32_t align_a, align_b, align_y, align_bias;
+    int32_t gpu; // index of the GPU
 };
 
 struct plan {

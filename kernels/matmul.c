@@ -3,8 +3,7 @@
 // Few rows: dot products, limited by memory bandwidth (kernels/matmul_few.c). Many rows:
 //
 //   x is packed once, in tiles of TILE_ROWS rows and pieces of INNER along K
-//   each thread computes a group of panels (TILE_COLS weight rows each); for every piece of K and
-//   panel:
+//   each thread computes a group of panels (of TILE_COLS weight rows); for every piece and panel:
 //     widen the weights to f32 and transpose them into a panel that stays in the L1 and L2 caches
 //     multiply the panel by every tile of x and add the sums to y
 // A row of y has the same bits for any number of rows.

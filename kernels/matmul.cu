@@ -72,7 +72,7 @@ static int multiply_rounded(struct lt_product p, enum dtype dtype)
 }
 
 // Rows of k elements to widen at a time: a multiple of 64 if above 64, so that bias and y have the
-// same alignment for all these rows as for the first ones.
+// same alignment in every block of rows as in the first.
 static int64_t block_rows(int64_t k)
 {
     const int64_t rows = k < CUDA_WIDENED ? CUDA_WIDENED / k : 1;
@@ -156,7 +156,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 // dx[N,K] += dy[N,M] w[M,K] sums over M, so w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over
 // N, so both operands are transposed.
 
-// Multiplies by w in parts of some rows of w, and adds the products of all parts.
+// Multiplies by w in parts, each of which is some rows of w, and adds up their products.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);

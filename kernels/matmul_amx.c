@@ -23,7 +23,7 @@ enum {
     NARROW = 4,                        // up to this many tiles of columns, threads share the rows
     BLOCK = 256,                       // most tiles of rows at a time
     IN_BLOCKS = 512,                   // elements along K per piece of weights in blocks
-    WIDE = GROUP * AMX_SIDE * AMX_STEP // widened weights: 32 along K of GROUP tiles
+    WIDE = GROUP * AMX_SIDE * AMX_STEP // widened weights: [32][GROUP tiles], or [16][IN_BLOCKS]
 };
 
 // How a product is split.
@@ -39,7 +39,7 @@ struct plan {
 // Memory of a thread.
 struct worker {
     char *weights; // [piece of K][tile of columns][step]; without `keep`, one piece only
-    float *sums; // [pair of row tiles][pair of column tiles] [4 tiles]; if K is one piece, 4 tiles
+    float *sums; // [pair of row tiles][pair of column tiles][4 tiles]; if K is one piece, [4 tiles]
     float *wide; // [WIDE]
 };
 
@@ -80,8 +80,8 @@ static void pack_transposed_weights(const struct worker *b, const struct plan *p
     }
 }
 
-// Returns the weight that gives columns m..m+16 of the product; its rows are *from..*from + *count.
-// With PRODUCT_GATED, tiles of gate alternate with tiles of up.
+// Returns the weight that gives columns m..m+16 of the product; its rows for these columns are
+// *from..*from + *count. With PRODUCT_GATED, tiles of gate alternate with tiles of up.
 static struct amx_source weights_at(const struct amx_product *p, int64_t m, int64_t *from,
                                     int64_t *count)
 {

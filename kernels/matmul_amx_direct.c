@@ -20,7 +20,7 @@
 
 enum {
     GROUP = 8,    // most pairs of tiles of weights per task
-    LEAST_M = 128 // least columns, because threads share the columns
+    LEAST_M = 128 // fewest columns of a direct product: threads share them
 };
 
 // A thread's task: column tiles m..to, row tiles from..from+rows.

@@ -12,7 +12,8 @@ extern "C" {
 // Opens cuBLASLt on the current GPU; returns 0, or -1 after recording the failure.
 int matmul_open(void);
 
-static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS; // a row has the same bits as alone
+// Up to this number of rows, each row has the same bits as if computed alone.
+static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS;
 
 // y[rows,M] = x[rows,K] w[M,K]^T + bias, for rows <= FEW_ROWS, any K and alignment, and any dtype
 // of weights. (gemv.cu)
@@ -47,7 +48,8 @@ struct few_rows_part {
     void *y;           // f32 [n,rows]; keys and values have heads.dtype
     const float *bias; // or NULL
     int64_t rows;
-    int first, run, step; // y's column r uses row first + r / run * step + r % run of w; run 0: r
+    // Column r of y uses row first + r / run * step + r % run of w and bias; run 0: row r.
+    int first, run, step;
     enum few_rows_what what; // used with FEW_ROWS_HEADS
 };
 

@@ -47,11 +47,11 @@ OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
 OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 // y = softmax over the last dimension of x * scale; in place allowed.
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
-// y row i = x row index[i] (i32 [N]); x and y have the same, arbitrary dtype; y may be x if index
-// ascends.
+// y row i = x row index[i] (i32 [N]); x and y have the same dtype, which may be any; y may be x if
+// index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. x and y have the
-// same, arbitrary dtype; or x is f32 and y bf16, rounded to nearest, ties to even.
+// same dtype, which may be any; or x is f32 and y bf16, rounded to nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // Columns to .. to + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
 // x[n,K], N a multiple of n.
@@ -81,7 +81,7 @@ OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor
 // sigma^2 of each row; gate[S,Hkv]. noise NULL: no noise, and gate is not read; in place allowed.
 OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *head,
                 const struct tensor *gate, const struct tensor *noise))
-// kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d; With mean [Hkv,d], m = v
+// kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d. With mean [Hkv,d], m = v
 // + delta - mean. Without mean, m = delta and v is not read; as m stands for (v + delta) - [v] with
 // the second v detached, v gets the same gradient as delta. v NULL: v gets no gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,

@@ -107,8 +107,8 @@ static inline size_t tensor_bytes(const struct tensor *t)
     return dtype_bytes(t->dtype, tensor_count(t));
 }
 
-// Sets the shape of a tensor in a file. A tensor with too many dimensions becomes a matrix: the
-// first dimension by all others joined.
+// Sets the shape of a tensor in a file. A tensor with too many dimensions becomes a matrix: its
+// columns join all dimensions but the first.
 static inline void tensor_set_shape(struct tensor *t, int rank, const int64_t *shape)
 {
     t->rank = rank <= TENSOR_MAX_RANK ? rank : 2;
