@@ -32,7 +32,7 @@ struct buffers {
     float *keys;           // a block: [BLOCK / TILE_COLS][inner][TILE_COLS]
     float *values;         // a block: [padded / TILE_COLS][steps][TILE_COLS]
     float *scores;         // [TILE_ROWS][BLOCK]
-    float *rows;           // [BLOCK][inner] plus a vector: rows before transposition
+    float *rows;           // [BLOCK][inner], then a spare vector: rows before transposition
     int32_t *first, *last; // [task_rows] range of keys that each row sees
     bool finite;           // all values of the block are finite
 };

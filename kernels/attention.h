@@ -52,7 +52,7 @@ VEC_INLINE struct call call_of(const struct tensor *y, const struct tensor *q,
                           .group = q->shape[1] / k->shape[1] };
 }
 
-// Approximate multiply-adds of all rows with this many keys.
+// Approximate number of multiply-adds of all rows with `keys` keys.
 VEC_INLINE int64_t call_steps(const struct call *c, int64_t keys)
 {
     return c->tokens * c->heads * keys * c->width;
@@ -60,7 +60,7 @@ VEC_INLINE int64_t call_steps(const struct call *c, int64_t keys)
 
 // Row r of a task is head r % group of token from + r / group.
 struct task {
-    int64_t head, from, rows; // kv head, first token, rows
+    int64_t head, from, rows; // kv head, first token, number of rows
     float *high, *sum;        // [rows]
     float *out;               // [rows, padded]
 };

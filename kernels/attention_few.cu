@@ -62,8 +62,8 @@ static struct split split_of(const struct attention_call *c)
     return s;
 }
 
-// Processes elements one by one, or four at a time if the head's width allows it: keys and values
-// are read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
+// Elements are processed one by one, or four at a time if the head's width allows it: keys and
+// values are read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
 template <typename K> struct reading {
     using V = decltype(widened(K{}));
     static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
@@ -244,7 +244,7 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
 // The number of finished blocks for each row and set of heads; the last block resets it to 0.
 static __device__ unsigned done[COUNTED];
 
-// True in the last of `of` blocks to finish, which sees the writes of all others.
+// True in the last of `of` blocks to finish, which sees the writes of all other blocks.
 static __device__ inline bool last_of(unsigned *count, unsigned of)
 {
     __shared__ bool last;

@@ -13,7 +13,7 @@
 // multiplications. With 16 rows per warp, shared memory is the limit (1024 multiplications per
 // clock); with 32, the tensor cores are. A thread then holds 128 sums (WIDE 128) and 64 scores in
 // registers, so two blocks of 128 threads fit on a multiprocessor: one computes while the other
-// waits. Their q, k and v take 68 KB each, so two blocks also fit on an A100 (164 KB). If 128
+// waits. The q, k and v of a block take 68 KB, so two blocks also fit on an A100 (164 KB). If 128
 // queries per block would leave multiprocessors idle (encoders, short prompts), a block has 64.
 #include "kernels/attention_mma_cuda.h"
 
@@ -58,7 +58,7 @@ int mma_sides_round(const struct mma_sides *all)
 
 struct forward_call {
     struct attention_call a;
-    const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE], or [P,Hkv,d] of a cache
+    const uint16_t *k, *v; // [Hkv, mma_rows(P), WIDE] or, in a cache, [P,Hkv,d]
     float *lse;            // [H,N] or NULL
     float *probs;          // [H,N,P], written by probs_kernel
     float times;           // scale log2 e

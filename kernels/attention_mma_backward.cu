@@ -4,11 +4,11 @@
 //   dp = dy v^T,   ds = p (dp - delta),   dq += ds k scale,   dk += ds^T q scale,   dv += p^T dy
 //
 // The forward kernel, rerun without values, gives lse. Then one kernel holds queries and loops over
-// the keys (dq); another holds keys and loops over the queries of all heads of its group (dk, dv).
-// This computes s and dp twice, but one block sums each gradient in a fixed order, so its bits are
-// reproducible; atomic sums of all blocks into one dq would not be. The second kernel computes s
-// and dp transposed, [keys, queries], so that p^T and ds^T can serve as left operands straight from
-// registers.
+// the keys (dq); another holds keys and loops over the queries of all heads that share these keys
+// (dk, dv). This computes s and dp twice, but one block sums each gradient in a fixed order, so its
+// bits are reproducible; atomic sums of all blocks into one dq would not be. The second kernel
+// computes s and dp transposed, [keys, queries], so that p^T and ds^T can serve as left operands
+// straight from registers.
 //
 // Sizes: 64 rows per block, 16 per warp. In the first kernel, a thread holds 64 sums of dq, and q
 // and dy in 64 registers. In the second kernel, it holds 128 sums of dk and dv, and tiles of only

@@ -57,7 +57,7 @@ struct mma_sides {
     int count;
 };
 
-// Bytes of a rounded side with heads of `width` elements, a multiple of 256.
+// Bytes of a rounded side with heads of `width` elements; a multiple of 256.
 static inline size_t mma_side_size(int64_t rows, int64_t heads, int64_t width)
 {
     return (size_t)(mma_rows(rows) * heads * mma_width(width)) * sizeof(uint16_t);

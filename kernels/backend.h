@@ -49,7 +49,8 @@ struct device_memory {
 // A queue of asynchronous downloads.
 struct copies {
     // Queues a copy of the bytes to host memory that the device owns; it runs after the ops issued
-    // so far. False: the queue is full until some copies are taken, or is smaller than the copy.
+    // so far. False: the queue is full until copies are taken, or the copy is larger than the
+    // queue.
     bool (*download)(const void *device, size_t bytes);
     // Waits for the oldest copy in the queue, removes it and returns it; valid until the next
     // download. NULL: the copy failed (failure() says why).
@@ -112,8 +113,8 @@ struct backend {
     const struct fused *fused;                           // fused forms of several ops
     int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, a thread per piece
     const struct packed_ops *products;                   // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows, with the ops' bits
-    int (*rows_products)(const struct rows_products *p); // several products, with the ops' bits
+    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows; same bits as the ops
+    int (*rows_products)(const struct rows_products *p); // several products; same bits as the ops
     // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
     // layout (first elements of all pairs, then second ones), with the same bits as the ops
     // put_columns and rope.

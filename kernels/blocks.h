@@ -3,8 +3,8 @@
 //
 // Layouts follow ggml-common.h of ggml; values follow quants.py of ggml's Python package `gguf`,
 // whose results are in tests/goldens/blocks. Blocks have even addresses. Products scale * q are
-// exact in f32 (11 bits of a half, at most 7 of a group's scale, at most 7 of q), so a fused and an
-// unfused subtraction give the same bits.
+// exact in f32 (11 bits of d, at most 7 bits of a group's scale, at most 7 bits of q), so a fused
+// and an unfused subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
 
@@ -18,7 +18,7 @@
 // Blocks of 32 elements, which form one group. If elements take 4 bits of q, the lower halves of
 // the bytes hold the first 16 elements, the upper halves the others.
 struct block_q8_0 {
-    uint16_t d; // half
+    uint16_t d; // half precision, like m
     int8_t q[32];
 };
 
@@ -47,7 +47,7 @@ struct block_q5_1 {
 // Blocks of 256 elements in groups of 32 (q4_k, q5_k, iq4_xs) or 16. Group scales are multiples of
 // d.
 struct block_q2_k {
-    uint8_t scales[16]; // multiples of d in the lower halves, of m in the upper ones
+    uint8_t scales[16]; // lower halves: scales / d; upper halves: minima / m
     uint8_t q[64];      // 32 bytes per 128 elements: byte j holds 2 bits of elements j, j + 32, ..
     uint16_t d, m;
 };
@@ -93,8 +93,8 @@ static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -1
 // size.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
-// Quantises to q8_0, q4_k and q6_k with the least error. BLOCKS_PACKING is the version of the
-// algorithm: increase it when the bits change.
+// Quantises to q8_0, q4_k or q6_k (blocks_can_pack) and searches for the least error.
+// BLOCKS_PACKING is the version of the algorithm: increase it when the bits change.
 enum { BLOCKS_PACKING = 2 };
 bool blocks_can_pack(enum dtype dtype);
 void blocks_pack(void *blocks, enum dtype dtype, const float *from, int64_t n);
@@ -115,7 +115,7 @@ static inline float half_to_float(uint16_t half)
 #endif
 }
 
-// Rounds to nearest, ties to even; returns infinity beyond the range of a half.
+// Rounds to nearest, ties to even; returns infinity beyond the range of half precision.
 static inline uint16_t half_of_float(float x)
 {
     float sum;

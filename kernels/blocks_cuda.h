@@ -58,7 +58,8 @@ static __device__ inline int level(unsigned q)
     return (int8_t)(uint8_t)((q < 8 ? LOW : HIGH) >> (8 * (q & 7)));
 }
 
-// Elements i..i+7 of a block, i a multiple of 8: x = scale * (q - from) - min, q unsigned bytes.
+// Elements i..i+7 of a block, where i is a multiple of 8: x = scale * (q - from) - min with
+// unsigned bytes q.
 struct eight {
     float scale, min;
     uint2 q;

@@ -206,7 +206,7 @@ struct q4_scales {
 };
 
 // Error weights of a block's elements; for each group the sum of weights, the sum of weighted
-// elements, and the line.
+// elements, and the plain and the fitted line.
 struct q4_fit {
     float weight[BLOCK], w[8], wx[8];
     struct line plain[8], fitted[8];

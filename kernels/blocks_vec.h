@@ -213,7 +213,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     }
 }
 
-// Elements 32 * part .. of a run.
+// The 32 elements of a run from element 32 * part on.
 VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
 {
     const struct dtype_form form = dtype_form(dtype);

@@ -42,8 +42,8 @@ const void *cuda_scratch_of(int gpu); // the GPU's scratch; NULL: none
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Returns 0, or -1 after recording the failure of the last launch or an earlier one.
 int cuda_started(const char *kernel);
-// Allows a kernel `bytes` of dynamic shared memory. By default, dynamic and static shared memory
-// together are limited to 48 KB. Returns 0 or -1.
+// Allows a kernel to use `bytes` bytes of dynamic shared memory. By default, dynamic and static
+// shared memory together are limited to 48 KB. Returns 0 or -1.
 static constexpr size_t SHARED_PLAIN = 47 << 10;
 template <typename Kernel>
 static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t bytes)
@@ -125,7 +125,7 @@ static inline dim3 blocks_for(int64_t n, int64_t size)
     return dim3((unsigned)(blocks < 1 ? 1 : blocks < 65535 ? blocks : 65535));
 }
 
-// The elements of a float tensor; NULL for NULL.
+// The data of a float tensor; NULL if t is NULL.
 static inline float *floats(const struct tensor *t)
 {
     return t ? static_cast<float *>(t->data) : nullptr;

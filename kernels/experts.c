@@ -32,8 +32,8 @@ int KERNEL(expert_weights)(struct tensor *w, const struct tensor *logits,
     return 0;
 }
 
-// w_k = c s_k / S with S the sum of s, or 1: ds_k = c (dw_k - sum_j dw_j s_j / S) / S, or c dw_k;
-// and ds/dlogit = s (1 - s).
+// If normalised, w_k = c s_k / S with the sum S of s, so ds_k = c (dw_k - sum_j dw_j s_j / S) / S;
+// else w_k = c s_k, so ds_k = c dw_k. In both cases ds/dlogit = s (1 - s).
 int KERNEL(expert_weights_backward)(struct tensor *dlogits, const struct tensor *dw,
                                     const struct tensor *logits, const struct tensor *index,
                                     bool normalise, float scale)

@@ -145,7 +145,7 @@ struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;
     float eps;
-    struct fused_linear query, query_up, down, out;   // query_up.w NULL: none
+    struct fused_linear query, query_up, down, out;   // query_up.w NULL: q = query x
     const struct tensor *query_gain, *down_gain, *up; // [Rq], [R], [H*(nope+value),R]
     float inner_eps;                                  // of the norms with query_gain and down_gain
     const struct tensor *cos, *sin, *cache_row, *end; // [n,half], i32 [n]

@@ -13,7 +13,8 @@
 
 static constexpr int PLANS = 512;
 // Arenas align to ALIGN_MOST. With a larger stated alignment cuBLASLt could choose another
-// algorithm when a block is recomputed at another address, and the bits would differ.
+// algorithm when the backward pass recomputes a layer at another address, and the bits would
+// differ.
 static constexpr uint32_t ALIGN_MOST = 64, ALIGN_BIAS = 16;
 
 // The key under which the choice of an algorithm is cached.

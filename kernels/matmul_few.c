@@ -152,7 +152,8 @@ VEC_INLINE void dots_blocks(const struct few_product *p, const struct x_run *x, 
     put_block_sums(p, s, i, apart, rows, streams);
 }
 
-// One function per dtype: a caller with all of them inlined would run out of registers.
+// One function per dtype, because a caller with all these functions inlined would run out of
+// registers.
 typedef void block_dots(const struct few_product *p, const struct x_run *x, int64_t i,
                         int64_t apart);
 #define BLOCK_DOTS(name, dtype)                                                       \

@@ -16,8 +16,8 @@
 //   read_four_transposed(r, row)
 //                            like read_four, with each tile transposed: r[i] = (2t..2t+1, g)
 //
-// a is read by read_four from [rows,K]; b by read_four from [columns,K] (a row of it is a column of
-// b), or by read_four_transposed from [K,columns].
+// read_four reads a from [rows,K], and b from [columns,K], whose rows are the columns of b;
+// read_four_transposed reads b from [K,columns].
 //
 //   fetch(to, from)          copies 16 bytes from memory to shared memory asynchronously
 //   fetch_wait()             waits for the calling thread's copies; to wait for those of other

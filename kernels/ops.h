@@ -87,8 +87,8 @@ OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *h
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
-// group; a[Hkv,S] = its mean over T; e[S] = the entropy of p[.,s] / sum, divided by log T (1 if T =
-// 1), averaged over Hkv. gate[S,Hkv] = e * (1 - a).
+// group; a[Hkv,S] = the mean of p over T; e[S] = the entropy of p[.,s] / sum, divided by log T (1
+// if T = 1), averaged over Hkv. gate[S,Hkv] = e * (1 - a).
 OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
@@ -145,7 +145,8 @@ OP(ira_kl_backward, (struct tensor *dhead, struct tensor *dprior, struct tensor 
                      struct tensor *dmean, const struct tensor *dkl, const struct tensor *head,
                      const struct tensor *prior, const struct tensor *v,
                      const struct tensor *mean))
-// dx row index[i] += dy row i; an index may occur several times (also: rows of an embedding table).
+// dx row index[i] += dy row i; an index may occur several times. Also computes the gradient of an
+// embedding table.
 OP(gather_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index))
 // dx row index[i,k] += weight[i,k] times dy row i; an index may occur several times.
 OP(blend_rows_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *index,

@@ -234,7 +234,7 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 
 // --- functions -----------------------------------------------------------------------------------
 
-// e^x = 2^n p with p near 1: n is x / ln2, rounded, which the low bits of `shifted` also hold; p is
+// e^x = 2^n p with p near 1: n is x / ln2, rounded, and is also in the low bits of `shifted`; p is
 // the polynomial in x - n ln2 of Cephes' expf.
 VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {

@@ -1,4 +1,4 @@
-// kernels/widen.c -- any weight dtype to f32, or f16 to bf16, elementwise; or a copy.
+// kernels/widen.c -- converts any weight dtype to f32, or f16 to bf16, elementwise; also copies.
 #include "kernels/vec.h"
 
 enum { PIECE = 16384 }; // elements that a thread converts at a time: whole blocks

@@ -1,4 +1,4 @@
-// kernels/widen.cu -- converts any float dtype to f32, or f16 to bf16; also copies.
+// kernels/widen.cu -- converts any weight dtype to f32, or f16 to bf16; also copies.
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
