@@ -72,7 +72,8 @@ struct sample {
     char *unanswered; // why it has no reference; NULL: unknown
     char *repeats; // names the sample, and the earlier one with the same id and question: only the
                    // earlier one counts; NULL: there is none
-    int right;     // index of the right choice, or -1
+    int64_t repeated;         // with `repeats`: index of the earlier one
+    int right;                // index of the right choice, or -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
 };

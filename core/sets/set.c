@@ -405,6 +405,7 @@ static void find_repeat(struct opened *o, struct sample *s, const struct place *
         buf_puts(&b, " after ");
         put_place(&b, &first);
         s->repeats = buf_take(&b);
+        s->repeated = first.index;
     }
     free(question);
     buf_release(&key);

@@ -267,9 +267,33 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
 {
     buf_printf(&w->out, "%s{\"doc_id\": %lld, \"resps\": [[", w->first ? "" : ",\n",
                (long long)index);
-    json_put_text(&w->out, answer ? answer : "");
+    json_put_text(&w->out, answer);
     buf_puts(&w->out, "]]}");
     w->first = false;
+}
+
+// Writes the answers of all rows up to the last one, because lmms-eval looks up each. A row that
+// repeats an earlier one has its answer.
+static void put_logs(struct writing *w, const struct submission *s)
+{
+    const char **answers = xcalloc((size_t)w->data->count, sizeof *answers);
+    int64_t rows = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const int64_t row = s->list[i].index;
+        if (row < 0 || row >= w->data->count) continue; // of a damaged database
+        answers[row] = s->list[i].answer ? s->list[i].answer : "";
+        if (row >= rows) rows = row + 1;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        struct sample again;
+        if (!answers[row]) {
+            dataset_read(w->data, row, &again, NULL);
+            if (again.repeats) answers[row] = answers[again.repeated];
+            sample_release(&again);
+        }
+        if (answers[row]) put_log(w, row, answers[row]);
+    }
+    free(answers);
 }
 
 static void put_cell(struct buf *b, const cJSON *cell)
@@ -354,7 +378,7 @@ int predictions_write(const struct submission *s, const char *path, const char *
         buf_puts(&w.out, ", \"limit\": null}, \"model_configs\": {\"task\": ");
         json_put_text(&w.out, task_of(set));
         buf_puts(&w.out, "}, \"logs\": [\n");
-        for (size_t i = 0; i < s->count; i++) put_log(&w, s->list[i].index, s->list[i].answer);
+        put_logs(&w, s);
         buf_puts(&w.out, "\n]}\n");
     }
     if (status == 0) status = file_out_write(path, w.out.data, w.out.length, err);

@@ -114,3 +114,9 @@ export("lmms-eval", "predictions.json")
 log = json.load(open(f"{folder}/predictions.json"))
 assert log["args"]["model"] and log["args"]["limit"] is None and log["model_configs"]["task"] == "mmstar", log
 assert {d["doc_id"]: d["resps"][0][0] for d in log["logs"]} == dict(enumerate(said)), log
+
+# Every row up to the last one has an entry: a repeated row that of the row before.
+small("twice.tsv", "mmstar", "index\tquestion\tanswer\tA\tB\timage_path", "0\tq\tA\tx\ty\ta.png", "0\tq\tA\tx\ty\ta.png", "1\tr\tA\tx\ty\ta.png")
+export("lmms-eval", "predictions.json", "twice.tsv")
+log = json.load(open(f"{folder}/predictions.json"))
+assert [(d["doc_id"], d["resps"][0][0]) for d in log["logs"]] == [(0, said[0]), (1, said[0]), (2, said[1])], log
