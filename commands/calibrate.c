@@ -45,8 +45,8 @@ static const struct command_action calibrate_actions[] = {
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage = "/calibrate ffn|norms|sinks DATA.json OUT [--images DIR] [--limit N] [--once] | merge "
-             "OUT FILE...",
+    .usage = "/calibrate ffn|norms|sinks DATA OUT " SET_SOURCE_USAGE
+             " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
     .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
     .details = "Runs as a job (/jobs, /wait).\n"
                "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"

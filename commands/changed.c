@@ -17,7 +17,7 @@
 
 struct changed {
     char *title[2], *data, *images, *columns;
-    struct grid_set set; // owns the texts of the questions
+    struct set_source set; // owns the texts of the questions
     struct compared_data questions;
 };
 
@@ -78,7 +78,7 @@ static void show(struct shell *shell, const char *which, int64_t number)
     struct picture *pictures = NULL;
     size_t count = 0;
     struct err err;
-    int status = grid_set_open(&c->set, &data, &err);
+    int status = set_source_open(&c->set, &data, &err);
     if (status == 0) {
         status = a->index < data.count
                      ? dataset_read(&data, a->index, &s, &err)

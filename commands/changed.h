@@ -15,7 +15,7 @@ extern const char *const changed_which[CHANGED_COUNT];
 // tables.
 struct changed_source {
     const char *title[2];
-    struct grid_set set;
+    struct set_source set;
 };
 
 // Replaces the shell's questions with those of *d, which becomes empty. In the full screen, also

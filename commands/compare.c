@@ -78,7 +78,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
 
 static int read_question(struct asking *a, int argc, char **argv, struct err *err)
 {
-    struct grid_set *set = &a->data.set;
+    struct set_source *set = &a->data.set;
     int at = options_parse(options, a, argc, argv, err);
     if (at < 0) return -1;
     if (at > 0 && a->text_begins) at--; // take_word has read the first word of the question
@@ -94,10 +94,7 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!set->data && (a->data.metric || a->data.limit || set->images || set->shots || a->job))
         return err_set(err, "--metric, --limit, --images, --shots and --job need --data FILE");
-    if ((set->kind && !set->data) || ((a->data.suite || set->columns) && !set->kind))
-        return err_set(err, "--set needs --data FILE, and --rule and --columns need --set NAME");
-    if (set->kind && !(set->way = eval_set_way(set->kind, a->data.suite, err))) return -1;
-    if (set->data && evaluate_options_find_data(&a->data, err) < 0) return -1;
+    if (set_source_find(set, err) < 0) return -1;
     if (a->job && a->csv)
         return err_set(
             err, "--csv cannot be used with --job: run /results N --csv FILE when the job is done");

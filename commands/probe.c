@@ -238,8 +238,9 @@ static const struct option_row rows[] = {
     { "--box", "LEFT,TOP,WIDTH,HEIGHT", NULL, .take = take_box },
     { "--mask", "FILE", NULL, OPTION_TEXT, AT(mask) },
     { "--pixels", NULL, NULL, OPTION_FLAG, AT(request.options.pixels) },
-    { "--data", "FILE", NULL, OPTION_TEXT, AT(request.data) },
-    { "--images", "DIR", NULL, OPTION_TEXT, AT(request.images) },
+    { "--data", "FILE", NULL, OPTION_TEXT, AT(request.set.data) },
+    SET_SOURCE_OPTIONS(struct measurement, request.set, NULL, NULL),
+    { "--images", "DIR", NULL, OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE", NULL, OPTION_TEXT, AT(request.objects) },
     { "--boxes", NULL, NULL, OPTION_FLAG, AT(request.boxes) },
     { "--limit", "N", NULL, OPTION_WHOLE, AT(request.limit), 1, INT32_MAX },
@@ -258,17 +259,18 @@ static int read_request(struct measurement *w, const struct option_row *options,
     w->request.options = probe_defaults;
     w->request.limit = 100;
     if (options_parse(options, w, argc, argv, err) < 0) return -1;
+    if (set_source_find(&w->request.set, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
-    if (w->folder && w->request.data) return err_set(err, "give either '%s' or --data", w->folder);
-    if (w->film && w->request.data)
+    if (w->folder && w->request.set.data) return err_set(err, "give either '%s' or --data", w->folder);
+    if (w->film && w->request.set.data)
         return err_set(err, "--film shows the answer of the conversation: give it without --data");
-    if (w->request.data && w->request.options.token == PROBE_TOKEN_EACH)
+    if (w->request.set.data && w->request.options.token == PROBE_TOKEN_EACH)
         return err_set(err, "--token each shows the answer of the conversation: give it without "
                             "--data");
-    if (w->request.data) {
+    if (w->request.set.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");
-    } else if (w->request.images || w->request.objects || w->request.given) {
+    } else if (w->request.set.images || w->request.objects || w->request.given) {
         return err_set(err, "--images, --objects and --given need --data FILE");
     }
     if (w->request.boxes && !w->request.objects)
@@ -289,7 +291,7 @@ static struct event_heatmap shown_map(const struct shell *shell, const struct me
 {
     const struct engine_talk c = engine_talk(shell->engine);
     struct event_heatmap e = results_heatmap(m);
-    if (!w->request.data && m->picture >= 0 && (size_t)m->picture < c.picture_count)
+    if (!w->request.set.data && m->picture >= 0 && (size_t)m->picture < c.picture_count)
         e.image = &c.pictures[m->picture].image;
     return e;
 }
@@ -341,6 +343,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     if (status == 0) status = give(shell, &w, &r, err);
     results_release(&r);
     image_release(&w.mask_image);
+    set_source_release(&w.request.set);
     free(w.checkpoints);
     return status;
 }

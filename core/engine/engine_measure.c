@@ -13,7 +13,7 @@
 static int measure_one(struct engine *e, const struct measuring *m, struct conversation *c,
                        const struct measure_request *request, struct results *r, struct err *err)
 {
-    if (request->data) return measure_data(m, request, e->sinks, r, err);
+    if (request->set.data) return measure_data(m, request, e->sinks, r, err);
     return measure(m, c, request->probe, r, err);
 }
 
@@ -63,7 +63,7 @@ static int measure_model(struct engine *e, struct measuring m, const char *folde
     int status = check_vocabulary(e, other, err);
     if (status == 0) status = proposal_check(&p, &(struct change){ "adapter", "none" }, 1, err);
     m.settings = p.env.settings;
-    if (status == 0 && !request->data)
+    if (status == 0 && !request->set.data)
         status = conversation_copy(&c, &e->conversation, e->conversation.message_count, err);
     if (status == 0) status = measure_one(e, &m, &c, request, r, err);
     proposal_release(&p);
@@ -111,6 +111,6 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
     results_arithmetic(results, engine_arithmetic(e), NULL);
     if (request->checkpoint_count) return measure_checkpoints(e, &m, request, results, err);
     if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;
-    if (request->data) return 0;
+    if (request->set.data) return 0;
     return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
 }

@@ -33,7 +33,7 @@
 
 // The options as typed; texts are borrowed from argv.
 struct ask_options {
-    struct grid_set set;
+    struct set_source set;
     const char *out;
     const char *system; // for samples without a system message; NULL: none
     int64_t limit;      // number of new samples; 0 = all

@@ -69,7 +69,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 {
     struct ask_options o;
     if (ask_options_read(&o, argc, argv, err) < 0) return -1;
-    return grid_set_check(&o.set, err);
+    return set_source_check(&o.set, err);
 }
 
 // Fixes the date: a job that is resumed on another day, or whose ranks start before and after

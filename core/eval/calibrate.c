@@ -30,7 +30,7 @@ enum { SAMPLES = 500, LOGGED = 20 };
 
 struct options {
     const char *kind_name, *out;
-    struct grid_set set;
+    struct set_source set;
     const struct calibration_kind *kind;
     int64_t limit;
 };
@@ -38,9 +38,13 @@ struct options {
 const struct option_row calibrate_rows[] = {
     { "KIND", NULL, "the kind of calibration", OPTION_TEXT,
       .at = offsetof(struct options, kind_name) },
-    { "DATA.json", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
+    { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA.json)",
+    SET_SOURCE_OPTIONS(struct options, set,
+                       "treats DATA as the downloaded files of an evaluation set (/help sets), with "
+                       "the prompt of --rule SUITE",
+                       NULL),
+    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",
       "number of samples (default 500); of each, only the prompt up to the last question is "
@@ -55,21 +59,23 @@ static int read_options(struct options *o, int argc, char **argv, struct err *er
 {
     *o = (struct options){ .limit = SAMPLES };
     if (options_parse(calibrate_rows, o, argc, argv, err) < 0) return -1;
-    return (o->kind = calibration_kind_find(o->kind_name, err)) ? 0 : -1;
+    if (!(o->kind = calibration_kind_find(o->kind_name, err))) return -1;
+    return set_source_find(&o->set, err);
 }
 
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
     struct options o;
-    if (read_options(&o, argc, argv, err) < 0) return -1;
-    if (model && !model_has_vision(model))
-        return err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
-                       model->name);
-    if (grid_set_check(&o.set, err) < 0) return -1;
-    if (access(o.out, F_OK) == 0)
-        return err_set(err, "'%s' already exists: choose another name", o.out);
-    return 0;
+    int status = read_options(&o, argc, argv, err);
+    if (status == 0 && model && !model_has_vision(model))
+        status = err_set(err, "the model '%s' is text-only: it has no visual tokens to measure",
+                         model->name);
+    if (status == 0) status = set_source_check(&o.set, err);
+    if (status == 0 && access(o.out, F_OK) == 0)
+        status = err_set(err, "'%s' already exists: choose another name", o.out);
+    set_source_release(&o.set);
+    return status;
 }
 
 struct running {
@@ -181,7 +187,7 @@ static int run_sample(struct running *r, int64_t index, struct calibration_sums 
     bool answered;
     int status = dataset_read(&r->data, index, &s, err);
     if (status == 0)
-        status = conversation_show(&r->c, &s.dialogue, dialogue_question(&s.dialogue), err);
+        status = conversation_show(&r->c, &r->data, &s, dialogue_question(&s.dialogue), err);
     if (status == 0) status = conversation_hooks(&r->c, r->settings, r->tensors, &hooks, err);
     if (status == 0) {
         const struct hook hook = calibration_hook(sums), finite = finite_hook();
@@ -236,8 +242,8 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     struct running *r = g->self;
     struct job *j = g->job;
     r->settings = g->cells[cell].settings;
-    const struct grid_set *set = &g->cells[cell].set;
-    if (hash_file(set->data, r->hash, err) < 0 || grid_set_open(set, &r->data, err) < 0 ||
+    const struct set_source *set = &g->cells[cell].set;
+    if (set_source_open(set, &r->data, err) < 0 || set_source_hash(&r->data, r->hash, err) < 0 ||
         grid_use(g, cell, err) < 0)
         return -1;
     r->tensors = g->tensors;
@@ -246,7 +252,7 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     r->state = xasprintf("%s/sums.safetensors", j->state);
     r->sums = calibration_start(r->o.kind, j->model);
     conversation_set_model(&r->c, j->model);
-    if (resume(r, err) < 0 || job_data_same(j->ranks, set->data, NULL, err) < 0) return -1;
+    if (resume(r, err) < 0 || job_data_same(j->ranks, set->data, r->hash, err) < 0) return -1;
 
     const int64_t count = r->data.count < r->o.limit ? r->data.count : r->o.limit;
     g->pace = pace_from((double)r->used);
@@ -303,6 +309,7 @@ static int run(struct job *j, struct err *err)
     provenance_release(&r.from);
     data_notices_release(&r.notices);
     free(r.state);
+    set_source_release(&r.o.set);
     grid_release(&g);
     return status;
 }

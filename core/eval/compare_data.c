@@ -414,7 +414,7 @@ static int compare(struct grid *g, size_t cell, struct err *err)
     bool more = true;
     int status = 0;
     *d = (struct compared_data){ 0 };
-    if (grid_set_open(&g->cells[cell].set, &c.data, err) < 0) return -1;
+    if (set_source_open(&g->cells[cell].set, &c.data, err) < 0) return -1;
     for (int k = 0; k < 2; k++) c.side[k].notices = data_notices_new(g->cells[k].settings);
     const struct job_data of = { .data = c.data.path,
                                  .hash = eval_set_hash(&c.data),

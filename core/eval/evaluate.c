@@ -14,7 +14,7 @@
 #include "core/eval/evaluate_parts.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
-#include "core/sets/prompt.h"
+#include "core/sets/set.h"
 #include "core/stages/stages.h"
 #include "core/talk/answer.h"
 
@@ -386,25 +386,11 @@ static int ask_all(struct evaluating *v, const struct sample *s, const struct me
     return skipped + !asked;
 }
 
-// Limits answers to an evaluation set's length, or to a smaller sample.max_tokens that was set.
-void evaluate_limit_answers(struct evaluating *v, const struct sample *s)
-{
-    char text[16];
-    const struct settings *own = v->r->settings;
-    if (s->max_tokens <= 0) return;
-    if (settings_changed(own, "sample.max_tokens") &&
-        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
-        return;
-    snprintf(text, sizeof text, "%d", s->max_tokens);
-    if (settings_set(v->settings, "sample.max_tokens", text, NULL) < 0)
-        BUG("a set asks for %d tokens", s->max_tokens);
-}
-
 static bool evaluate_sample(struct evaluating *v, struct ahead_sample *a)
 {
     const struct sample *s = &a->sample;
     struct err err;
-    evaluate_limit_answers(v, s);
+    eval_set_limit_answers(v->settings, v->r->settings, s);
     const struct metric *m = evaluate_metric(v, s, &err);
     const bool needless = m && v->r->answer_file && m->way == METRIC_ANSWERS;
     int status = !m ? -1 : needless ? 0 : show_pictures(v, a, &err);

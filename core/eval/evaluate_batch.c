@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/eval/evaluate_parts.h"
+#include "core/sets/set.h"
 #include "core/talk/batch.h"
 
 static const char *const words[] = { "auto", NULL };
@@ -91,7 +92,7 @@ static bool prepare(struct evaluating *v, const struct sample *s, size_t message
     struct conversation *c = &v->c;
     struct err err;
     if (evaluate_first_at(v, &s->dialogue) < s->dialogue.count) return false;
-    evaluate_limit_answers(v, s);
+    eval_set_limit_answers(v->settings, v->r->settings, s);
     evaluate_set_messages(v, &s->dialogue, message);
     *a = (struct batch_answer){ .max_tokens = settings_integer(v->settings, "sample.max_tokens") };
     return conversation_sequence(c, c->message_count, v->settings, true, p, &err) == 0 &&
@@ -193,7 +194,7 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
         sequence_release(&q.prompt[i]);
         ids_release(&q.answer[i].ids);
     }
-    evaluate_limit_answers(v, s);
+    eval_set_limit_answers(v->settings, v->r->settings, s);
     return find(v, s->index, to);
 }
 

@@ -29,11 +29,6 @@
 
 // --- arguments -----------------------------------------------------------------------------------
 
-int evaluate_take_set(void *self, const char *value, struct err *err)
-{
-    return (((struct evaluate_options *)self)->set.kind = eval_set_need(value, err)) ? 0 : -1;
-}
-
 int evaluate_take_metric(void *self, const char *value, struct err *err)
 {
     return (((struct evaluate_options *)self)->metric = metric_need(value, err)) ? 0 : -1;
@@ -114,29 +109,14 @@ static int read_predictions(struct evaluate_options *o, struct err *err)
     return 0;
 }
 
-int evaluate_options_find_data(struct evaluate_options *o, struct err *err)
-{
-    o->found = checkpoint_data_file(o->set.data, err);
-    if (!o->found) return -1;
-    o->set.data = o->found;
-    return 0;
-}
-
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct evaluate_options){ 0 };
     int status = options_parse(evaluate_rows, o, argc, argv, err) < 0 ? -1 : 0;
-    // Selects the suite whose scoring is used.
-    if (status == 0 && o->set.kind && !(o->set.way = eval_set_way(o->set.kind, o->suite, err)))
-        status = -1;
-    if (status == 0 && !o->set.kind && o->suite)
-        status = err_set(err, "--rule needs a set: --set pope --rule %s", o->suite);
-    if (status == 0 && !o->set.kind && o->set.columns)
-        status = err_set(err, "--columns needs a set: --set vqa --columns %s", o->set.columns);
+    if (status == 0) status = set_source_find(&o->set, err);
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
     if (status == 0 && o->predictions) status = read_predictions(o, err);
-    if (status == 0) status = evaluate_options_find_data(o, err);
     if (status < 0) evaluate_options_release(o);
     return status;
 }
@@ -145,7 +125,7 @@ void evaluate_options_release(struct evaluate_options *o)
 {
     names_release(&o->kinds);
     answer_file_free(o->answer_file);
-    free(o->found);
+    set_source_release(&o->set);
     free(o->predictions_suite);
     free(o->predictions_file);
     *o = (struct evaluate_options){ 0 };
@@ -186,8 +166,7 @@ int evaluate_options_check_submission(const struct evaluate_options *o, struct e
 int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
-    if (o->set.shots && dataset_check(o->set.shots, err) < 0) return err_in(err, "--shots");
-    if (grid_set_check(&o->set, err) < 0) return -1;
+    if (set_source_check(&o->set, err) < 0) return -1;
     return evaluate_options_check_submission(o, err); // no output may be a file that was read
 }
 
@@ -367,12 +346,12 @@ static void report_stages(struct job *j)
 }
 
 // Opens the set; with --answers reads all samples once.
-static int open_set(struct evaluate_work *w, const struct grid_set *set, struct err *err)
+static int open_set(struct evaluate_work *w, const struct set_source *set, struct err *err)
 {
     struct evaluate_options *o = &w->options;
     if (o->answers && !(o->answer_file = answer_file_read(o->answers, err)))
         return err_in(err, "--answers");
-    if (grid_set_open(set, &w->data, err) < 0) return -1;
+    if (set_source_open(set, &w->data, err) < 0) return -1;
     if (!o->answer_file) return 0;
     struct evaluate_request request = evaluate_options_request(o);
     request.data = &w->data;
@@ -383,7 +362,7 @@ static int open_set(struct evaluate_work *w, const struct grid_set *set, struct 
 int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct err *err)
 {
     struct evaluate_options *o = &w->options;
-    const struct grid_set *set = &g->cells[cell].set;
+    const struct set_source *set = &g->cells[cell].set;
     struct job *j = g->job;
     struct ranks *ranks = j ? j->ranks : NULL;
     const bool first = ranks_number(ranks) == 0;

@@ -33,11 +33,10 @@ struct settings;
     "[--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
 
 struct evaluate_options {
-    struct grid_set set; // borrowed from argv
-    char *found;         // set.data after the search in the hub cache, owned
+    struct set_source set; // texts borrowed from argv
     const struct metric *metric;
-    const char *suite, *submit; // as typed
-    const char *predictions;    // SUITE[:FILE] as typed; NULL: not exported
+    const char *submit;      // as typed
+    const char *predictions; // SUITE[:FILE] as typed; NULL: not exported
     char *predictions_suite, *predictions_file;
     const char *answers;             // file with the answers to score
     struct answer_file *answer_file; // its contents, once DATA is open
@@ -50,19 +49,13 @@ struct evaluate_options {
 // The options of a data set and its scores, for commands whose struct begins with struct
 // evaluate_options.
 #define EVALUATE_DATA_OPTIONS                                                                        \
-    { "--set", "NAME",                                                                               \
-      "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, "     \
-      "answer length, rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects "     \
-      "the suite whose prompt, length, rule and totals are used",                                    \
-      .take = evaluate_take_set },                                                                   \
-        { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct evaluate_options, suite) },    \
-        { "--as",        "SUITE", NULL, OPTION_TEXT, .at = offsetof(struct evaluate_options, suite), \
-          .former = true },                                                                          \
-        { "--columns", "NAME=COLUMN,...",                                                            \
-          "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., "     \
-          "hint "                                                                                    \
-          "or subset, if their names differ from the set's",                                         \
-          OPTION_TEXT, .at = offsetof(struct evaluate_options, set.columns) },                       \
+    SET_SOURCE_OPTIONS(                                                                              \
+        struct evaluate_options, set,                                                                \
+        "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, "   \
+        "answer length, rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects "   \
+        "the suite whose prompt, length, rule and totals are used",                                  \
+        "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., hint "  \
+        "or subset, if their names differ from the set's"),                                          \
         { "--metric", "M",                                                                           \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "        \
           "metrics "                                                                                 \
@@ -86,13 +79,10 @@ struct evaluate_options {
             "pictures, in front of every sample; they are not scored",                               \
             OPTION_TEXT, .at = offsetof(struct evaluate_options, set.shots)                          \
     }
-int evaluate_take_set(void *self, const char *value, struct err *err);
 int evaluate_take_metric(void *self, const char *value, struct err *err);
 extern const struct option_row evaluate_rows[];
 extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core/eval/calibrate.c)
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
-// Replaces a name in the hub cache (org/name) by the path of its file.
-int evaluate_options_find_data(struct evaluate_options *o, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
 // Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of

@@ -111,8 +111,6 @@ bool shown_are(const struct shown *k, const struct dialogue *d);
 void shown_add(struct shown *k, const char *path);
 void shown_clear(struct shown *k);
 
-// Sets sample.max_tokens of v for an answer to s.
-void evaluate_limit_answers(struct evaluating *v, const struct sample *s);
 // Fills the conversation with the messages of d up to the question `message`, and returns the
 // conversation's copy of that message, which the caller may change.
 struct message *evaluate_set_messages(struct evaluating *v, const struct dialogue *d,

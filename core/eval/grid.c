@@ -10,14 +10,11 @@
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/data/dataset.h"
-#include "core/data/shots.h"
 #include "core/engine/engine.h"
 #include "core/files/content.h"
 #include "core/jobs/job.h"
 #include "core/model/model.h"
 #include "core/ranks/ranks.h"
-#include "core/sets/set.h"
 
 enum { NAME_MAX_LENGTH = 60 };
 
@@ -108,19 +105,6 @@ int grid_use(struct grid *g, size_t cell, struct err *err)
     adapters_use(&g->adapters, a, c->settings);
     g->tensors = adapter_tensors(a);
     return 0;
-}
-
-int grid_set_check(const struct grid_set *s, struct err *err)
-{
-    return s->kind ? eval_set_check(s->data, s->columns, err) : dataset_check(s->data, err);
-}
-
-int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err)
-{
-    const int status = s->kind
-                           ? eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err)
-                           : dataset_open(d, s->data, s->images, err);
-    return status == 0 && s->shots ? dataset_add_shots(d, s->shots, err) : status;
 }
 
 // --- kept lines ----------------------------------------------------------------------------------

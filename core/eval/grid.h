@@ -40,26 +40,15 @@
 #include "core/base/pace.h"
 #include "core/jobs/job_data.h"
 #include "core/methods/method.h"
+#include "core/sets/source.h"
 
 struct buf;
-struct dataset;
-struct eval_set;
 struct ranks;
-struct set_way;
-
-// Samples: a data set, or an evaluation set as downloaded. Borrowed.
-struct grid_set {
-    const char *data, *images;   // images NULL: the data's folder
-    const char *columns;         // of an evaluation set, as the user names them; NULL: its own
-    const char *shots;           // file of examples in front of each sample; NULL: none
-    const struct eval_set *kind; // NULL: a data set
-    const struct set_way *way;   // of the evaluation set
-};
 
 struct grid_cell {
     char *name;                // of a folder, file or series; NULL: the only cell
     const char *model;         // folder to load it from, borrowed; NULL: the job's or the engine's
-    struct grid_set set;       // data NULL: none
+    struct set_source set;     // borrowed; data NULL: none
     struct settings *settings; // with the checkpoint and the seed; owned
     char *why;                 // error of a failed cell; NULL: none
 };
@@ -120,9 +109,6 @@ void grid_release(struct grid *g);
 
 // Opens a cell: loads its model, if it names one, and applies its checkpoint.
 int grid_use(struct grid *g, size_t cell, struct err *err);
-int grid_set_open(const struct grid_set *s, struct dataset *d, struct err *err);
-// Reads only the beginning of the data.
-int grid_set_check(const struct grid_set *s, struct err *err);
 // Opens the kept lines of the open cell, or of all cells of a plan that runs them together. They
 // are in the job's folder, in `file` with the cell's name, if any, as a prefix. The caller leaves
 // path and provenance of `of` empty. Does nothing in the shell and in ranks other than the first.

@@ -8,11 +8,13 @@
 #include "core/base/pace.h"
 #include "core/base/scratch.h"
 #include "core/data/notices.h"
+#include "core/metrics/python.h"
 #include "core/metrics/suite.h"
 #include "core/probes/kit.h"
 #include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/results.h"
+#include "core/sets/set.h"
 #include "core/talk/answer.h"
 
 // The measured samples.
@@ -26,8 +28,11 @@ struct series {
 
 struct data_pass {
     const struct measure_request *request;
-    struct measuring m; // with `options` below
+    struct measuring m; // with `options` and `settings` below
     struct probe_options options;
+    const struct settings *request_settings;
+    struct settings *settings; // those of the request, with the sample's answer length
+    void *corpus[METRIC_COUNT]; // of metrics that need one, by number in metrics[]
     struct dataset data;
     struct masks masks;
     struct conversation c;
@@ -36,6 +41,7 @@ struct data_pass {
     struct series series;
     struct data_notices notices;
     int64_t broken; // number of samples skipped
+    const char *replaced; // a metric of the data that cannot score an answer alone; NULL: none
     struct err why; // why the first one was skipped
 };
 
@@ -49,39 +55,93 @@ static int answer(struct data_pass *w, struct err *err)
     return answer_run(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody, &answered, err);
 }
 
-// Scores the generated answer by the sample's metric, or "contains"; NaN without references.
-static double score_of(const struct data_pass *w, const struct sample *s, size_t question)
+// A sample's references: its own, or the answer that follows the question (*turn, owned).
+static const char *const *references_of(const struct sample *s, size_t question, const char **turn,
+                                        size_t *count)
+{
+    const struct dialogue *d = &s->dialogue;
+    *turn = NULL;
+    *count = s->reference_count;
+    if (s->reference_count) return (const char *const *)s->references;
+    if (question < d->count) *turn = message_text(&d->messages[question]);
+    *count = *turn != NULL;
+    return turn;
+}
+
+// Collects the references of all samples that may be measured, for a metric that needs them.
+static const void *corpus_of(struct data_pass *w, const struct metric *metric)
+{
+    int number = 0;
+    while (metrics[number] != metric) number++;
+    if (!metric->corpus_new || w->corpus[number]) return w->corpus[number];
+    void *corpus = w->corpus[number] = metric->corpus_new();
+    for (int64_t i = 0; i < w->data.count && i < w->request->limit; i++) {
+        struct sample s;
+        const char *turn = NULL;
+        size_t count;
+        if (dataset_read(&w->data, i, &s, NULL) == 0) {
+            const char *const *list = references_of(&s, dialogue_question(&s.dialogue), &turn, &count);
+            metric->corpus_add(metric, corpus, list, count);
+        }
+        free((char *)(uintptr_t)turn);
+        sample_release(&s);
+    }
+    return corpus;
+}
+
+// Scores the generated answer by the rule of the sample's set or by its metric, else by "contains";
+// NaN without references.
+static double score_of(struct data_pass *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
     const struct message *said = conversation_last(&w->c);
     struct metric_outcome o = { 0 };
     struct err ignored;
-    char *given =
-        question < s->dialogue.count ? message_text(&s->dialogue.messages[question]) : NULL;
-    if (!metric || metric->way != METRIC_ANSWERS || metric->corpus_new)
+    if (!metric || metric->way != METRIC_ANSWERS) {
+        w->replaced = metric ? metric->name : "unknown";
         metric = metric_find("contains");
-    const char *const turn[] = { given };
+    }
+    const enum suite suite = s->suite ? suite_find(s->suite) : metric->suite;
+    const char *turn;
     char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
     enum thought ignored_thought;
     struct scratch scratch = { 0 };
-    const struct metric_case c = {
+    // Suites strip an answer when they decode it.
+    const char *raw = s->max_tokens ? python_strip(&scratch, text, NULL) : text;
+    struct metric_case c = {
         .question = asked,
-        .answer =
-            suite_answer(&scratch, metric->suite, metric, text, THINKING_AUTO, &ignored_thought),
-        .references = s->reference_count ? (const char *const *)s->references : turn,
-        .reference_count = s->reference_count ? s->reference_count : given != NULL,
+        .kind = s->kind,
+        .answer = suite_answer(&scratch, suite, metric, raw, THINKING_AUTO, &ignored_thought),
         .choices = (const char *const *)s->choices,
         .choice_count = s->choice_count,
         .right = s->right,
+        .corpus = corpus_of(w, metric),
         .scratch = &scratch,
     };
+    c.references = references_of(s, question, &turn, &c.reference_count);
     double score = NAN;
-    if (c.reference_count && metric->score(metric, &c, &o, &ignored) == 0) score = o.score;
+    const bool known = c.reference_count || (s->choice_count && (s->right >= 0 || metric->none));
+    if (known && metric->score(metric, &c, &o, &ignored) == 0) score = o.score;
     scratch_release(&scratch);
     free(asked);
     free(text);
-    free(given);
+    free((char *)(uintptr_t)turn);
     return score;
+}
+
+// Appends the first reference as the answer, if the dialogue ends with the question. Choices that
+// are known by number have no reference.
+static void give_reference(struct data_pass *w, const struct sample *s)
+{
+    struct message m = { .role = ROLE_ASSISTANT };
+    const char *text = s->reference_count                                        ? s->references[0]
+                       : s->right >= 0 && (size_t)s->right < s->choice_count ? s->choices[s->right]
+                                                                             : NULL;
+    const struct message *last = conversation_last(&w->c);
+    if (!text || !last || last->role != ROLE_USER) return;
+    message_add_text(&m, text);
+    conversation_append(&w->c, &m, 1);
+    message_release(&m);
 }
 
 // Makes the mask of the objects that the sample's texts name.
@@ -121,7 +181,9 @@ static int measure_sample(struct data_pass *w, const struct sample *s, struct er
     struct image mask = { 0 };
     struct results one = { 0 };
     double score = NAN;
-    int status = conversation_show(&w->c, &s->dialogue, count, err);
+    int status = conversation_show(&w->c, &w->data, s, count, err);
+    eval_set_limit_answers(w->settings, w->request_settings, s);
+    if (status == 0 && w->request->given) give_reference(w, s);
     if (status == 0 && generate) status = answer(w, err);
     if (status == 0 && generate) score = score_of(w, s, question);
     if (status == 0 && w->request->objects) status = find_objects(w, s, &mask, err);
@@ -162,7 +224,7 @@ static int measure_samples(struct data_pass *w, const struct sinks *sinks, struc
     }
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
     if (w->mean.samples) return 0;
-    return err_set(err, "no sample of '%s' could be measured: %s", w->request->data, w->why.text);
+    return err_set(err, "no sample of '%s' could be measured: %s", w->request->set.data, w->why.text);
 }
 
 static void put_series(const struct series *y, const char *probe, struct results *r)
@@ -190,13 +252,16 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
 {
     struct data_pass w = { .request = request,
                            .m = *m,
+                           .request_settings = m->settings,
+                           .settings = settings_copy(m->settings),
                            .options = request->options,
                            .data = { .file = -1 },
                            .notices = data_notices_new(m->settings),
                            .masks = { .lines.file = -1 } };
     w.m.options = &w.options;
+    w.m.settings = w.settings;
     conversation_init(&w.c, m->backend);
-    int status = dataset_open(&w.data, request->data, request->images, err);
+    int status = set_source_open(&request->set, &w.data, err);
     if (status == 0 && request->objects) status = masks_open(&w.masks, request->objects, err);
     if (status == 0) {
         conversation_set_model(&w.c, m->model);
@@ -211,6 +276,10 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         if (w.broken)
             results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
                          w.why.text);
+        if (w.replaced)
+            results_note(r, "answers are scored by contains: the metric %s of the data does not "
+                            "score a generated answer",
+                         w.replaced);
         char *text = data_notices_text(&w.notices);
         if (text) results_note(r, "data: %s", text);
         free(text);
@@ -218,8 +287,11 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     }
     for (size_t i = 0; i < w.series.count; i++) free(w.series.list[i].key);
     free(w.series.list);
+    for (int k = 0; k < METRIC_COUNT; k++)
+        if (w.corpus[k]) metrics[k]->corpus_free(w.corpus[k]);
     data_notices_release(&w.notices);
     conversation_release(&w.c);
+    settings_free(w.settings);
     masks_close(&w.masks);
     dataset_close(&w.data);
     return status;

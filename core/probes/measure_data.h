@@ -7,17 +7,17 @@
 #include "core/base/event.h"
 #include "core/probes/probe.h"
 #include "core/probes/results.h"
+#include "core/sets/source.h"
 
 struct measuring;
 
 struct measure_request {
     const struct probe *probe;
     struct probe_options options;
-    const char *data;    // NULL: the current conversation
-    const char *images;  // base of relative paths in the data; NULL: the data file's folder
-    const char *objects; // file of boxes and masks of the data's pictures (core/probes/masks.h); or
-                         // NULL
-    bool boxes;          // uses the objects' boxes even if they have outlines
+    struct set_source set; // data NULL: the current conversation
+    const char *objects;   // file of boxes and masks of the data's pictures (core/probes/masks.h); or
+                           // NULL
+    bool boxes;            // uses the objects' boxes even if they have outlines
     int64_t limit;       // maximum number of samples
     bool given;          // uses the reference answers instead of generating answers
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current

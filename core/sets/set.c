@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@
 #include "core/picture/image.h"
 #include "core/picture/source.h"
 #include "core/sets/format.h"
+#include "core/settings/settings.h"
 #include "core/template/message.h"
 
 enum { LETTERS = 26, ROTATION = 1000000 };
@@ -54,6 +56,18 @@ void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to
     if (way->before) buf_puts(to, way->before);
     way->ask(r, to);
     if (way->after) buf_puts(to, way->after);
+}
+
+void eval_set_limit_answers(struct settings *to, const struct settings *own, const struct sample *s)
+{
+    char text[16];
+    if (s->max_tokens <= 0) return;
+    if (settings_changed(own, "sample.max_tokens") &&
+        settings_integer(own, "sample.max_tokens") <= s->max_tokens)
+        return;
+    snprintf(text, sizeof text, "%d", s->max_tokens);
+    if (settings_set(to, "sample.max_tokens", text, NULL) < 0)
+        BUG("a set asks for %d tokens", s->max_tokens);
 }
 
 int eval_set_check(const char *path, const char *columns, struct err *err)

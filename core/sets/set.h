@@ -23,7 +23,9 @@
 
 struct buf;
 struct dataset;
+struct sample;
 struct set_record;
+struct settings;
 
 // How a suite prompts and scores a set.
 struct set_way {
@@ -63,6 +65,11 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 
 // Writes the whole prompt of a record.
 void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
+
+// Sets sample.max_tokens of *to for an answer to s: the length of its evaluation set, or the smaller
+// one that the user has set in `own`.
+void eval_set_limit_answers(struct settings *to, const struct settings *own,
+                            const struct sample *s);
 
 // Checks that the file has a known format, before a job starts. `columns`: the user's names
 // (core/sets/columns.h); NULL: the sets' own.

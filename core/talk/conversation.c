@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/data/dialogue.h"
+#include "core/data/dataset.h"
 #include "core/model/families/family.h"
 #include "core/picture/boxes.h"
 #include "core/picture/source.h"
@@ -343,14 +343,16 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
     return 0;
 }
 
-int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
-                      struct err *err)
+int conversation_show(struct conversation *c, const struct dataset *data, const struct sample *s,
+                      size_t count, struct err *err)
 {
+    const struct dialogue *d = &s->dialogue;
     conversation_clear(c);
     if (!count) return err_set(err, "it contains no question");
+    if (s->blind) return err_set(err, "no picture is given with the question");
     for (size_t i = 0; i < d->path_count; i++) {
         size_t size;
-        char *bytes = picture_source_read(d->paths[i], IMAGE_MAX_FILE, &size, err);
+        char *bytes = dataset_picture(data, d->paths[i], IMAGE_MAX_FILE, &size, err);
         const int index = bytes ? conversation_attach(c, d->paths[i], bytes, size, err) : -1;
         free(bytes);
         if (index < 0) return -1;

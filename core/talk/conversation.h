@@ -83,10 +83,12 @@ const struct message *conversation_last(const struct conversation *c);
 struct message *conversation_add(struct conversation *c, enum role role);
 // Appends copies of `count` messages. Pictures that they show may remain pending.
 void conversation_append(struct conversation *c, const struct message *messages, size_t count);
-// Replaces the conversation with the first `count` messages of d and their pictures. 0 or -1.
-struct dialogue;
-int conversation_show(struct conversation *c, const struct dialogue *d, size_t count,
-                      struct err *err);
+// Replaces the conversation with the first `count` messages of a sample of the data and all its
+// pictures. 0 or -1.
+struct dataset;
+struct sample;
+int conversation_show(struct conversation *c, const struct dataset *data, const struct sample *s,
+                      size_t count, struct err *err);
 // Sets the system message, which comes first; "" removes it.
 void conversation_set_system(struct conversation *c, const char *text);
 // Removes the last `count` messages and frees the memory of their pictures. Picture indices are

@@ -51,7 +51,7 @@ struct value {
 
 struct sweep {
     const char *words[4], *key, *out;
-    struct grid_set set;
+    struct set_source set;
     char *list; // values as typed
     bool resume;
     struct value *values; // [grid.count]
@@ -210,7 +210,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct sweep s = { .grid.reserved = record_name };
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = run_folder_check(s.out, s.resume, err);
-    if (status == 0) status = grid_set_check(&s.set, err);
+    if (status == 0) status = set_source_check(&s.set, err);
     if (status == 0)
         status = group_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
     for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
@@ -257,7 +257,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
 {
     struct grid *g = &s->grid;
     const struct job_kind *kind = j->kind, *train = job_kind_find("train");
-    const struct grid_set *set = &g->cells[index].set;
+    const struct set_source *set = &g->cells[index].set;
     char *argv[] = { (char *)set->data, (char *)folder, "--images", (char *)set->images };
     char **own_argv = j->argv;
     const int own_argc = j->argc;

@@ -162,7 +162,7 @@ static void add_cells(struct grid *g, char *const sets[2])
                 }
                 struct grid_cell *c = grid_add(g, name, s);
                 c->model = models[model];
-                c->set = (struct grid_set){ .data = sets[set] };
+                c->set = (struct set_source){ .data = sets[set] };
                 free(name);
             }
     assert_int_equal(g->count, CELLS);

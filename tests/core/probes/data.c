@@ -159,7 +159,7 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     must(engine_set(g.engine, "sample.max_tokens", "4", &err), &err);
     const double box[4] = { 0, 0, 16, 16 };
     struct measure_request request = {
-        .probe = &probe_dice, .options = probe_defaults, .data = path, .limit = 10
+        .probe = &probe_dice, .options = probe_defaults, .set.data = path, .limit = 10
     };
     request.options.box = box;
     must(engine_measure(g.engine, &request, &r, &err), &err);
@@ -177,7 +177,7 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     must(engine_measure(g.engine, &request, &r, &err), &err);
     assert_true(isnan(results_find(&r, "sink-ratio.samples")->rows[0].value[1]));
     results_release(&r);
-    request.data = write_text("empty.json", "[]");
+    request.set.data = write_text("empty.json", "[]");
     assert_int_equal(engine_measure(g.engine, &request, &one, &err), -1);
     results_release(&one);
     golden_close(&g);

@@ -1,0 +1,52 @@
+// core/sets/source.c -- opens the data that the options of a command name.
+#include "core/sets/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/dataset.h"
+#include "core/data/shots.h"
+#include "core/files/checkpoint.h"
+#include "core/sets/set.h"
+
+int set_source_find(struct set_source *s, struct err *err)
+{
+    if (!s->name && s->suite)
+        return err_set(err, "--rule needs a set: --set pope --rule %s", s->suite);
+    if (!s->name && s->columns)
+        return err_set(err, "--columns needs a set: --set vqa --columns %s", s->columns);
+    if (s->name && !(s->kind = eval_set_need(s->name, err))) return -1;
+    if (s->name && !(s->way = eval_set_way(s->kind, s->suite, err))) return -1;
+    if (!s->data) return s->name ? err_set(err, "--set %s needs the set's files", s->name) : 0;
+    if (!(s->found = checkpoint_data_file(s->data, err))) return -1;
+    s->data = s->found;
+    return 0;
+}
+
+void set_source_release(struct set_source *s)
+{
+    free(s->found);
+    *s = (struct set_source){ 0 };
+}
+
+int set_source_check(const struct set_source *s, struct err *err)
+{
+    if (s->shots && dataset_check(s->shots, err) < 0) return err_in(err, "--shots");
+    return s->kind ? eval_set_check(s->data, s->columns, err) : dataset_check(s->data, err);
+}
+
+int set_source_open(const struct set_source *s, struct dataset *d, struct err *err)
+{
+    const int status = s->kind
+                           ? eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err)
+                           : dataset_open(d, s->data, s->images, err);
+    return status == 0 && s->shots ? dataset_add_shots(d, s->shots, err) : status;
+}
+
+int set_source_hash(const struct dataset *d, char hex[HASH_HEX], struct err *err)
+{
+    const char *known = eval_set_hash(d);
+    if (!known) return hash_file(d->path, hex, err);
+    memcpy(hex, known, HASH_HEX);
+    return 0;
+}

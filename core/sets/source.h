@@ -1,0 +1,52 @@
+// core/sets/source.h -- where samples come from: a data set, or the downloaded files of an
+// evaluation set; and the options that say so, which every command that reads data shares.
+//
+//   struct mine { struct set_source set; };
+//   ... SET_SOURCE_OPTIONS(struct mine, set, "treats DATA as ...") among its rows ...
+//   if (set_source_find(&mine.set, &err) < 0) ...          // names and paths
+//   if (set_source_open(&mine.set, &dataset, &err) < 0) ...
+//   set_source_release(&mine.set);
+#ifndef CORE_SETS_SOURCE_H
+#define CORE_SETS_SOURCE_H
+
+#include "core/base/err.h"
+#include "core/base/hash.h"
+#include "core/base/options.h"
+
+struct dataset;
+struct eval_set;
+struct set_way;
+
+// Texts are borrowed.
+struct set_source {
+    const char *data, *images; // images NULL: the data's folder
+    const char *name, *suite;  // of --set and --rule; NULL: not given
+    const char *columns;       // of an evaluation set, as the user names them; NULL: its own
+    const char *shots;         // file of examples in front of each sample; NULL: none
+    const struct eval_set *kind; // NULL: a data set
+    const struct set_way *way;   // of the evaluation set
+    char *found;                 // `data` in the hub cache, owned by the options; NULL: not there
+};
+
+#define SET_SOURCE_USAGE "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]]"
+// Rows for a field of that type, with the help of --set and of --columns (NULL: none).
+#define SET_SOURCE_OPTIONS(type, field, set_help, columns_help)                                    \
+    { "--set", "NAME", set_help, OPTION_TEXT, .at = offsetof(type, field.name) },                  \
+        { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(type, field.suite) },               \
+        { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(type, field.suite), .former = true }, \
+    {                                                                                              \
+        "--columns", "NAME=COLUMN,...", columns_help, OPTION_TEXT,                                 \
+            .at = offsetof(type, field.columns)                                                    \
+    }
+
+// Finds kind and way, and replaces a name in the hub cache (org/name) by the path of its file. -1
+// also if an option needs another one.
+int set_source_find(struct set_source *s, struct err *err);
+void set_source_release(struct set_source *s);
+// Checks that the file begins like its kind of data; reads its beginning only.
+int set_source_check(const struct set_source *s, struct err *err);
+int set_source_open(const struct set_source *s, struct dataset *d, struct err *err);
+// SHA-256 of the open data.
+int set_source_hash(const struct dataset *d, char hex[HASH_HEX], struct err *err);
+
+#endif
