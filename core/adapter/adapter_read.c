@@ -322,6 +322,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
     if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
     e->weight = w;
+    e->lora.stabilised = r->config->rank_stabilised;
     struct tensor *to = is_a ? &e->lora.a : &e->lora.b;
     if (to->data) return err_set(r->err, "it appears twice, under two spellings");
     if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)

@@ -224,11 +224,12 @@ static cJSON *modules_to_save(const struct writing *w)
     return json;
 }
 
-// Returns alpha = scale r, rounded to the precision of the f32 scale.
-static double lora_alpha(const struct lora *lora)
+// Returns alpha, rounded to the precision of the f32 scale.
+static double alpha_of(const struct lora *lora, bool stabilised)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.7g", (double)lora->scale * (double)lora->a.shape[0]);
+    snprintf(text, sizeof text, "%.7g",
+             lora_alpha((double)lora->scale, lora->a.shape[0], stabilised));
     return strtod(text, NULL);
 }
 
@@ -244,16 +245,17 @@ static void add_lora_config(cJSON *json, const struct writing *w)
         if (!s->lora) continue;
         if (s->lora->a.shape[0] != first->a.shape[0])
             cJSON_AddNumberToObject(ranks, s->module, (double)s->lora->a.shape[0]);
-        if (lora_alpha(s->lora) != lora_alpha(first))
-            cJSON_AddNumberToObject(alphas, s->module, lora_alpha(s->lora));
+        const double alpha = alpha_of(s->lora, first->stabilised);
+        if (alpha != alpha_of(first, first->stabilised))
+            cJSON_AddNumberToObject(alphas, s->module, alpha);
     }
     cJSON_AddNumberToObject(json, "r", (double)first->a.shape[0]);
-    cJSON_AddNumberToObject(json, "lora_alpha", lora_alpha(first));
+    cJSON_AddNumberToObject(json, "lora_alpha", alpha_of(first, first->stabilised));
     cJSON_AddNumberToObject(json, "lora_dropout", 0);
     cJSON_AddItemToObject(json, "rank_pattern", ranks);
     cJSON_AddItemToObject(json, "alpha_pattern", alphas);
     cJSON_AddStringToObject(json, "bias", bias ? "lora_only" : "none");
-    cJSON_AddBoolToObject(json, "use_rslora", false);
+    cJSON_AddBoolToObject(json, "use_rslora", first->stabilised);
     cJSON_AddBoolToObject(json, "use_dora", false);
     cJSON_AddBoolToObject(json, "fan_in_fan_out", false);
     cJSON_AddBoolToObject(json, "init_lora_weights", true);

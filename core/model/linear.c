@@ -1,7 +1,14 @@
 // core/model/linear.c -- a linear layer: weight, bias, LoRA; a norm.
 #include "core/model/linear.h"
 
+#include <math.h>
+
 #include "core/ops/ops.h"
+
+double lora_alpha(double scale, int64_t rank, bool stabilised)
+{
+    return scale * (stabilised ? sqrt((double)rank) : (double)rank);
+}
 
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
@@ -37,10 +44,9 @@ static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t head
     return op_columns_of(g, heads, all, 2);
 }
 
-// Computes y[N,out] + bias[out]; repeats the bias over the rows as its product with a column of
-// ones.
-static struct tensor *add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
+struct tensor *linear_add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
 {
+    // Repeats the bias over the rows as its product with a column of ones.
     if (!bias->data || !y || !graph_ok(g)) return y;
     struct tensor *ones = graph_new2(g, DTYPE_F32, y->shape[0], 1);
     if (!ones) return NULL;
@@ -59,7 +65,7 @@ static struct tensor *forward(struct graph *g, struct tensor *x, const struct li
         const int64_t n = y->shape[0], out = y->shape[1], heads = n * out / o.head;
         y = graph_view(g, y, 2, (int64_t[]){ heads, o.head });
         if (y) y = o.rotary > 0 ? split_pairs(g, y, heads, o) : join_pairs(g, y, heads, o);
-        y = y ? add_bias(g, graph_view(g, y, 2, (int64_t[]){ n, out }), &w->bias) : NULL;
+        y = y ? linear_add_bias(g, graph_view(g, y, 2, (int64_t[]){ n, out }), &w->bias) : NULL;
     }
     if (!w->lora) return y;
     const struct lora_sides sides = { &w->lora->a, &w->lora->b, w->lora->scale };

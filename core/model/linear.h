@@ -11,7 +11,11 @@
 struct lora {
     struct tensor a, b; // [r,in], [out,r]
     float scale;        // alpha / r
+    bool stabilised;    // rsLoRA (Kalajdzievski 2023, arXiv 2312.03732): scale is alpha / sqrt(r)
 };
+
+// Returns alpha of that scale and rank.
+double lora_alpha(double scale, int64_t rank, bool stabilised);
 
 struct linear {
     struct tensor weight; // [out,in], as stored
@@ -27,6 +31,8 @@ struct norm {
 
 // Computes y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
+// Computes y[N,out] + bias[out]; bias data NULL: y.
+struct tensor *linear_add_bias(struct graph *g, struct tensor *y, const struct tensor *bias);
 // Replaces linear_forward when nothing reads y: returns zeros that only carry gradients back.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
 // Computes gelu(y), y as in linear_forward; fused if the device supports it.

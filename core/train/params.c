@@ -143,6 +143,11 @@ static char *lora_name(const struct weight *w, const char *which)
     return xasprintf("%.*s.lora_%s", (int)(known ? n - tail : n), w->name, which);
 }
 
+static double scale_of(const struct selected *chosen)
+{
+    return chosen->alpha / lora_alpha(1, chosen->rank, chosen->stabilised);
+}
+
 // Initialises A and B as PEFT does, or copies them and the scale from the adapter that training
 // continues from.
 static int add_lora(struct params *p, const struct weight *w, const struct selected *chosen,
@@ -152,7 +157,8 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     const int64_t r = chosen->rank, out = w->shape[0], in = w->shape[1];
     lora->a = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { r, in } };
     lora->b = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { out, r } };
-    lora->scale = (float)(chosen->alpha / (double)r);
+    lora->scale = (float)scale_of(chosen);
+    lora->stabilised = chosen->stabilised;
     if (former) *lora = *former;
     w->linear->lora = lora; // freed with parameter A
     const enum param_group group = params_group(w->part);
@@ -246,7 +252,8 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
                   const struct param_extra *extra, size_t extra_count, struct err *err)
 {
     const struct select_lora lora = { .rank = settings_integer(s, "train.lora.rank"),
-                                      .alpha = settings_real(s, "train.lora.alpha") };
+                                      .alpha = settings_real(s, "train.lora.alpha"),
+                                      .stabilised = settings_flag(s, "train.lora.rs") };
     const char *method = settings_text(s, "train.method"),
                *rules = settings_text(s, "train.params");
     size_t count;
@@ -273,17 +280,23 @@ static int check_former(const struct weight *w, const struct selected *chosen,
 {
     const struct lora *former = w->linear->lora;
     const int64_t rank = former->a.shape[0];
-    const double was = former->scale, is = chosen->alpha / (double)chosen->rank;
+    const double was = former->scale, is = scale_of(chosen);
     if (rank != chosen->rank)
         return err_set(err,
                        "the LoRA of '%s' in the adapter has rank %lld, not %lld: train that rank, "
                        "or merge or unload the adapter first",
                        w->name, (long long)rank, (long long)chosen->rank);
-    if (!settings_changed(s, "train.lora.alpha") || fabs(was - is) <= 1e-6 * fabs(was)) return 0;
+    const bool changed =
+        settings_changed(s, "train.lora.alpha") || settings_changed(s, "train.lora.rs");
+    if (!changed || fabs(was - is) <= 1e-6 * fabs(was)) return 0;
+    // An alpha that gives the adapter's scale.
+    const double alpha =
+        chosen->stabilised ? lora_alpha(was, rank, true)
+                           : lora_alpha(was, settings_integer(s, "train.lora.rank"), false);
     return err_set(err,
-                   "the LoRA of '%s' in the adapter has alpha / rank %.7g, not %.7g: /set "
+                   "the LoRA of '%s' in the adapter has alpha / %s %.7g, not %.7g: /set "
                    "train.lora.alpha %.7g, or merge or unload the adapter first",
-                   w->name, was, is, was * (double)settings_integer(s, "train.lora.rank"));
+                   w->name, chosen->stabilised ? "sqrt(rank)" : "rank", was, is, alpha);
 }
 
 // Checks that training can continue from the applied adapter's LoRA. The result records the trained

@@ -218,7 +218,10 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
         for (size_t i = 0; status == 0 && i < k->s->count; i++)
             if (layer_matches(k, i, one)) {
                 k->s->item[i].rank = rank;
-                k->s->item[i].alpha = k->lora->alpha / (double)k->lora->rank * (double)rank;
+                k->s->item[i].stabilised = k->lora->stabilised;
+                k->s->item[i].alpha =
+                    k->lora->stabilised ? k->lora->alpha
+                                        : k->lora->alpha / (double)k->lora->rank * (double)rank;
                 found = true;
             }
         any = true;

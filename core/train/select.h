@@ -45,6 +45,7 @@ struct selected {
     bool trained;
     int64_t rank; // of the LoRA attached to it; 0: none
     double alpha;
+    bool stabilised; // as in struct lora
 };
 
 // Number of trained parameters and of all; both include the elements of LoRA matrices.
@@ -62,7 +63,8 @@ struct selection {
 
 struct select_lora {
     int64_t rank; // default rank of rules
-    double alpha; // for that rank; another rank keeps the ratio
+    double alpha;    // for that rank; another rank keeps the ratio
+    bool stabilised; // rsLoRA: alpha is for every rank
 };
 
 // Return name and rules of the methods of train.method. NULL past the end.

@@ -179,6 +179,13 @@ const struct setting train_settings[] = {
       .stale = STALE_TRAINING,
       .help = "LoRA alpha: scales the LoRA update by alpha / rank. Ranks in train.params keep this "
               "ratio." },
+    { .key = "train.lora.rs",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_TRAINING,
+      .help = "rsLoRA: scales the LoRA update by alpha / sqrt(rank), with each layer's own rank "
+              "(use_rslora in adapter_config.json).",
+      .also = "rank-stabilized rslora" },
     { .key = "train.checkpointing",
       .type = SETTING_CHOICE,
       .def = "auto",
@@ -205,8 +212,10 @@ const struct setting train_settings[] = {
       .def = "none",
       .choices = words_none,
       .stale = STALE_TRAINING,
-      .help = "Validation set, to find the best checkpoint: a data file, or the fraction of the "
-              "samples to hold out (0.05). Samples that share a picture are held out together." },
+      .help = "Validation set, to find the best checkpoint: a data file; the fraction of the "
+              "samples to hold out (0.05; samples that share a picture are held out together); or "
+              "evaluation sets, SET:FILE or SET/SUITE:FILE separated by commas, whose scores are "
+              "averaged." },
     { .key = "train.score",
       .type = SETTING_CHOICE,
       .def = "auto",

@@ -175,7 +175,7 @@ static void add_lora(struct deltas *p, const struct model *m, const char *name, 
     if (!w) fail_msg("no weight %s", name);
     struct lora *l = &p->lora[p->count];
     *l = (struct lora){ noise_tensor(2, rank, w->tensor->shape[1]),
-                        noise_tensor(2, w->tensor->shape[0], rank), scale };
+                        noise_tensor(2, w->tensor->shape[0], rank), scale, false };
     p->list[p->count++] = (struct adapter_delta){ .kind = ADAPTER_LORA, .weight = w, .lora = l };
 }
 
@@ -238,6 +238,7 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
             assert_true(same_floats(&e->lora.a, &p->list[i].lora->a));
             assert_true(same_floats(&e->lora.b, &p->list[i].lora->b));
             assert_float_equal(e->lora.scale, p->list[i].lora->scale, 1e-6);
+            assert_int_equal(e->lora.stabilised, p->list[i].lora->stabilised);
         } else {
             assert_true(same_floats(&e->tensor, p->list[i].tensor));
         }
@@ -245,6 +246,13 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
     char *path = xasprintf("%s/adapter_config.json", out);
     cJSON *json = type ? json_read(path, 1 << 20, &err) : NULL;
     if (type) assert_string_equal(json_get(json, "peft_type")->valuestring, type);
+    for (size_t i = 0; i < p->count; i++) {
+        const struct lora *l = &p->lora[i];
+        if (!l->stabilised) continue;
+        // PEFT scales by lora_alpha / sqrt(r). The first layer's are for all.
+        assert_true(cJSON_IsTrue(json_get(json, "use_rslora")));
+        assert_float_equal(json_get(json, "lora_alpha")->valuedouble / sqrt(3), 2, 1e-6);
+    }
     cJSON_Delete(json);
     assert_int_equal(write_new(m, p->list, p->count, out, &err), -1);
     assert_non_null(strstr(err.text, "already exists"));
@@ -272,6 +280,8 @@ static void written_adapters_are_read_back(void **state)
     add_weight(&p, m, "vision_tower.encoder.layers.0.mlp.fc1.bias"); // beside LoRA
     add_extra(&p, "norm_align.weight", 1, 64, 0);
     add_extra(&p, "ira.2.head.weight", 2, 17, 16);
+    round_trip(&p, m, "LORA");
+    for (size_t i = 0; i < p.count; i++) p.lora[i].stabilised = p.list[i].kind == ADAPTER_LORA;
     round_trip(&p, m, "LORA");
     free_deltas(&p);
     add_extra(&p, "norm_align.weight", 1, 64, 0);

@@ -352,6 +352,12 @@ static void test_lora_start(void **state)
     for (int64_t i = 0; i < b->count; i++) assert_true(((float *)b->tensor->data)[i] == 0);
     const float first = *(float *)a->tensor->data;
     params_release(&p);
+    // rsLoRA: alpha 64 / sqrt(16), whatever the default rank.
+    settings_set(s, "train.lora.rs", "on", &err);
+    if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
+    assert_float_equal(p.list[0].weight->linear->lora->scale, 16, 0);
+    params_release(&p);
+    settings_set(s, "train.lora.rs", "off", &err);
     settings_set(s, "train.seed", "43", &err);
     if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
     assert_true(first != *(float *)p.list[2].tensor->data);
@@ -451,6 +457,7 @@ static void test_lora_continued(void **state)
     check_continued("train.lora.rank", "2", NULL); // the rule's counts
     check_continued("train.lora.alpha", "16",
                     "has alpha / rank 2, not 0.5: /set train.lora.alpha 64,");
+    check_continued("train.lora.rs", "on", "has alpha / sqrt(rank) 2, not 32: /set train.lora.alpha 4,");
     check_continued("train.params", "lora:down_proj:2", "has rank 4, not 2");
     check_continued("adapter.scale", "0.5", "applied with adapter.scale 0.5");
     check_continued("adapter.scale", "1.0", NULL);
