@@ -41,7 +41,7 @@ char *setting_allowed(const struct setting *row)
     case SETTING_INTEGER:
     case SETTING_REAL: add_range(&b, row); break;
     case SETTING_LIST:
-        buf_puts(&b, "layers such as 3, 2-5,22-29 or 60%-80%");
+        buf_puts(&b, "numbers such as 3, 2-5,22-29 or 60%-80%");
         add_choices(&b, row->choices, " | ");
         break;
     case SETTING_REALS:

@@ -274,6 +274,14 @@ void methods_progress(struct methods *m, double share)
     }
 }
 
+void methods_report(struct methods *m, const struct method_reporter *to)
+{
+    for (int i = 0; i < count; i++) {
+        const struct method_slot *slot = &m->slot[i];
+        if (slot->on && slot->method->report) slot->method->report(slot->state, to);
+    }
+}
+
 void methods_validate(struct methods *m, bool on)
 {
     for (int i = 0; i < count; i++) {

@@ -20,6 +20,7 @@
 #define CORE_METHODS_METHOD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -52,6 +53,14 @@ struct method_env {
 // Called once for each parameter of a method; `t` belongs to the method's state.
 typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
+// Receives what a method measured in a step of training.
+struct method_reporter {
+    void (*sum)(void *self, double *x, size_t n); // adds up over the ranks
+    void (*metric)(void *self, const char *name, double value);
+    void (*warn)(void *self, const char *text);
+    void *self;
+};
+
 // A tensor that a method learns: f32, in an adapter's extra.safetensors. "K" in the name is the
 // layer number: "ira.K.head.bias" exists once per layer.
 struct method_tensor {
@@ -60,7 +69,7 @@ struct method_tensor {
     int64_t shape[2];
 };
 
-enum { METHOD_SITES = 8 };
+enum { METHOD_SITES = 9 };
 
 struct method {
     const char *name;               // "prune"
@@ -148,6 +157,9 @@ struct method {
     void (*params)(void *state, method_param_fn add, void *self);
     // Training only: called before each step with the fraction of steps done, 0..1. May be NULL.
     void (*progress)(void *state, double share);
+    // Training only: reports measurements of the passes since the last report, after each step. May
+    // be NULL.
+    void (*report)(void *state, const struct method_reporter *to);
     // Training only: the following passes validate (`on`), without noise and penalties, or train
     // again. May be NULL.
     void (*validate)(void *state, bool on);
@@ -191,6 +203,7 @@ bool methods_on(const struct methods *m);        // any of them?
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
+void methods_report(struct methods *m, const struct method_reporter *to);
 void methods_validate(struct methods *m, bool on);
 
 // Returns the method that learns a tensor of that name in this model; NULL: none. *t: its shape.

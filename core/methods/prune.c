@@ -20,20 +20,33 @@
 #include "core/methods/ira.h"
 #include "core/methods/kit.h"
 #include "core/methods/prune_parts.h"
+#include "core/methods/sinks.h"
 
 // --- settings ------------------------------------------------------------------------------------
+
+static bool reads_sinks(enum prune_kind kind)
+{
+    return kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS;
+}
 
 // Layers 0..K do not depend on which tokens are kept; later layers are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
-    static const char *const after[] = { "prune.score", "prune.keep", "prune.seed" };
+    static const char *const after[] = { "prune.score", "prune.keep", "prune.worst", "prune.tokens",
+                                         "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes with prune.score cls or divergence store these scores.
-    if ((kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE) && kind != p->kind) return false;
+    // Only passes with such a score store its numbers of single tokens.
+    const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || reads_sinks(kind);
+    if (stored && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
     return false;
+}
+
+static bool prune_reads(const char *key, const struct settings *s)
+{
+    return reads_sinks(prune_kind_of(s)) && !strncmp(key, "sinks.", strlen("sinks."));
 }
 
 static void prune_release(void *state)
@@ -45,6 +58,7 @@ static void prune_release(void *state)
     seen_lists_clear(&p->next);
     free(p->layer);
     free(p->keep);
+    free(p->sink_dims);
     free(p->number);
     free(p->dropped);
     free(p->row_score[0]);
@@ -66,6 +80,15 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->kind = prune_kind_of(env->settings);
     p->seed = (uint64_t)settings_integer(env->settings, "prune.seed");
     p->dynamic = settings_is(env->settings, "prune.mode", "dynamic");
+    p->worst = settings_flag(env->settings, "prune.worst");
+    p->settings = env->settings;
+    p->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
+    free(p->sink_dims);
+    p->sink_dims = NULL;
+    if (reads_sinks(p->kind) &&
+        sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
+        return -1;
+    if (p->kind == PRUNE_LIST && prune_agree(env, err) < 0) return -1;
     free(p->keep);
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
     const int first = p->stages ? p->layer[0] : PRUNE_INPUT;
@@ -93,9 +116,10 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// Does any stage drop some of `visual` tokens?
+// Does any stage drop some of `visual` tokens, or might it?
 static bool drops(const struct prune *p, int64_t visual)
 {
+    if (prune_names_tokens(p->kind)) return visual > 0;
     for (int i = 0; i < p->stages && !p->blind; i++)
         if (prune_count(p->keep[i], visual) < visual) return true;
     return false;
@@ -121,6 +145,7 @@ static bool prune_wants(void *state, const struct site *site, int layer)
     const struct prune *p = state;
     if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
     if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT;
+    if (site == SITE_LAYER_IN && !reads_sinks(p->kind)) return false;
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
     if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];
@@ -206,6 +231,31 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
+// Takes phi of the pass's rows. The first token's dimensions stay for rows that follow cached ones.
+static int prune_phi(void *state, struct graph *g, struct site_args *args)
+{
+    struct prune *p = state;
+    const bool later = prune_stage_at(p, args->layer) > 0;
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    const double eps = p->model->decoder.config.eps;
+    int *dims = p->dims[later];
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *x = op_widen(g, args->x);
+    float *h = xmalloc(x ? tensor_bytes(x) + 1 : 1);
+    if (x) g->backend->download(h, x->data, tensor_bytes(x));
+    graph_scratch_end(g, scratch);
+    sequence_reserve(p, site_sequence(args));
+    if (x && p->sink_dims)
+        for (int i = 0; i < 2; i++) dims[i] = (int)p->sink_dims[2 * args->layer + i];
+    else if (x && site_row(args, 0) == 0)
+        sinks_top(h, width, dims);
+    for (int64_t i = 0; x && i < n; i++)
+        p->row_score[later][site_row(args, i)] =
+            (float)sinks_phi(h + i * width, width, eps, dims, 2);
+    free(h);
+    return x ? 0 : -1;
+}
+
 // Stores IRA's divergence of the pass's visual tokens, which pruning needs at the end of the layer.
 static int prune_kl(void *state, struct graph *g, struct site_args *args)
 {
@@ -278,7 +328,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     if (stage < 0) return 0;
     // Discards outdated matrices even if nothing is dropped, because the rows may have changed.
     prune_grams_begin(p, stage, args->past);
-    if (prune_stage_count(p, stage) == p->visual) return 0;
+    if (!prune_names_tokens(p->kind) && prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
 }
 
@@ -401,6 +451,7 @@ const struct method method_prune = {
     .agree = prune_agree,
     .without_effect = prune_without_effect,
     .keeps = prune_keeps,
+    .reads = prune_reads,
     .start = prune_start,
     .release = prune_release,
     .trim = prune_trim,
@@ -409,6 +460,7 @@ const struct method method_prune = {
     .wants = prune_wants,
     .at = { { SITE_FOCUS, prune_focus },
             { SITE_INPUT, prune_input },
+            { SITE_LAYER_IN, prune_phi },
             { SITE_VALUES, prune_values },
             { SITE_KL, prune_kl },
             { SITE_LAYER_OUT, prune_layer_out },

@@ -17,6 +17,11 @@ extern const struct setting prune_settings[];
 
 // Returns the kind of prune.score; one past the last kind when it is off.
 enum prune_kind prune_kind_of(const struct settings *s);
+// True if the kind chooses tokens, so that prune.keep does not count.
+static inline bool prune_names_tokens(enum prune_kind kind)
+{
+    return kind >= PRUNE_SINKS && kind <= PRUNE_LIST;
+}
 // Writes the stages' layers to layer[L]; returns their number, or -1.
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err);
 // Checks that each layer has a share. Values set one by one may be temporarily inconsistent.
@@ -66,14 +71,19 @@ struct prune {
     enum prune_kind kind;
     uint64_t seed;
     bool dynamic, blind; // blind: prunes by divergence, but IRA is off in its layers
+    bool worst;          // keeps the tokens with the lowest scores, or all but the chosen ones
     int stages, *layer;  // [stages], ascending
     double *keep;        // [stages]
+    const struct settings *settings;
+    double tau;         // of sinks
+    float *sink_dims;   // [L,2] calibrated ones; NULL: those of the first token
+    int dims[2][2];     // in use at stage 0, at later stages
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;
     int32_t *number;     // [N] index of a row among the visual tokens; -1: text
     bool *dropped;       // [N]
-    float *row_score[2]; // [N] [0]: cls, or divergence at stage 0; [1]: divergence at later stages
+    float *row_score[2]; // [N] [0]: cls; divergence, or phi of sinks, at stage 0; [1]: at later stages
     int32_t *alive;      // [N] rows that remain
     int64_t visual;      // S
     bool replacing;      // this pass replaces the rows

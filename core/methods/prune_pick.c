@@ -4,11 +4,13 @@
 //
 // prune_score.h has the formulas; this file gathers the tokens to score and keeps data of earlier
 // passes.
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/random.h"
 #include "core/methods/prune.h"
 #include "core/methods/prune_parts.h"
+#include "core/methods/sinks.h"
 #include "core/model/attend.h"
 #include "core/ops/ops.h"
 
@@ -38,7 +40,8 @@ static int emit_choice(struct graph *g, const struct prune *p, int layer,
     struct site_args args = {
         .layer = layer, .picture = -1, .sequence = view->sequence, .prefill = true
     };
-    if (score && p->kind != PRUNE_UNIFORM && hooks_wanted(g, SITE_SCORE, layer)) {
+    const bool scored = score && p->kind != PRUNE_UNIFORM && p->kind != PRUNE_LIST;
+    if (scored && hooks_wanted(g, SITE_SCORE, layer)) {
         args.x = graph_upload(g, DTYPE_F32, 1, &view->count, score); // [S]
         if (hooks_run(g, SITE_SCORE, &args) < 0) return -1;
     }
@@ -122,6 +125,47 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
     return 0;
 }
 
+// --- chosen tokens -------------------------------------------------------------------------------
+
+// Chooses among the view's tokens by prune.tokens, or as sinks by their phi and the contributions in
+// `score`, which phi then replaces.
+static int choose_named(const struct prune *p, struct graph *g, int stage,
+                        const struct prune_view *view, const int32_t *rows, float *score,
+                        bool *stays)
+{
+    const int32_t *picture = view->sequence->picture;
+    struct err err;
+    if (!view->count) return 0;
+    if (p->kind == PRUNE_LIST) {
+        bool *listed = xcalloc((size_t)p->visual + 1, sizeof *listed);
+        const int status = settings_numbers(p->settings, "prune.tokens", p->visual, "prompt",
+                                            "visual token", listed, &err);
+        for (int64_t i = 0; i < view->count && status >= 0; i++)
+            stays[i] = listed[view->number[i]] != p->worst;
+        free(listed);
+        if (status < 0) graph_fail(g, "%s", err.text);
+        return status < 0 ? -1 : 0;
+    }
+    struct sink_token *t = xcalloc((size_t)view->count + 1, sizeof *t);
+    for (int64_t i = 0; i < view->count; i++) {
+        const float phi = p->row_score[stage > 0][rows[i]];
+        t[i] = (struct sink_token){ (double)phi, (double)score[i], picture[rows[i]] };
+        score[i] = phi;
+    }
+    double split = NAN;
+    for (int64_t i = 0; i < view->count; i++) {
+        if (!i || t[i].picture != t[i - 1].picture)
+            split = sinks_split(t, (size_t)view->count, t[i].picture, p->tau);
+        const enum sink_kind kind = sinks_kind(&t[i], split, p->tau);
+        const bool is = p->kind == PRUNE_SINKS   ? t[i].phi > p->tau
+                        : p->kind == PRUNE_DUMPS ? kind == SINK_DUMP
+                                                 : kind == SINK_ANCHOR;
+        stays[i] = is != p->worst;
+    }
+    free(t);
+    return 0;
+}
+
 // --- by a query ----------------------------------------------------------------------------------
 
 // Chooses which of the listed keys (NULL: the first `count`) a query keeps: keep[count], true for
@@ -156,9 +200,17 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     int status = graph_ok(g) ? 0 : -1;
     if (status == 0 && p->dynamic && p->kind == PRUNE_CONTRIBUTION)
         status = score_dynamic(p, g, args, &p->grams[stage], &view, score);
-    else if (status == 0)
-        status = prune_score(g, p->kind, p->seed, &view, score);
-    prune_choose(p->kind, score, view.count, prune_stage_count(p, stage), stays);
+    else if (status == 0 && p->kind != PRUNE_LIST)
+        status = prune_score(g, prune_names_tokens(p->kind) ? PRUNE_CONTRIBUTION : p->kind, p->seed,
+                             &view, score);
+    if (status == 0 && prune_names_tokens(p->kind)) {
+        int32_t *of_token = xreallocarray(NULL, capacity, sizeof *of_token);
+        for (int64_t i = 0; i < view.count; i++) of_token[i] = rows[token[i]];
+        status = choose_named(p, g, stage, &view, of_token, score, stays);
+        free(of_token);
+    } else {
+        prune_choose(p->kind, score, view.count, prune_stage_count(p, stage), p->worst, stays);
+    }
     for (int64_t i = 0; i < view.count; i++) keep[token[i]] = stays[i];
     if (status == 0 && emit) status = emit_choice(g, p, args->layer, &view, score, stays);
     free(rows);
@@ -223,13 +275,15 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
         }
         graph_scratch_end(g, scratch);
         status = x ? 0 : -1;
+    } else if (p->kind == PRUNE_LIST) {
+        status = choose_named(p, g, stage, &view, row, score, keep);
     } else { // by the tokens' scores
         for (int64_t i = 0; i < count; i++)
             if (p->kind == PRUNE_RANDOM)
                 score[i] = (float)random_unit(p->seed, RANDOM_PRUNE, (uint64_t)number[i]);
             else
                 score[i] = p->kind == PRUNE_UNIFORM ? 0 : known[row[i]];
-        prune_choose(p->kind, score, count, most, keep);
+        prune_choose(p->kind, score, count, most, p->worst, keep);
     }
     for (int64_t i = 0; i < count && status == 0; i++)
         if (!keep[i]) p->dropped[row[i]] = true;

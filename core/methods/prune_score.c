@@ -71,7 +71,8 @@ static int by_rank(const void *a, const void *b)
     return x->at < y->at ? -1 : 1;
 }
 
-void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool *keep)
+void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool worst,
+                  bool *keep)
 {
     if (k > count) k = count;
     for (int64_t i = 0; i < count; i++) keep[i] = false;
@@ -82,7 +83,7 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
     struct scored *list = xreallocarray(NULL, (size_t)count + 1, sizeof *list);
     // Damaged weights give NaN, which cannot be sorted.
     for (int64_t i = 0; i < count; i++)
-        list[i] = (struct scored){ isnan(score[i]) ? -INFINITY : score[i], i };
+        list[i] = (struct scored){ isnan(score[i]) ? -INFINITY : worst ? -score[i] : score[i], i };
     qsort(list, (size_t)count, sizeof *list, by_rank);
     for (int64_t i = 0; i < k; i++) keep[list[i].at] = true;
     free(list);
@@ -142,5 +143,5 @@ void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t 
 int64_t prune_count(double share, int64_t visual)
 {
     const int64_t k = (int64_t)rint(share * (double)visual);
-    return k < 1 && visual > 0 ? 1 : k < visual ? k : visual;
+    return k < 1 && visual > 0 && share > 0 ? 1 : k < visual ? k : visual;
 }

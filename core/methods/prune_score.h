@@ -17,7 +17,13 @@ enum prune_kind {
                         // (CAPA)
     PRUNE_ATTENTION,    // mean over heads of the query's attention to the token (FastV)
     PRUNE_NOROPE,       // PRUNE_ATTENTION without rotary positions (Feather)
-    PRUNE_UNIFORM,      // every n-th token
+    // The following choose tokens, whatever their number: all attention sinks, those of a kind
+    // (core/methods/sinks.h), those of prune.tokens.
+    PRUNE_SINKS,
+    PRUNE_DUMPS,
+    PRUNE_ANCHORS,
+    PRUNE_LIST,
+    PRUNE_UNIFORM, // every n-th token
     PRUNE_RANDOM,
     // The following use no query: they choose after the layer.
     PRUNE_DIVERSITY,  // far from one another (DivPrune); has no scores: prune_choose_diverse
@@ -42,14 +48,15 @@ struct prune_view {
 // Writes scores [count] to host memory; PRUNE_UNIFORM has none. 0, or -1 after graph_fail.
 int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const struct prune_view *view,
                 float *score);
-// Keeps the k highest of count tokens; the first ones on ties.
-void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool *keep);
+// Keeps the k highest of count tokens, or with `worst` the k lowest; the first ones on ties.
+void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool worst,
+                  bool *keep);
 // Keeps k of the rows of x[count, width]: first the row whose nearest neighbour is the furthest
 // away, then repeatedly the row furthest from the kept ones, by cosine distance (Alvar et al. 2025,
 // DivPrune, algorithm 1). Ties go to the first row; zero rows have distance 1 from all others.
 void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t k, bool *keep);
 // Returns the number of tokens that a share of `visual` tokens keeps: rounded half to even, at
-// least one.
+// least one unless the share is 0.
 int64_t prune_count(double share, int64_t visual);
 
 #endif

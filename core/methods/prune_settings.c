@@ -8,11 +8,12 @@
 #include "core/model/families/family.h"
 
 static const char *const scores[] = {
-    "contribution", "attention", "norope",     "uniform", "random",
-    "diversity",    "cls",       "divergence", "off",     NULL,
+    "contribution", "attention", "norope",    "sinks", "dumps",      "anchors", "list",
+    "uniform",      "random",    "diversity", "cls",   "divergence", "off",     NULL,
 };
 static const char *const modes[] = { "prefill", "dynamic", NULL };
 static const char *const places[] = { "auto", "input", NULL };
+static const char *const no_tokens[] = { "none", NULL };
 
 const struct setting prune_settings[] = {
     { .key = "prune.score",
@@ -23,7 +24,8 @@ const struct setting prune_settings[] = {
       .help = "Visual token pruning: score that ranks the tokens (contribution: CAPA; attention: "
               "FastV; norope: attention without rotary positions; uniform: evenly spaced tokens; "
               "diversity: DivPrune; cls: the encoder's attention, from its class token if it has "
-              "one; divergence: IRA), or off.",
+              "one; divergence: IRA), or chooses them (sinks: attention sinks; dumps, anchors: "
+              "sinks of that kind, as /sinks finds them; list: prune.tokens), or off.",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,
@@ -37,7 +39,8 @@ const struct setting prune_settings[] = {
       .max = 1,
       .def = "0.25",
       .stale = STALE_SEEN,
-      .help = "Fraction of all visual tokens to keep, one value for each layer of prune.layer.",
+      .help = "Fraction of all visual tokens to keep, one value for each layer of prune.layer; 0 "
+              "keeps none. Scores that choose tokens (sinks, dumps, anchors, list) ignore it.",
       .also = "ratio share" },
     { .key = "prune.mode",
       .type = SETTING_CHOICE,
@@ -46,6 +49,20 @@ const struct setting prune_settings[] = {
       .stale = STALE_SEEN,
       .help = "When to prune: prefill prunes once per answer, dynamic selects tokens again for "
               "each generated token." },
+    { .key = "prune.worst",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_SEEN,
+      .help = "Reverses pruning: keeps the tokens with the lowest scores; with sinks, dumps, "
+              "anchors or list keeps all other tokens.",
+      .also = "reverse ranking control" },
+    { .key = "prune.tokens",
+      .type = SETTING_LIST,
+      .def = "none",
+      .choices = no_tokens,
+      .stale = STALE_SEEN,
+      .help = "Visual tokens that prune.score list keeps, counted from 0 over all pictures: 0-15,40, "
+              "or a range of all tokens as 0%-50%." },
     { .key = "prune.seed",
       .type = SETTING_INTEGER,
       .max = 9007199254740991,
@@ -94,7 +111,15 @@ static int check_kind(const struct settings *s, struct err *err)
     const enum prune_kind kind = prune_kind_of(s);
     const bool input = settings_is(s, "prune.layer", "input"), off = !strcmp(scores[kind], "off");
     const bool dynamic = settings_is(s, "prune.mode", "dynamic");
+    const bool ranks = kind != PRUNE_UNIFORM && kind != PRUNE_DIVERSITY;
     if (off) return 0;
+    if (settings_flag(s, "prune.worst") && !ranks)
+        return err_set(err, "prune.score %s ranks no tokens: /set prune.worst off", scores[kind]);
+    if (dynamic && kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS)
+        return err_set(err,
+                       "prune.score %s chooses the sinks of the prompt: it has no dynamic mode; "
+                       "/set prune.mode prefill",
+                       scores[kind]);
     if (dynamic && kind >= PRUNE_DIVERSITY)
         return err_set(err,
                        "prune.score %s does not depend on the query: it has no dynamic mode; /set "
@@ -103,10 +128,10 @@ static int check_kind(const struct settings *s, struct err *err)
     if (dynamic && input)
         return err_set(err, "prune.mode dynamic selects keys of a layer: prune.layer cannot be "
                             "input; /set prune.mode prefill");
-    if (input && (kind <= PRUNE_NOROPE || kind == PRUNE_DIVERGENCE))
+    if (input && (kind <= PRUNE_ANCHORS || kind == PRUNE_DIVERGENCE))
         return err_set(err,
                        "prune.score %s is measured in a layer: with prune.layer input, use "
-                       "diversity, cls, uniform or random",
+                       "diversity, cls, uniform, random or list",
                        scores[kind]);
     return 0;
 }
@@ -117,9 +142,7 @@ int prune_possible(const struct settings *s, struct err *err)
     int status = 0;
     double *keep = settings_reals(s, "prune.keep", &count);
     for (size_t i = 0; i < count && status == 0; i++)
-        if (!(keep[i] > 0))
-            status = err_set(err, "prune.keep must be above 0 and at most 1, not %g", keep[i]);
-        else if (i && keep[i] > keep[i - 1])
+        if (i && keep[i] > keep[i - 1])
             status = err_set(
                 err, "prune.keep cannot increase (%g after %g): dropped tokens do not come back",
                 keep[i], keep[i - 1]);
@@ -155,6 +178,9 @@ int prune_agree(const struct method_env *env, struct err *err)
     size_t shares;
     const int stages = count_stages(env, err);
     free(settings_reals(env->settings, "prune.keep", &shares));
+    if (prune_kind_of(env->settings) == PRUNE_LIST && settings_is(env->settings, "prune.tokens", "none"))
+        return err_set(err, "prune.score list keeps the tokens of prune.tokens: /set prune.tokens "
+                            "0-15,40");
     return stages < 0 ? -1 : prune_check_stages(stages, shares, err);
 }
 
@@ -180,7 +206,8 @@ bool prune_without_effect(const struct method_env *env, struct err *why)
     const bool blind =
         prune_kind_of(env->settings) == PRUNE_DIVERGENCE && !prune_diverges(env, layer, stages);
     const bool last = stages > 0 && layer[0] == layers - 1;
-    const bool all = shares > 0 && keep[shares - 1] >= 1;
+    const bool all = shares > 0 && keep[shares - 1] >= 1 &&
+                     !prune_names_tokens(prune_kind_of(env->settings));
     if (last)
         err_set(why, "prune.layer %d is the last layer: pruning after it has no effect", layer[0]);
     else if (blind)

@@ -4,7 +4,8 @@
 #include <math.h>
 
 #include "core/methods/calibration.h"
-#include "core/probes/sinks.h"
+#include "core/methods/sinks.h"
+#include "core/probes/kit.h"
 
 enum { PROFILES, COUNTS, SAMPLES }; // sums
 enum { PROFILE, DIMS, SHARE };      // results
@@ -23,9 +24,7 @@ static int sinks_take(void *self, const struct site *site, const struct site_arg
         s->part[PROFILES][l * s->width + k] += sinks_value(h, s->width, eps, (int)k);
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
         const float *x = h + i * s->width;
-        const double phi =
-            fmax(sinks_value(x, s->width, eps, dims[0]), sinks_value(x, s->width, eps, dims[1]));
-        s->part[COUNTS][l] += phi > tau;
+        s->part[COUNTS][l] += sinks_phi(x, s->width, eps, dims, 2) > tau;
         s->part[COUNTS][s->layers + l] += 1;
     }
     *s->part[SAMPLES] += l == 0;

@@ -111,28 +111,6 @@ double rank_correlation(const struct point *points, size_t n)
     return count >= 3 && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : NAN;
 }
 
-double otsu_split(const double *x, size_t n)
-{
-    struct ranked *list = xreallocarray(NULL, n + 1, sizeof *list);
-    double total = 0, below = 0, best = 0, split = NAN;
-    for (size_t i = 0; i < n; i++) {
-        list[i] = (struct ranked){ x[i], i };
-        total += x[i];
-    }
-    qsort(list, n, sizeof *list, by_value);
-    for (size_t i = 1; i < n; i++) {
-        below += list[i - 1].value;
-        if (list[i].value == list[i - 1].value) continue;
-        const double low = below / (double)i, high = (total - below) / (double)(n - i);
-        const double between = (double)i * (double)(n - i) * (high - low) * (high - low);
-        if (between <= best) continue;
-        best = between;
-        split = (list[i - 1].value + list[i].value) / 2;
-    }
-    free(list);
-    return split;
-}
-
 // --- the list of probes --------------------------------------------------------------------------
 
 static const struct probe *const *probes; // NULL-terminated

@@ -36,9 +36,6 @@ struct point {
 // Returns Spearman's rank correlation of x and y, skipping points with infinities or NaNs (ties get
 // their mean rank); NaN for fewer than three points or without variation.
 double rank_correlation(const struct point *points, size_t n);
-// Returns the threshold that separates x into two classes with the largest between-class variance
-// (Otsu 1979); NaN for fewer than two distinct values.
-double otsu_split(const double *x, size_t n);
 
 // Returns mean and deviation of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);

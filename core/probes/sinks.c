@@ -1,81 +1,17 @@
-// core/probes/sinks.c -- attention sinks and their types (methods page, section 3, Fig. 2).
-//
-//   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
-//   phi > sinks.tau is a sink. Visual sinks that contribute little to the prompt's last row are
-//   Probability Dumps, the others Structural Anchors; Otsu's threshold on log C over the sinks of a
-//   picture separates them. Text tokens have no type.
-#include "core/probes/sinks.h"
-
+// core/probes/sinks.c -- attention sinks and their kinds (core/methods/sinks.h), by token.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files/safetensors.h"
 #include "core/graph/graph.h"
-#include "core/methods/calibration.h"
+#include "core/methods/sinks.h"
 #include "core/probes/kit.h"
-
-static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
-
-static int check_calibration(struct setting_env *env, struct err *err)
-{
-    float *dims = NULL;
-    const int status = env->model ? sinks_calibrated(env->settings, env->model, &dims, err) : 0;
-    free(dims);
-    return status;
-}
-
-const struct setting sinks_settings[] = {
-    { .key = "sinks.tau",
-      .type = SETTING_REAL,
-      .max = 1e9,
-      .def = "auto",
-      .choices = word_auto,
-      .stale = STALE_MEASURED,
-      .help = "Attention sink threshold on a token's largest normalised sink dimension; auto is "
-              "20, lower for narrow models." },
-    { .key = "sinks.calibration",
-      .type = SETTING_PATH,
-      .def = "none",
-      .choices = word_none,
-      .stale = STALE_MEASURED,
-      .help = "Calibration file written by /calibrate sinks, with the sink dimensions; none uses "
-              "the first token's.",
-      .check = check_calibration },
-    { 0 },
-};
-
-double sinks_tau(const struct settings *s, int64_t width)
-{
-    if (!settings_is(s, "sinks.tau", "auto")) return settings_real(s, "sinks.tau");
-    return width >= 1024 ? 20 : 20 * sqrt((double)width / 4096);
-}
-
-double sinks_value(const float *h, int64_t width, double eps, int k)
-{
-    return fabs((double)h[k]) / sqrt(rows_dot(h, h, width) / (double)width + eps);
-}
-
-void sinks_top(const float *h, int64_t width, int dims[2])
-{
-    int first = 0, second = -1;
-    for (int k = 1; k < (int)width; k++)
-        if (fabsf(h[k]) > fabsf(h[first])) {
-            second = first;
-            first = k;
-        } else if (second < 0 || fabsf(h[k]) > fabsf(h[second])) {
-            second = k;
-        }
-    if (second < 0) second = first;
-    dims[0] = first < second ? first : second;
-    dims[1] = first < second ? second : first;
-}
 
 struct sinks_state {
     const struct probe_env *env;
     int dims[PROBE_DIMS], dim_count;
     double tau;
-    double *phi, *contribution; // [N]; NaN: not alive, or later than the query
+    struct sink_token *tokens; // [N]; phi NaN: not alive, or later than the query
     int32_t query;
     struct rows rows;
 };
@@ -83,33 +19,9 @@ struct sinks_state {
 static void sinks_release(void *state)
 {
     struct sinks_state *s = state;
-    free(s->phi);
-    free(s->contribution);
+    free(s->tokens);
     rows_release(&s->rows);
     free(s);
-}
-
-int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
-                     struct err *err)
-{
-    const int64_t shape[] = { m->decoder.config.layers, 2 };
-    struct calibration c;
-    *dims = NULL;
-    if (calibration_of_setting(&c, settings, "sinks.calibration", m, err) < 0) return -1;
-    if (!c.file) return 0;
-    *dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
-    int status = *dims ? 0 : -1;
-    for (int64_t i = 0; i < 2 * shape[0] && status == 0; i++) {
-        const float k = (*dims)[i];
-        if (!(k >= 0) || k >= (float)m->decoder.config.hidden)
-            status = err_set(err, "'%s' names dimension %g, which the model does not have",
-                             c.file->path, (double)k);
-    }
-    calibration_close(&c);
-    if (status == 0) return 0;
-    free(*dims);
-    *dims = NULL;
-    return -1;
 }
 
 static void *sinks_start(const struct probe_env *env, struct err *err)
@@ -133,9 +45,9 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
     free(dims);
     s->tau = sinks_tau(env->settings, width);
     s->query = (int32_t)sequence_query(env->sequence);
-    s->phi = xcalloc((size_t)env->sequence->n, sizeof *s->phi);
-    s->contribution = xcalloc((size_t)env->sequence->n, sizeof *s->contribution);
-    for (int64_t i = 0; i < env->sequence->n; i++) s->phi[i] = s->contribution[i] = NAN;
+    s->tokens = xcalloc((size_t)env->sequence->n, sizeof *s->tokens);
+    for (int64_t i = 0; i < env->sequence->n; i++)
+        s->tokens[i] = (struct sink_token){ NAN, NAN, env->sequence->picture[i] };
     return s;
 }
 
@@ -149,13 +61,9 @@ static int add_phi(void *self, const struct site *site, const struct site_args *
         s->dim_count = 2;
         sinks_top(h, width, s->dims); // rows begin with the first token, which is text
     }
-    for (int64_t i = 0; i < args->x->shape[0]; i++) {
-        double most = 0;
-        for (int k = 0; k < s->dim_count; k++)
-            most = fmax(most, sinks_value(h + i * width, width, s->env->model->decoder.config.eps,
-                                          s->dims[k]));
-        s->phi[site_row(args, i)] = most;
-    }
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        s->tokens[site_row(args, i)].phi = sinks_phi(
+            h + i * width, width, s->env->model->decoder.config.eps, s->dims, s->dim_count);
     return 0;
 }
 
@@ -171,7 +79,7 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
     const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
-    for (int64_t j = 0; c && j < count; j++) s->contribution[site_key(a, index[j])] = (double)c[j];
+    for (int64_t j = 0; c && j < count; j++) s->tokens[site_key(a, index[j])].contribution = (double)c[j];
     free(index);
     return graph_ok(g) ? 0 : -1;
 }
@@ -185,21 +93,6 @@ static int sinks_run(void *state, struct graph *g, const struct site *site, stru
 
 // --- results -------------------------------------------------------------------------------------
 
-// Returns exp of Otsu's threshold on log C over the sinks of a picture; NaN if it does not split.
-static double split_of(const struct sinks_state *s, int picture)
-{
-    double *logs = xreallocarray(NULL, (size_t)s->query + 2, sizeof *logs);
-    size_t count = 0;
-    for (int32_t i = 0; i <= s->query; i++)
-        if (s->env->sequence->picture[i] == picture && s->phi[i] > s->tau && s->contribution[i] > 0)
-            logs[count++] = log(s->contribution[i]);
-    const double split = otsu_split(logs, count);
-    free(logs);
-    return exp(split);
-}
-
-enum sink_kind { SINK_UNTYPED, SINK_DUMP, SINK_ANCHOR };
-
 static int sinks_finish(void *state, struct results *r, struct err *err)
 {
     const struct sinks_state *s = state;
@@ -209,7 +102,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     for (int64_t i = 0; i < q->n; i++)
         if (q->picture[i] >= pictures) pictures = q->picture[i] + 1;
     double *split = xreallocarray(NULL, (size_t)pictures + 1, sizeof *split);
-    for (int p = 0; p < pictures; p++) split[p] = split_of(s, p);
+    for (int p = 0; p < pictures; p++) split[p] = sinks_split(s->tokens, (size_t)s->query + 1, p, s->tau);
 
     struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
     t->own = t->kept = true;
@@ -220,13 +113,12 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     } n = { 0 };
     for (int32_t i = 0; i <= s->query; i++) {
         const int picture = q->picture[i];
-        if (isnan(s->phi[i]) || (only >= 0 && picture >= 0 && picture != only)) continue;
-        const bool sink = s->phi[i] > s->tau, visual = picture >= 0;
-        enum sink_kind kind = SINK_UNTYPED;
-        if (sink && visual && !isnan(split[picture]))
-            kind = s->contribution[i] > split[picture] ? SINK_ANCHOR : SINK_DUMP;
+        const struct sink_token *token = &s->tokens[i];
+        if (isnan(token->phi) || (only >= 0 && picture >= 0 && picture != only)) continue;
+        const bool sink = token->phi > s->tau, visual = picture >= 0;
+        const enum sink_kind kind = sinks_kind(token, visual ? split[picture] : NAN, s->tau);
         double *v = result_row(t, "%d", i);
-        v[0] = s->phi[i], v[1] = s->contribution[i];
+        v[0] = token->phi, v[1] = token->contribution;
         if (visual) v[2] = picture, v[3] = q->cell[i];
         v[4] = sink, v[5] = kind;
         n.text += sink && !visual, n.visual += sink && visual;
@@ -247,7 +139,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     free(split);
     float *map = probe_values(s->env, 1);
     for (int64_t i = 0; i < s->env->sequence->n; i++)
-        if (s->env->number[i] >= 0) map[s->env->number[i]] = (float)s->phi[i];
+        if (s->env->number[i] >= 0) map[s->env->number[i]] = (float)s->tokens[i].phi;
     probe_maps(s->env, r, "sinks.phi", s->env->from, -2, -2, map);
     free(map);
     return 0;

@@ -162,6 +162,10 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
+// The same for a list of other things: `of` and `what` name them in messages ("prompt", "visual
+// token").
+int settings_numbers(const struct settings *s, const char *key, int64_t count, const char *of,
+                     const char *what, bool *set, struct err *err);
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);
 // Returns the numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);

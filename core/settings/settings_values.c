@@ -136,6 +136,12 @@ static int64_t span_end(const struct span *s, double end, int64_t layers)
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err)
 {
+    return settings_numbers(s, key, layers, "model", "layer", set, err);
+}
+
+int settings_numbers(const struct settings *s, const char *key, int64_t layers, const char *of,
+                     const char *what, bool *set, struct err *err)
+{
     const char *text = settings_text(s, key);
     int64_t count = 0, least = 0, nearest = 0;
     memset(set, 0, (size_t)layers * sizeof *set);
@@ -146,11 +152,11 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
         const int64_t from = span_end(&span, span.from, layers);
         const int64_t to = span_end(&span, span.to, layers) + !(span.percent && span.range);
         if (to > layers)
-            return err_set(err, "%s is %s, but the model's %lld layers are 0 to %lld", key, text,
-                           (long long)layers, (long long)layers - 1);
+            return err_set(err, "%s is %s, but the %s's %lld %ss are 0 to %lld", key, text, of,
+                           (long long)layers, what, (long long)layers - 1);
         if (from < least)
-            return err_set(err, "%s is %s, which names layer %lld of %lld twice or out of order",
-                           key, text, (long long)from, (long long)layers);
+            return err_set(err, "%s is %s, which names %s %lld of %lld twice or out of order", key,
+                           text, what, (long long)from, (long long)layers);
         for (int64_t i = from; i < to; i++) set[i] = true;
         count += to > from ? to - from : 0;
         nearest = (int64_t)((span.from + span.to) / 200 * (double)layers); // only for percentages

@@ -58,8 +58,8 @@ check "the adapter is off afterwards" '[inputs, .] | map(select(.event=="setting
 
 # Refused before anything is computed; nothing changes.
 session "refused" $llava <<E
-> /compare off | prune.keep=0
-error: side B: prune.keep must be above 0 and at most 1, not 0
+> /compare off | prune.keep=0.25,0.5
+error: side B: prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back
 > /compare off
 error: write two sets of settings separated by |: /compare off | prune.score=contribution
 > /compare off | now
@@ -230,8 +230,8 @@ job 2 (compare) is done: yesno: ... (/results compare)
 error: --metric, --limit, --images, --shots and --job need --data FILE
 > /compare off | now --job --data $work/none.json
 error: cannot open '$work/none.json': No such file or directory
-> /compare off | prune.keep=0 --job --data $work/world/yesno.json
-error: side B: prune.keep must be above 0 and at most 1, not 0
+> /compare off | prune.keep=0.25,0.5 --job --data $work/world/yesno.json
+error: side B: prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back
 > /compare off | now --job --csv x --data $work/world/yesno.json
 error: --csv cannot be used with --job: run /results N --csv FILE when the job is done
 E

@@ -72,6 +72,143 @@ static void compare_stage(const struct golden *g, const struct safetensors *f, c
     compare_all(g, f, ours, theirs);
 }
 
+// --- chosen tokens -------------------------------------------------------------------------------
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Otsu's threshold of log c, by trying every one.
+static double split_of(const double *c, int n)
+{
+    double best = 0, split = NAN, *x = xcalloc((size_t)n + 1, sizeof *x);
+    for (int i = 0; i < n; i++) x[i] = log(c[i]);
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    for (int k = 1; k < n; k++) {
+        double low = 0, high = 0;
+        for (int i = 0; i < n; i++) *(i < k ? &low : &high) += x[i] / (i < k ? k : n - k);
+        const double between = (double)k * (n - k) * (high - low) * (high - low);
+        if (between > best) best = between, split = (x[k - 1] + x[k]) / 2;
+    }
+    free(x);
+    return exp(split);
+}
+
+// The tokens that are kept are those with want[i], of `count`.
+static void expect_kept(struct golden *g, const bool *want, int64_t count)
+{
+    struct safetensors *f = answer(g, chat_named(g, "single"), 2, "*");
+    const struct safetensor *kept = safetensors_find(f, "kept");
+    const int32_t *list = kept->data;
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!want[i]) continue;
+        assert_true(n < kept->shape[0]);
+        assert_int_equal(list[n], i);
+        n++;
+    }
+    assert_int_equal(kept->shape[0], n);
+    // The layers after it compute the text and these tokens.
+    const struct safetensor *all = safetensors_find(f, "rows.1"), *rest = safetensors_find(f, "rows.2");
+    assert_int_equal(rest->shape[0], all->shape[0] - count + n);
+    safetensors_close(f);
+}
+
+// phi and the kinds by their definitions, from h entering the layer and the contributions.
+static void kinds_of_sinks_are_chosen(void **state)
+{
+    static const char *const names[] = { "sinks", "dumps", "anchors" };
+    struct golden g;
+    char text[32];
+    golden_open(&g, models[0]);
+    set(&g, "prune.layer", "1");
+    set(&g, "prune.score", "contribution");
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 2, "*");
+    const struct safetensor *h = safetensors_find(f, "layer.1.in"), *c = safetensors_find(f, "score.1");
+    const struct sequence *q = &engine_conversation(g.engine)->cached;
+    const int64_t width = h->shape[1];
+    const int count = (int)c->shape[0];
+    double *phi = xcalloc((size_t)count, sizeof *phi), *sorted = xcalloc((size_t)count, sizeof *sorted);
+    double *members = xcalloc((size_t)count, sizeof *members);
+    double *scores = xcalloc((size_t)count, sizeof *scores);
+    for (int i = 0; i < count; i++) scores[i] = (double)((const float *)c->data)[i];
+    bool *want = xcalloc((size_t)count, sizeof *want);
+    const float *first = h->data;
+    int64_t top[2] = { 0, 1 };
+    if (fabsf(first[1]) > fabsf(first[0])) top[0] = 1, top[1] = 0;
+    for (int64_t k = 2; k < width; k++) {
+        if (fabsf(first[k]) > fabsf(first[top[0]]))
+            top[1] = top[0], top[0] = k;
+        else if (fabsf(first[k]) > fabsf(first[top[1]]))
+            top[1] = k;
+    }
+    for (int64_t row = 0, i = 0; row < h->shape[0]; row++) {
+        const float *x = (const float *)h->data + row * width;
+        double squares = 0;
+        if (q->picture[row] < 0) continue;
+        for (int64_t k = 0; k < width; k++) squares += (double)x[k] * x[k];
+        phi[i] = fmax(fabs((double)x[top[0]]), fabs((double)x[top[1]])) /
+                 sqrt(squares / (double)width + engine_model(g.engine)->decoder.config.eps);
+        sorted[i] = phi[i], i++;
+    }
+    safetensors_close(f);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_size);
+    const double tau = (sorted[count / 2] + sorted[count / 2 - 1]) / 2; // half are sinks
+    snprintf(text, sizeof text, "%.9g", tau);
+    set(&g, "sinks.tau", text);
+    int sinks = 0;
+    for (int i = 0; i < count; i++)
+        if (phi[i] > tau) members[sinks++] = scores[i];
+    const double split = split_of(members, sinks);
+    assert_true(sinks > 3 && !isnan(split));
+    for (int kind = 0; kind < 3; kind++)
+        for (int worst = 0; worst < 2; worst++) {
+            set(&g, "prune.worst", worst ? "on" : "off");
+            set(&g, "prune.score", names[kind]);
+            for (int i = 0; i < count; i++) {
+                const bool is = phi[i] > tau && (kind == 0 || (scores[i] > split) == (kind == 2));
+                want[i] = is != worst;
+            }
+            expect_kept(&g, want, count);
+        }
+    // The lowest contributions; listed tokens, and all others; none.
+    set(&g, "prune.score", "contribution");
+    set(&g, "prune.keep", "0.2");
+    for (int i = 0; i < count; i++) sorted[i] = scores[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, by_size);
+    const double last = sorted[(int)rint(0.2 * count) - 1];
+    for (int i = 0; i < count; i++) want[i] = scores[i] <= last;
+    expect_kept(&g, want, count);
+    set(&g, "prune.tokens", "0-2,7");
+    for (int worst = 0; worst < 2; worst++) {
+        set(&g, "prune.worst", worst ? "on" : "off");
+        set(&g, "prune.score", "list");
+        for (int i = 0; i < count; i++) want[i] = (i < 3 || i == 7) != worst;
+        expect_kept(&g, want, count);
+        set(&g, "prune.mode", "dynamic"); // the prompt's last row sees the same
+        struct safetensors *d = answer(&g, chat_named(&g, "single"), 2, "kept");
+        assert_int_equal(safetensors_find(d, "kept")->shape[0], worst ? count - 4 : 4);
+        safetensors_close(d);
+        set(&g, "prune.mode", "prefill");
+    }
+    set(&g, "prune.worst", "off");
+    set(&g, "prune.score", "attention");
+    set(&g, "prune.keep", "0");
+    for (int i = 0; i < count; i++) want[i] = false;
+    expect_kept(&g, want, count);
+    set(&g, "prune.score", "list");
+    set(&g, "prune.tokens", "400");
+    struct err err;
+    engine_clear(g.engine);
+    say(&g, chat_named(&g, "single"));
+    assert_int_equal(engine_answer(g.engine, &err), -1);
+    assert_non_null(strstr(err.text, "visual tokens are 0 to"));
+    free(phi), free(sorted), free(members), free(scores), free(want);
+    golden_close(&g);
+}
+
 static void stages_equal_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -265,13 +402,19 @@ static void bad_settings_are_refused(void **state)
     golden_open(&g, models[0]);
     for (int on = 0; on < 2; on++) {
         assert_non_null(strstr(refused(&g, "prune.layer", "4"), "prune.layer"));
-        assert_non_null(strstr(refused(&g, "prune.keep", "0"), "prune.keep"));
-        assert_non_null(strstr(refused(&g, "prune.keep", "0.5,0"), "prune.keep"));
+        assert_non_null(strstr(refused(&g, "prune.keep", "-0.1"), "prune.keep"));
         assert_non_null(strstr(refused(&g, "prune.keep", "nan"), "prune.keep"));
         assert_non_null(strstr(refused(&g, "prune.keep", "1.5"), "prune.keep"));
         assert_non_null(strstr(refused(&g, "prune.score", "best"), "prune.score"));
+        assert_non_null(strstr(refused(&g, "prune.tokens", "4-2"), "prune.tokens"));
         set(&g, "prune.score", "contribution");
     }
+    set(&g, "prune.worst", "on");
+    assert_non_null(strstr(refused(&g, "prune.score", "uniform"), "ranks no tokens"));
+    set(&g, "prune.worst", "off");
+    set(&g, "prune.mode", "dynamic");
+    assert_non_null(strstr(refused(&g, "prune.score", "dumps"), "no dynamic mode"));
+    set(&g, "prune.mode", "prefill");
     // Consistency is checked at use: they may be set one after the other.
     must(engine_attach(g.engine, PICTURE, &err), &err);
     set(&g, "prune.layer", "1,2");
@@ -296,13 +439,13 @@ static void choices_are_the_rounded_best(void **state)
         assert_int_equal(prune_count(counts[i].share, counts[i].visual), counts[i].k);
     const float score[] = { 1, 3, NAN, 3, -INFINITY, 3, 0 };
     bool keep[7];
-    prune_choose(PRUNE_ATTENTION, score, 7, 2, keep);
+    prune_choose(PRUNE_ATTENTION, score, 7, 2, false, keep);
     assert_true(keep[1] && keep[3] && !keep[5] && !keep[0]);
-    prune_choose(PRUNE_ATTENTION, score, 7, 6, keep);
+    prune_choose(PRUNE_ATTENTION, score, 7, 6, false, keep);
     assert_true(keep[0] && keep[2] && keep[6] && !keep[4]);
-    prune_choose(PRUNE_UNIFORM, NULL, 7, 3, keep); // 0, 2, 4
+    prune_choose(PRUNE_UNIFORM, NULL, 7, 3, false, keep); // 0, 2, 4
     assert_true(keep[0] && keep[2] && keep[4] && !keep[1] && !keep[6]);
-    prune_choose(PRUNE_UNIFORM, NULL, 0, 0, keep);
+    prune_choose(PRUNE_UNIFORM, NULL, 0, 0, false, keep);
 }
 
 // --- diversity -----------------------------------------------------------------------------------
@@ -389,6 +532,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_score_equals_the_reference),
+        cmocka_unit_test(kinds_of_sinks_are_chosen),
         cmocka_unit_test(stages_equal_the_reference),
         cmocka_unit_test(dynamic_mode_equals_the_reference),
         cmocka_unit_test(random_setting_changes_equal_fresh_runs),

@@ -1,6 +1,7 @@
 // tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference.
 #include "core/probes/kit.h"
-#include "core/probes/sinks.h"
+#include "core/methods/sinks.h"
+#include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
 
 static void means_equal_the_reference(void **state)
