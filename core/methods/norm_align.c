@@ -7,13 +7,22 @@
 // Visual tokens that only end a row of the picture (newlines) are unchanged.
 //
 // Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
-// mean norm of the text embedding table's rows. Trained g and b come from the adapter.
+// mean norm of the text embedding table's rows (or norm.target). Trained g and b come from the
+// adapter.
+//
+// Two controls (norm.form) separate the parts of LayerNorm, with the same g and b: rms divides each
+// token by its root mean square, without centring; scale divides all tokens of a picture by one
+// number, the mean of these, which has no gradient: directions and relative norms stay.
 #include <math.h>
 #include <stdlib.h>
 
 #include "core/methods/kit.h"
+#include "core/model/linear.h"
 
 static const char *const inits[] = { "text", "default", NULL };
+static const char *const word_auto[] = { "auto", NULL };
+enum form { FORM_LAYERNORM, FORM_RMS, FORM_SCALE };
+static const char *const forms[] = { "layernorm", "rms", "scale", NULL };
 
 static const struct setting norm_settings[] = {
     { .key = "norm.align",
@@ -29,6 +38,24 @@ static const struct setting norm_settings[] = {
       .stale = STALE_SEEN,
       .help = "Initial gain of norm alignment without training: text (norm of the text embeddings) "
               "or default (1)." },
+    { .key = "norm.form",
+      .type = SETTING_CHOICE,
+      .def = "layernorm",
+      .choices = forms,
+      .stale = STALE_SEEN,
+      .help = "Norm alignment by LayerNorm, or as a control by a part of it: rms (no centring) or "
+              "scale (one factor for all tokens of a picture).",
+      .also = "ablation control rmsnorm" },
+    { .key = "norm.target",
+      .type = SETTING_REAL,
+      .min = 1e-6,
+      .max = 1e9,
+      .def = "auto",
+      .choices = word_auto,
+      .stale = STALE_SEEN,
+      .help = "Norm that norm.init text gives to visual tokens; auto is T*, the mean norm of the "
+              "text embeddings.",
+      .also = "control" },
     { 0 },
 };
 
@@ -36,6 +63,7 @@ static const float eps = 1e-5f;
 
 struct norm_align {
     const struct backend *backend;
+    enum form form;
     double target;            // T* of the model
     const void *table;        // the embedding table that T* was computed from
     struct tensor gain, bias; // [D], owned
@@ -106,8 +134,13 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         norm_target(env->backend, table, &n->target, err) < 0)
         return -1;
     n->table = table->data;
-    const bool text = settings_is(env->settings, "norm.init", "text");
-    const double gain = text ? n->target / sqrt((double)width) : 1;
+    const struct settings *s = env->settings;
+    const double target =
+        settings_is(s, "norm.target", "auto") ? n->target : settings_real(s, "norm.target");
+    const double gain =
+        settings_is(s, "norm.init", "text") ? target / sqrt((double)width) : 1;
+    n->form = FORM_LAYERNORM;
+    while (!settings_is(s, "norm.form", forms[n->form])) n->form++;
     if (method_fill(env, "norm_align.weight", &n->gain, gain, gain, err) < 0) return -1;
     return method_fill(env, "norm_align.bias", &n->bias, 0, 0, err);
 }
@@ -121,6 +154,39 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
+// Returns the mean root mean square of the picture's tokens, without those that end its rows.
+static double mean_scale(struct graph *g, const struct site_args *args)
+{
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    struct tensor *x = op_widen(g, args->x);
+    float *host = xmalloc((size_t)(n * width) * sizeof *host + 1);
+    double sum = 0;
+    int64_t count = 0;
+    if (x) g->backend->download(host, x->data, tensor_bytes(x));
+    for (int64_t i = 0; x && i < n; i++) {
+        double squares = 0;
+        if (site_sequence(args)->newline[site_row(args, i)]) continue;
+        for (int64_t k = 0; k < width; k++)
+            squares += (double)host[i * width + k] * host[i * width + k];
+        sum += sqrt(squares / (double)width + eps);
+        count++;
+    }
+    free(host);
+    return count ? sum / (double)count : 1;
+}
+
+static struct tensor *normed(const struct norm_align *n, struct graph *g,
+                             const struct site_args *args)
+{
+    struct tensor *gain = (struct tensor *)&n->gain, *bias = (struct tensor *)&n->bias, *y;
+    if (n->form == FORM_LAYERNORM) return op_layernorm(g, args->x, gain, bias, eps);
+    if (n->form == FORM_RMS)
+        y = op_rmsnorm(g, args->x, gain, eps);
+    else
+        y = op_scale_columns(g, op_scale(g, args->x, (float)(1 / mean_scale(g, args))), gain);
+    return linear_add_bias(g, y, bias);
+}
+
 // Leaves tokens that end a row of the picture unchanged: they were learned in the language model's
 // scale.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
@@ -131,7 +197,7 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
     int64_t count = 0;
     for (int64_t i = 0; i < x->shape[0]; i++)
         if (site_sequence(args)->newline[site_row(args, i)]) cells[count++] = (int32_t)i;
-    args->x = op_layernorm(g, x, &n->gain, &n->bias, eps);
+    args->x = normed(n, g, args);
     if (count) args->x = op_scatter_rows(g, args->x, op_gather_rows(g, x, cells, count), cells);
     free(cells);
     return args->x ? 0 : -1;

@@ -52,6 +52,43 @@ static void tokens_get_the_norm_of_text(void **state)
     golden_close(&g);
 }
 
+// Controls: each against its formula over the tokens before; another target sets the norm.
+static void controls_equal_their_formulas(void **state)
+{
+    static const char *const forms[] = { "layernorm", "rms", "scale" };
+    struct golden g;
+    golden_open(&g, models[0]);
+    set(&g, "norm.align", "on");
+    set(&g, "norm.target", "5");
+    for (int form = 0; form < 3; form++) {
+        set(&g, "norm.form", forms[form]);
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "visual*");
+        const struct safetensor *v = safetensors_find(f, "visual.0");
+        const struct safetensor *to = safetensors_find(f, "visual_aligned.0");
+        const int64_t n = v->shape[0], width = v->shape[1];
+        const float *x = v->data, *y = to->data;
+        double all = 0;
+        for (int64_t i = 0; i < n; i++) {
+            double squares = 0;
+            for (int64_t k = 0; k < width; k++) squares += pow((double)x[i * width + k], 2);
+            all += sqrt(squares / (double)width + 1e-5) / (double)n;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            double mean = 0, squares = 0;
+            for (int64_t k = 0; k < width && form == 0; k++)
+                mean += (double)x[i * width + k] / (double)width;
+            for (int64_t k = 0; k < width; k++) squares += pow((double)x[i * width + k] - mean, 2);
+            const double by = form == 2 ? all : sqrt(squares / (double)width + 1e-5);
+            for (int64_t k = 0; k < width; k++)
+                assert_float_equal(y[i * width + k],
+                                   ((double)x[i * width + k] - mean) / by * 5 / sqrt((double)width),
+                                   2e-4);
+        }
+        safetensors_close(f);
+    }
+    golden_close(&g);
+}
+
 // Off after on: bit for bit as if never on, and the picture is not encoded again.
 static void switching_off_restores_every_bit(void **state)
 {
@@ -108,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_init_equals_the_reference),
         cmocka_unit_test(tokens_get_the_norm_of_text),
+        cmocka_unit_test(controls_equal_their_formulas),
         cmocka_unit_test(switching_off_restores_every_bit),
         cmocka_unit_test(a_text_model_has_nothing_to_align),
         cmocka_unit_test(loading_a_text_model_falls_back),
