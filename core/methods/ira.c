@@ -95,6 +95,15 @@ struct ira_layer {
     char name[PARAMS][48];
 };
 
+// Means over a layer's visual tokens and heads since the last report.
+enum { HEALTH_KL, HEALTH_GATE, HEALTH_SIGMA, HEALTH_DELTA, HEALTH_COUNT, HEALTHS };
+static const char *const health_names[HEALTH_COUNT] = {
+    [HEALTH_KL] = "kl",       // unweighted
+    [HEALTH_GATE] = "gate",   // g
+    [HEALTH_SIGMA] = "sigma", // sigma_q / sigma_p
+    [HEALTH_DELTA] = "delta", // |delta| / |v|
+};
+
 struct ira {
     const struct backend *backend;
     int layers; // L
@@ -104,6 +113,9 @@ struct ira {
     bool global;                    // the prior has one learned mean
     bool printed;                   // the KL's gradient does not reach v directly
     double beta_most, warmup, beta; // maximum of beta; fraction of steps until then; current beta
+    double share;                   // of the steps that are done
+    double *health;                 // [L,HEALTHS] sums
+    bool warned;                    // of a collapse
     uint64_t seed;
 };
 
@@ -114,6 +126,7 @@ static void ira_release(void *state)
         for (int p = 0; p < PARAMS; p++) x->backend->release(x->layer[l].param[p].data);
     free(x->layer);
     free(x->chosen);
+    free(x->health);
     free(x);
 }
 
@@ -189,6 +202,7 @@ static void ira_progress(void *state, double share)
 {
     struct ira *x = state;
     const double warm = x->warmup > 0 ? fmin(share / x->warmup, 1) : 1;
+    x->share = share;
     x->beta = x->beta_most * 0.5 * (1 - cos(M_PI * warm)); // cosine from 0
 }
 
@@ -202,6 +216,7 @@ static int ira_start(void **state, const struct method_env *env, struct err *err
         x->layers = env->model->decoder.config.layers;
         x->chosen = xcalloc((size_t)x->layers, sizeof *x->chosen);
         x->layer = xcalloc((size_t)x->layers, sizeof *x->layer);
+        x->health = xcalloc((size_t)x->layers * HEALTHS, sizeof *x->health);
     }
     if (read_layers(env, x->chosen, err) < 0) return -1;
     for (int l = 0; l < x->layers; l++)
@@ -378,6 +393,73 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
     return 0;
 }
 
+static float *on_host(struct graph *g, const struct tensor *t)
+{
+    float *host = xmalloc(tensor_bytes(t) + 1);
+    g->backend->download(host, t->data, tensor_bytes(t));
+    return host;
+}
+
+// Adds the pass's tokens to the layer's means: v [S,Hkv,d], head [S*Hkv,d+1], kl [S,Hkv].
+static void add_health(const struct ira_values *p, const struct tensor *v,
+                       const struct tensor *head, const float *kl)
+{
+    struct graph *g = p->g;
+    const int layer = p->args->layer;
+    const int64_t d = p->dim;
+    double *sum = p->x->health + (size_t)layer * HEALTHS;
+    if (g->tape && g->tape->recomputing) return;
+    float *values = on_host(g, v), *heads = on_host(g, head);
+    float *prior = on_host(g, &p->x->layer[layer].param[PRIOR]); // [Hkv,d]
+    for (int64_t i = 0; i < p->rows * p->heads; i++) {
+        const float *out = heads + i * (d + 1), *log_p = prior + i % p->heads * d;
+        double delta = 0, norm = 0, ratio = 0;
+        for (int64_t k = 0; k < d; k++) {
+            const double value = (double)values[i * d + k];
+            delta += (double)out[k] * (double)out[k];
+            norm += value * value;
+            ratio += exp(((double)out[d] - (double)log_p[k]) / 2) / (double)d;
+        }
+        sum[HEALTH_KL] += (double)kl[i];
+        sum[HEALTH_GATE] += (double)p->gate[i];
+        sum[HEALTH_SIGMA] += ratio;
+        sum[HEALTH_DELTA] += norm > 0 ? sqrt(delta / norm) : 0;
+        sum[HEALTH_COUNT]++;
+    }
+    free(values);
+    free(heads);
+    free(prior);
+}
+
+// A divergence of 0 means that posterior and prior are the same: nothing is learned (section 3.3 of
+// the paper). A new head begins there.
+static void ira_report(void *state, const struct method_reporter *to)
+{
+    enum { NAME = 48 };
+    static const double collapsed = 1e-3; // nats
+    struct ira *x = state;
+    double kl = 0, count = 0;
+    to->sum(to->self, x->health, (size_t)x->layers * HEALTHS);
+    for (int l = 0; l < x->layers; l++) {
+        double *sum = x->health + (size_t)l * HEALTHS;
+        for (int i = 0; i < HEALTH_COUNT && sum[HEALTH_COUNT] > 0; i++) {
+            char name[NAME];
+            snprintf(name, sizeof name, "ira.%s.%d", health_names[i], l);
+            to->metric(to->self, name, sum[i] / sum[HEALTH_COUNT]);
+        }
+        kl += sum[HEALTH_KL], count += sum[HEALTH_COUNT];
+        memset(sum, 0, HEALTHS * sizeof *sum);
+    }
+    if (!count || x->warned || x->share < x->warmup || kl / count > collapsed) return;
+    x->warned = true;
+    char *text = xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is "
+                           "%.2g nats a token and head, so posterior and prior are the same: raise "
+                           "train.lr.ira, lower ira.beta, or train longer",
+                           kl / count);
+    to->warn(to->self, text);
+    free(text);
+}
+
 // True if the divergence is part of the loss: not in validation and /eval.
 static bool learns(const struct ira_values *p)
 {
@@ -399,6 +481,7 @@ static int diverge(struct ira_values *p, struct tensor *head, struct tensor *v, 
         struct penalty y = { .kl = host, .weight = host + tensor_count(kl) };
         g->backend->download(host, kl->data, tensor_bytes(kl));
         each_sample(p, add_penalty, &y);
+        add_health(p, v, head, host);
         struct tensor *weight = graph_upload(g, DTYPE_F32, 2, kl->shape, y.weight);
         free(host);
         if (!weight || tape_seed(g, kl, weight) < 0) return -1;
@@ -492,5 +575,6 @@ const struct method method_ira = {
     .training = { PART_DECODER, "train.ira", "train.lr.ira", "train.weight_decay.ira", 10 },
     .params = ira_params,
     .progress = ira_progress,
+    .report = ira_report,
     .validate = ira_validate,
 };
