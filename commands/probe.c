@@ -261,7 +261,8 @@ static int read_request(struct measurement *w, const struct option_row *options,
     if (options_parse(options, w, argc, argv, err) < 0) return -1;
     if (set_source_find(&w->request.set, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
-    if (w->folder && w->request.set.data) return err_set(err, "give either '%s' or --data", w->folder);
+    if (w->folder && w->request.set.data)
+        return err_set(err, "give either '%s' or --data", w->folder);
     if (w->film && w->request.set.data)
         return err_set(err, "--film shows the answer of the conversation: give it without --data");
     if (w->request.set.data && w->request.options.token == PROBE_TOKEN_EACH)

@@ -137,8 +137,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     const struct settings *s = env->settings;
     const double target =
         settings_is(s, "norm.target", "auto") ? n->target : settings_real(s, "norm.target");
-    const double gain =
-        settings_is(s, "norm.init", "text") ? target / sqrt((double)width) : 1;
+    const double gain = settings_is(s, "norm.init", "text") ? target / sqrt((double)width) : 1;
     n->form = FORM_LAYERNORM;
     while (!settings_is(s, "norm.form", forms[n->form])) n->form++;
     if (method_fill(env, "norm_align.weight", &n->gain, gain, gain, err) < 0) return -1;

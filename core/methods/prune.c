@@ -85,8 +85,7 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
     free(p->sink_dims);
     p->sink_dims = NULL;
-    if (reads_sinks(p->kind) &&
-        sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
+    if (reads_sinks(p->kind) && sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
         return -1;
     if (p->kind == PRUNE_LIST && prune_agree(env, err) < 0) return -1;
     free(p->keep);

@@ -75,18 +75,19 @@ struct prune {
     int stages, *layer;  // [stages], ascending
     double *keep;        // [stages]
     const struct settings *settings;
-    double tau;         // of sinks
-    float *sink_dims;   // [L,2] calibrated ones; NULL: those of the first token
-    int dims[2][2];     // in use at stage 0, at later stages
+    double tau;       // of sinks
+    float *sink_dims; // [L,2] calibrated ones; NULL: those of the first token
+    int dims[2][2];   // in use at stage 0, at later stages
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;
-    int32_t *number;     // [N] index of a row among the visual tokens; -1: text
-    bool *dropped;       // [N]
-    float *row_score[2]; // [N] [0]: cls; divergence, or phi of sinks, at stage 0; [1]: at later stages
-    int32_t *alive;      // [N] rows that remain
-    int64_t visual;      // S
-    bool replacing;      // this pass replaces the rows
+    int32_t *number; // [N] index of a row among the visual tokens; -1: text
+    bool *dropped;   // [N]
+    float *
+        row_score[2]; // [N] [0]: cls; divergence, or phi of sinks, at stage 0; [1]: at later stages
+    int32_t *alive;   // [N] rows that remain
+    int64_t visual;   // S
+    bool replacing;   // this pass replaces the rows
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
     int64_t residual_rows;

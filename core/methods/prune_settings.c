@@ -61,8 +61,9 @@ const struct setting prune_settings[] = {
       .def = "none",
       .choices = no_tokens,
       .stale = STALE_SEEN,
-      .help = "Visual tokens that prune.score list keeps, counted from 0 over all pictures: 0-15,40, "
-              "or a range of all tokens as 0%-50%." },
+      .help =
+          "Visual tokens that prune.score list keeps, counted from 0 over all pictures: 0-15,40, "
+          "or a range of all tokens as 0%-50%." },
     { .key = "prune.seed",
       .type = SETTING_INTEGER,
       .max = 9007199254740991,
@@ -178,7 +179,8 @@ int prune_agree(const struct method_env *env, struct err *err)
     size_t shares;
     const int stages = count_stages(env, err);
     free(settings_reals(env->settings, "prune.keep", &shares));
-    if (prune_kind_of(env->settings) == PRUNE_LIST && settings_is(env->settings, "prune.tokens", "none"))
+    if (prune_kind_of(env->settings) == PRUNE_LIST &&
+        settings_is(env->settings, "prune.tokens", "none"))
         return err_set(err, "prune.score list keeps the tokens of prune.tokens: /set prune.tokens "
                             "0-15,40");
     return stages < 0 ? -1 : prune_check_stages(stages, shares, err);
@@ -206,8 +208,8 @@ bool prune_without_effect(const struct method_env *env, struct err *why)
     const bool blind =
         prune_kind_of(env->settings) == PRUNE_DIVERGENCE && !prune_diverges(env, layer, stages);
     const bool last = stages > 0 && layer[0] == layers - 1;
-    const bool all = shares > 0 && keep[shares - 1] >= 1 &&
-                     !prune_names_tokens(prune_kind_of(env->settings));
+    const bool all =
+        shares > 0 && keep[shares - 1] >= 1 && !prune_names_tokens(prune_kind_of(env->settings));
     if (last)
         err_set(why, "prune.layer %d is the last layer: pruning after it has no effect", layer[0]);
     else if (blind)

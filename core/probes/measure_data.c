@@ -31,7 +31,7 @@ struct data_pass {
     struct measuring m; // with `options` and `settings` below
     struct probe_options options;
     const struct settings *request_settings;
-    struct settings *settings; // those of the request, with the sample's answer length
+    struct settings *settings;  // those of the request, with the sample's answer length
     void *corpus[METRIC_COUNT]; // of metrics that need one, by number in metrics[]
     struct dataset data;
     struct masks masks;
@@ -40,9 +40,9 @@ struct data_pass {
     struct results kept; // tables of all samples' rows
     struct series series;
     struct data_notices notices;
-    int64_t broken; // number of samples skipped
+    int64_t broken;       // number of samples skipped
     const char *replaced; // a metric of the data that cannot score an answer alone; NULL: none
-    struct err why; // why the first one was skipped
+    struct err why;       // why the first one was skipped
 };
 
 static int answer(struct data_pass *w, struct err *err)
@@ -80,7 +80,8 @@ static const void *corpus_of(struct data_pass *w, const struct metric *metric)
         const char *turn = NULL;
         size_t count;
         if (dataset_read(&w->data, i, &s, NULL) == 0) {
-            const char *const *list = references_of(&s, dialogue_question(&s.dialogue), &turn, &count);
+            const char *const *list =
+                references_of(&s, dialogue_question(&s.dialogue), &turn, &count);
             metric->corpus_add(metric, corpus, list, count);
         }
         free((char *)(uintptr_t)turn);
@@ -134,7 +135,7 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
 static void give_reference(struct data_pass *w, const struct sample *s)
 {
     struct message m = { .role = ROLE_ASSISTANT };
-    const char *text = s->reference_count                                        ? s->references[0]
+    const char *text = s->reference_count                                    ? s->references[0]
                        : s->right >= 0 && (size_t)s->right < s->choice_count ? s->choices[s->right]
                                                                              : NULL;
     const struct message *last = conversation_last(&w->c);
@@ -224,7 +225,8 @@ static int measure_samples(struct data_pass *w, const struct sinks *sinks, struc
     }
     sinks_progress(sinks, &pace, "measuring", (double)all, (double)all);
     if (w->mean.samples) return 0;
-    return err_set(err, "no sample of '%s' could be measured: %s", w->request->set.data, w->why.text);
+    return err_set(err, "no sample of '%s' could be measured: %s", w->request->set.data,
+                   w->why.text);
 }
 
 static void put_series(const struct series *y, const char *probe, struct results *r)
@@ -277,8 +279,9 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
             results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
                          w.why.text);
         if (w.replaced)
-            results_note(r, "answers are scored by contains: the metric %s of the data does not "
-                            "score a generated answer",
+            results_note(r,
+                         "answers are scored by contains: the metric %s of the data does not "
+                         "score a generated answer",
                          w.replaced);
         char *text = data_notices_text(&w.notices);
         if (text) results_note(r, "data: %s", text);

@@ -15,9 +15,9 @@ struct measure_request {
     const struct probe *probe;
     struct probe_options options;
     struct set_source set; // data NULL: the current conversation
-    const char *objects;   // file of boxes and masks of the data's pictures (core/probes/masks.h); or
-                           // NULL
-    bool boxes;            // uses the objects' boxes even if they have outlines
+    const char *objects; // file of boxes and masks of the data's pictures (core/probes/masks.h); or
+                         // NULL
+    bool boxes;          // uses the objects' boxes even if they have outlines
     int64_t limit;       // maximum number of samples
     bool given;          // uses the reference answers instead of generating answers
     const char *const *checkpoints; // [checkpoint_count] for a probe with a series; 0: the current

@@ -79,7 +79,8 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
     const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
-    for (int64_t j = 0; c && j < count; j++) s->tokens[site_key(a, index[j])].contribution = (double)c[j];
+    for (int64_t j = 0; c && j < count; j++)
+        s->tokens[site_key(a, index[j])].contribution = (double)c[j];
     free(index);
     return graph_ok(g) ? 0 : -1;
 }
@@ -102,7 +103,8 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     for (int64_t i = 0; i < q->n; i++)
         if (q->picture[i] >= pictures) pictures = q->picture[i] + 1;
     double *split = xreallocarray(NULL, (size_t)pictures + 1, sizeof *split);
-    for (int p = 0; p < pictures; p++) split[p] = sinks_split(s->tokens, (size_t)s->query + 1, p, s->tau);
+    for (int p = 0; p < pictures; p++)
+        split[p] = sinks_split(s->tokens, (size_t)s->query + 1, p, s->tau);
 
     struct result_table *t = results_table(r, "sinks.tokens", "row|phi|C|picture|token|sink|type");
     t->own = t->kept = true;

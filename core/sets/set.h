@@ -66,8 +66,8 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 // Writes the whole prompt of a record.
 void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
 
-// Sets sample.max_tokens of *to for an answer to s: the length of its evaluation set, or the smaller
-// one that the user has set in `own`.
+// Sets sample.max_tokens of *to for an answer to s: the length of its evaluation set, or the
+// smaller one that the user has set in `own`.
 void eval_set_limit_answers(struct settings *to, const struct settings *own,
                             const struct sample *s);
 

@@ -19,10 +19,10 @@ struct set_way;
 
 // Texts are borrowed.
 struct set_source {
-    const char *data, *images; // images NULL: the data's folder
-    const char *name, *suite;  // of --set and --rule; NULL: not given
-    const char *columns;       // of an evaluation set, as the user names them; NULL: its own
-    const char *shots;         // file of examples in front of each sample; NULL: none
+    const char *data, *images;   // images NULL: the data's folder
+    const char *name, *suite;    // of --set and --rule; NULL: not given
+    const char *columns;         // of an evaluation set, as the user names them; NULL: its own
+    const char *shots;           // file of examples in front of each sample; NULL: none
     const struct eval_set *kind; // NULL: a data set
     const struct set_way *way;   // of the evaluation set
     char *found;                 // `data` in the hub cache, owned by the options; NULL: not there

@@ -290,9 +290,9 @@ static int check_former(const struct weight *w, const struct selected *chosen,
         settings_changed(s, "train.lora.alpha") || settings_changed(s, "train.lora.rs");
     if (!changed || fabs(was - is) <= 1e-6 * fabs(was)) return 0;
     // An alpha that gives the adapter's scale.
-    const double alpha =
-        chosen->stabilised ? lora_alpha(was, rank, true)
-                           : lora_alpha(was, settings_integer(s, "train.lora.rank"), false);
+    const double alpha = chosen->stabilised
+                             ? lora_alpha(was, rank, true)
+                             : lora_alpha(was, settings_integer(s, "train.lora.rank"), false);
     return err_set(err,
                    "the LoRA of '%s' in the adapter has alpha / %s %.7g, not %.7g: /set "
                    "train.lora.alpha %.7g, or merge or unload the adapter first",

@@ -259,6 +259,11 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "loss", "%a", at->loss);
     put_metadata(w, "validation", "%a", at->validation);
     put_metadata(w, "score", "%a", at->score);
+    for (int i = 0; i < SAVE_SETS && !isnan(at->sets[i]); i++) {
+        char key[16];
+        snprintf(key, sizeof key, "score.%d", i);
+        put_metadata(w, key, "%a", at->sets[i]);
+    }
     put_metadata(w, "best_value", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
@@ -340,6 +345,11 @@ static int read_point(const struct safetensors *f, struct save_point *at, struct
     at->loss = read_number(f, "loss");
     at->validation = read_number(f, "validation");
     at->score = read_number(f, "score");
+    for (int i = 0; i < SAVE_SETS; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "score.%d", i);
+        at->sets[i] = read_number(f, key);
+    }
     at->best = strtod(best, NULL);
     at->best_loss = strtod(best_loss, NULL);
     at->best_step = strtoll(best_step, NULL, 10);

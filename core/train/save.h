@@ -23,14 +23,17 @@
 #include "core/jobs/identity.h"
 #include "core/train/params.h"
 
+enum { SAVE_SETS = 16 };
+
 struct save_point {
-    int64_t step;      // steps done
-    double loss;       // of the last step; NaN: unknown
-    double validation; // loss of the last validation; NaN: none
-    double score;      // ... and its score
-    double best;       // best validation score, without a metric its loss
-    double best_loss;  // loss of that validation: breaks ties of the score
-    int64_t best_step; // -1: none yet
+    int64_t step;           // steps done
+    double loss;            // of the last step; NaN: unknown
+    double validation;      // loss of the last validation; NaN: none
+    double score;           // ... and its score
+    double sets[SAVE_SETS]; // of this validation: scores of evaluation sets; NaN: none
+    double best;            // best validation score, without a metric its loss
+    double best_loss;       // loss of that validation: breaks ties of the score
+    int64_t best_step;      // -1: none yet
 };
 
 // Writes a checkpoint; all ranks call it, rank 0 writes. Does nothing if the checkpoint of this

@@ -219,9 +219,9 @@ static int apply_lora(struct selecting *k, const char *rule, struct err *err)
             if (layer_matches(k, i, one)) {
                 k->s->item[i].rank = rank;
                 k->s->item[i].stabilised = k->lora->stabilised;
-                k->s->item[i].alpha =
-                    k->lora->stabilised ? k->lora->alpha
-                                        : k->lora->alpha / (double)k->lora->rank * (double)rank;
+                k->s->item[i].alpha = k->lora->stabilised
+                                          ? k->lora->alpha
+                                          : k->lora->alpha / (double)k->lora->rank * (double)rank;
                 found = true;
             }
         any = true;

@@ -62,7 +62,7 @@ struct selection {
 };
 
 struct select_lora {
-    int64_t rank; // default rank of rules
+    int64_t rank;    // default rank of rules
     double alpha;    // for that rank; another rank keeps the ratio
     bool stabilised; // rsLoRA: alpha is for every rank
 };

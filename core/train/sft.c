@@ -50,6 +50,13 @@ static void reset_best(struct sft *t)
     t->state.point.best_step = -1;
 }
 
+static void forget_validation(struct sft *t)
+{
+    struct save_point *p = &t->state.point;
+    p->validation = p->score = NAN;
+    for (int i = 0; i < SAVE_SETS; i++) p->sets[i] = NAN;
+}
+
 void sft_plan_steps(struct sft *t)
 {
     const struct settings *s = t->job->settings;
@@ -65,7 +72,8 @@ void sft_plan_steps(struct sft *t)
     t->state.order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.order);
     t->state.rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.rows);
     t->state.epoch = -1;
-    t->state.point = (struct save_point){ .loss = NAN, .validation = NAN, .score = NAN };
+    t->state.point = (struct save_point){ .loss = NAN };
+    forget_validation(t);
     reset_best(t);
 }
 
@@ -126,6 +134,12 @@ static void report_peft(const struct sft *t)
                 "(/adapter merge)");
 }
 
+// Name of the score that selects the best weights.
+static char *score_name(const struct sft *t)
+{
+    return t->sets.count ? sft_sets_names(&t->sets) : xstrdup(t->plan.metric->name);
+}
+
 // Writes the record of OUT: the identity of the run, and with `what` its result.
 static int record(struct sft *t, const char *what, struct err *err)
 {
@@ -139,7 +153,9 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "data", t->options.data);
     cJSON_AddStringToObject(r, "data_sha256", t->plan.hashes.data);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);
-    cJSON_AddNumberToObject(r, "validation_samples", (double)t->validation.count);
+    int64_t validated = t->validation.count;
+    for (size_t i = 0; i < t->sets.count; i++) validated += t->sets.list[i].data.count;
+    cJSON_AddNumberToObject(r, "validation_samples", (double)validated);
     cJSON_AddNumberToObject(r, "steps", (double)t->plan.steps);
     cJSON_AddNumberToObject(r, "trained", (double)t->params.counted[MODEL_PARTS].trained);
     cJSON_AddNumberToObject(r, "parameters", (double)t->params.counted[MODEL_PARTS].total);
@@ -148,7 +164,8 @@ static int record(struct sft *t, const char *what, struct err *err)
         while (one->kind != PARAM_LORA_A) one++;
         const struct lora *l = one->weight->linear->lora;
         cJSON_AddNumberToObject(r, "lora_alpha", // its scale is f32
-                                round(l->scale * (double)l->a.shape[0] * 1e6) / 1e6);
+                                round(lora_alpha(l->scale, l->a.shape[0], l->stabilised) * 1e6) /
+                                    1e6);
     }
     cJSON *list = cJSON_AddObjectToObject(r, "settings");
     const struct setting *row;
@@ -164,9 +181,13 @@ static int record(struct sft *t, const char *what, struct err *err)
         if (!isnan(t->state.point.loss)) cJSON_AddNumberToObject(r, "loss", t->state.point.loss);
         if (t->state.point.best_step >= 0) {
             cJSON_AddNumberToObject(r, "best_step", (double)t->state.point.best_step);
-            cJSON_AddNumberToObject(r, "validation_loss", t->state.point.best_loss);
+            if (!isnan(t->state.point.best_loss))
+                cJSON_AddNumberToObject(r, "validation_loss", t->state.point.best_loss);
             if (t->plan.metric) {
+                char *name = score_name(t);
                 cJSON_AddStringToObject(r, "validation_metric", t->plan.metric->name);
+                cJSON_AddStringToObject(r, "validation_score_of", name);
+                free(name);
                 cJSON_AddNumberToObject(r, "validation_score", t->state.point.best);
             }
         }
@@ -179,10 +200,14 @@ static int record(struct sft *t, const char *what, struct err *err)
 // Reports a validation under the number of steps taken before it.
 static void report_validation(const struct sft *t)
 {
-    if (isnan(t->state.point.validation)) return;
-    job_metric(t->job, "validation_loss", t->state.point.step, t->state.point.validation);
-    if (t->plan.metric)
-        job_metric(t->job, "validation_score", t->state.point.step, t->state.point.score);
+    const struct save_point *p = &t->state.point;
+    if (!isnan(p->validation)) job_metric(t->job, "validation_loss", p->step, p->validation);
+    if (!isnan(p->score)) job_metric(t->job, "validation_score", p->step, p->score);
+    for (size_t i = 0; i < t->sets.count && !isnan(p->sets[i]); i++) {
+        char *series = xasprintf("validation_score.%s", t->sets.list[i].name);
+        job_metric(t->job, series, p->step, p->sets[i]);
+        free(series);
+    }
 }
 
 // Continues from the newest checkpoint. The reports of its validation belong to the step where the
@@ -280,11 +305,11 @@ static int save(struct sft *t, struct err *err)
 
 static int validate(struct sft *t, struct err *err)
 {
-    double loss, score = NAN;
+    double loss = NAN, score = NAN;
     const struct metric *m = t->plan.metric;
     struct save_point *p = &t->state.point;
-    if (sft_validate(t, &loss, err) < 0) return -1;
-    if (m && sft_score(t, &score, err) < 0) return -1;
+    if (t->validation.count && sft_validate(t, &loss, err) < 0) return -1;
+    if (m && sft_score(t, &score, p->sets, err) < 0) return -1;
     p->validation = loss;
     p->score = score;
     report_validation(t);
@@ -309,6 +334,24 @@ static void count_moved(struct sft *t, int sign)
     if (!r) return;
     t->report.bytes += sign * atomic_load(&r->whole->bytes);
     t->report.moved_us += sign * atomic_load(&r->whole->moved_us);
+}
+
+static void sum_doubles(void *self, double *x, size_t n)
+{
+    const struct sft *t = self;
+    if (t->job->ranks) ranks_sum_doubles(t->job->ranks, x, n);
+}
+
+static void report_metric(void *self, const char *name, double value)
+{
+    const struct sft *t = self;
+    job_metric(t->job, name, t->optimizer.step - 1, value);
+}
+
+static void report_warning(void *self, const char *text)
+{
+    const struct sft *t = self;
+    job_log(t->job, "%s", text);
 }
 
 // A step: samples -> losses and gradients -> clipping, AdamW -> metrics -> validation, checkpoint.
@@ -337,7 +380,7 @@ static int one_step(struct sft *t, struct err *err)
     count_moved(t, 1);
     state->point.step = t->optimizer.step;
     state->point.loss = state->loss;
-    state->point.validation = state->point.score = NAN;
+    forget_validation(t);
 
     // Metrics, for /plot and the panel of jobs.
     memory_note(j->backend, &t->report.peak);
@@ -347,6 +390,8 @@ static int one_step(struct sft *t, struct err *err)
         job_metric(j, "kl", step, state->kl.plain);
         job_metric(j, "kl_weighted", step, state->kl.weighted);
     }
+    const struct method_reporter to = { sum_doubles, report_metric, report_warning, t };
+    methods_report(&t->methods, &to);
     job_metric(j, "lr", step, taken.rate);
     job_metric(j, "grad_norm", step, taken.norm);
     job_metric(j, "tokens_per_s", step, took > 0 ? (double)rows / took : 0);
@@ -358,7 +403,8 @@ static int one_step(struct sft *t, struct err *err)
     const int64_t every = settings_is(j->settings, "train.eval_every", "auto")
                               ? (plan->steps + 9) / 10
                               : settings_integer(j->settings, "train.eval_every");
-    if (t->validation.count && (now == plan->steps || now % every == 0) && validate(t, err) < 0) {
+    if ((t->validation.count || t->sets.count) && (now == plan->steps || now % every == 0) &&
+        validate(t, err) < 0) {
         state->torn = true;
         return -1;
     }
@@ -454,11 +500,12 @@ static int finish(struct sft *t, struct err *err)
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
         if (best >= 0) {
             job_result(j, "best step", "%lld", (long long)best);
-            if (t->plan.metric)
-                job_result(j, "validation score", "%.6g (%s)", t->state.point.best,
-                           t->plan.metric->name);
+            char *name = t->plan.metric ? score_name(t) : NULL;
+            if (name)
+                job_result(j, "validation score", "%.6g (%s)", t->state.point.best, name);
             else
                 job_result(j, "validation loss", "%.6g", t->state.point.best);
+            free(name);
         }
     }
     return status;

@@ -11,6 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/data/order.h"
+#include "core/sets/set.h"
 #include "core/talk/conversation.h"
 #include "core/train/data_check.h"
 #include "core/train/sft_parts.h"
@@ -180,21 +181,28 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// Returns the file of train.validation; NULL: none, or a fraction of the samples.
-static const char *file_of_validation(const struct settings *s, double *share)
+// Returns the file of train.validation; NULL: none, a fraction of the samples, or evaluation sets.
+static const char *file_of_validation(const struct settings *s, const struct sft_sets *sets,
+                                      double *share)
 {
     const char *text = settings_text(s, "train.validation");
     char *end;
     *share = strtod(text, &end);
     if (settings_is(s, "train.validation", "none")) return NULL;
-    return end == text || *end ? text : NULL;
+    return (end == text || *end) && !sets->count ? text : NULL;
 }
 
 int sft_validation_check(const struct settings *s, struct err *err)
 {
     double share;
-    const char *file = file_of_validation(s, &share);
-    return !file || dataset_check(file, err) == 0 ? 0 : err_in(err, "train.validation");
+    struct sft_sets sets;
+    if (sft_sets_read(&sets, s, err) < 0) return -1;
+    const char *file = file_of_validation(s, &sets, &share);
+    int status = file ? dataset_check(file, err) : 0;
+    for (size_t i = 0; i < sets.count && status == 0; i++)
+        status = set_source_check(&sets.list[i].from, err);
+    sft_sets_release(&sets);
+    return status == 0 ? 0 : err_in(err, "train.validation");
 }
 
 static int open_validation(struct sft *t, struct err *err)
@@ -202,8 +210,13 @@ static int open_validation(struct sft *t, struct err *err)
     const struct settings *s = t->job->settings;
     const char *text = settings_text(s, "train.validation");
     double share;
-    const char *file = file_of_validation(s, &share);
+    const char *file = file_of_validation(s, &t->sets, &share);
     t->validation_file = file != NULL;
+    for (size_t i = 0; i < t->sets.count; i++)
+        job_log(t->job, "validation: %s as %s, %lld samples of '%s'", t->sets.list[i].name,
+                t->sets.list[i].from.way->suite, (long long)t->sets.list[i].data.count,
+                t->sets.list[i].from.data);
+    if (t->sets.count) return 0;
     if (file) { // a separate data file
         size_t both = 0, which;
         const int status = open_set(t, &t->validation, file, t->options.images, err);
@@ -289,11 +302,13 @@ int sft_identify(struct sft *t, const char *but, struct err *err)
 {
     const struct settings *s = t->job->settings;
     double share;
-    const char *file = file_of_validation(s, &share);
+    if (sft_sets_read(&t->sets, s, err) < 0) return -1;
+    const char *file = file_of_validation(s, &t->sets, &share);
     t->plan.settings = list_settings(t->job, but);
     if (hash_file(t->options.data, t->plan.hashes.data, err) < 0) return -1;
     if (file && hash_file(file, t->plan.hashes.validation, err) < 0)
         return err_in(err, "train.validation");
+    if (t->sets.count && sft_sets_open(&t->sets, t->plan.hashes.validation, err) < 0) return -1;
     if (settings_is(s, "adapter", "none")) return 0;
     return hash_adapter(settings_text(s, "adapter"), t->plan.hashes.adapter, err);
 }
@@ -355,6 +370,7 @@ void sft_data_close(struct sft *t)
 {
     close_set(&t->train);
     close_set(&t->validation);
+    sft_sets_release(&t->sets);
     free(t->plan.settings);
     free(t->state.order);
     free(t->state.rows);

@@ -5,6 +5,7 @@
 //   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
 //   sft_data.c  the samples, and the identity of a run that is resumed
 //   sft_score.c validation by a metric
+//   sft_sets.c  evaluation sets as validation
 //   sft_ranks.c the samples of a step that each rank computes; sums over ranks
 //   sft_pass.c  losses and gradients of batches, gradient statistics, validation
 //
@@ -16,10 +17,12 @@
 #include "core/adapter/adapter.h"
 #include "core/base/hash.h"
 #include "core/base/pace.h"
+#include "core/data/dataset.h"
 #include "core/graph/tape.h"
 #include "core/jobs/job.h"
 #include "core/methods/method.h"
 #include "core/metrics/metric.h"
+#include "core/sets/source.h"
 #include "core/train/forecast.h"
 #include "core/train/lanes.h"
 #include "core/train/loader.h"
@@ -43,6 +46,19 @@ struct sft_set {
     struct names contents;   // SHA-256 of each picture that could be read
     int64_t answer;          // largest number of trained tokens in a sample
     char pictures[HASH_HEX]; // SHA-256 over the bytes of all these pictures
+};
+
+// The evaluation sets of train.validation.
+enum { SFT_SETS = SAVE_SETS };
+struct sft_sets {
+    struct sft_scored {
+        char *name; // of its series: the set's, with a number if several files are of one set
+        struct set_source from;
+        struct dataset data;
+    } list[SFT_SETS];
+    size_t count;
+    const struct metric *metric; // of the first: the direction of all scores
+    char *words;                 // owner of the texts
 };
 
 // Shared by runs that are compared with each other (a sweep).
@@ -103,6 +119,7 @@ struct sft {
     struct run_folder out;
     struct sft_set train, validation; // validation.count 0: none
     bool validation_file;             // validation.data is a separate file
+    struct sft_sets sets;             // validation by evaluation sets; count 0: none
     bool headers;                     // the check does not decode pictures: for forecasts
 
     struct adapter *base; // of the setting `adapter`, which training continues from; NULL: none
@@ -203,7 +220,15 @@ void sft_sums_release(struct sft *t);
 
 // sft_score.c. Sets t->plan.metric from train.score and the data.
 void sft_score_choose(struct sft *t);
-// Computes the metric's mean over the validation samples. 0 or -1 (t->graph may be cancelled).
-int sft_score(struct sft *t, double *score, struct err *err);
+// Computes the metric's mean over the validation samples, or the mean of the sets' scores, which it
+// writes to of_set[SFT_SETS]. 0 or -1 (t->graph may be cancelled).
+int sft_score(struct sft *t, double *score, double *of_set, struct err *err);
+
+// sft_sets.c. Reads the sets of train.validation; *sets is empty if it names none.
+int sft_sets_read(struct sft_sets *sets, const struct settings *s, struct err *err);
+// Opens their files; hex: SHA-256 of all.
+int sft_sets_open(struct sft_sets *sets, char hex[HASH_HEX], struct err *err);
+char *sft_sets_names(const struct sft_sets *sets); // "mean of pope, mmstar"
+void sft_sets_release(struct sft_sets *sets);
 
 #endif

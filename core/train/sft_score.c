@@ -1,10 +1,11 @@
-// core/train/sft_score.c -- validation by a metric over the held-out samples, if train.score or the
-// data names one. Otherwise validation uses their loss (sft_pass.c).
+// core/train/sft_score.c -- validation by evaluation sets, or by a metric over the held-out
+// samples, if train.score or the data names one. Otherwise validation uses their loss (sft_pass.c).
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/adapters.h"
 #include "core/eval/evaluate.h"
+#include "core/sets/set.h"
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
@@ -34,7 +35,7 @@ static const struct metric *named(const struct sft *t)
 void sft_score_choose(struct sft *t)
 {
     const char *name = settings_text(t->job->settings, "train.score");
-    t->plan.metric = NULL;
+    t->plan.metric = t->sets.metric;
     if (!t->validation.count) return;
     t->plan.metric = !strcmp(name, "auto") ? named(t) : metric_find(name);
     if (t->plan.metric && t->plan.metric->way == METRIC_LOSS)
@@ -55,13 +56,60 @@ static bool report(void *self, const struct evaluated *e)
     return job_stopped(t->job) != JOB_CANCEL;
 }
 
-int sft_score(struct sft *t, double *score, struct err *err)
+// Evaluates the model in training.
+static int evaluate(struct sft *t, struct evaluate_request request, struct evaluation *e,
+                    struct err *err)
 {
     struct job *j = t->job;
-    struct settings *settings = settings_copy(j->settings);
     struct hooks hooks = { 0 };
-    struct evaluation e = { 0 };
     job_hooks(j, &hooks);
+    // Frees the activations for the evaluation's passes, which use their own arena; no step is in
+    // progress.
+    arena_release(&t->arena);
+    request.model = j->model;
+    request.backend = j->backend;
+    request.hooks = &hooks;
+    request.tensors = (struct method_tensors){ find_tensor, t };
+    request.report = report;
+    request.self = t;
+    request.cancel = &j->cancel;
+    request.ranks = j->ranks;
+    const int status = evaluate_run(&request, e, err);
+    if (status < 0 || !e->cancelled) return status;
+    t->graph.cancelled = true;
+    return err_set(err, "cancelled");
+}
+
+// The score of a set as /eval reports it first: the number of its total, else the metric's mean.
+static double score_of(const struct evaluation *e)
+{
+    if (e->number_count && !e->total->apart) return e->numbers[0].value;
+    return evaluation_main(e)->tally.scores.mean;
+}
+
+static int score_sets(struct sft *t, double *score, double *of_set, struct err *err)
+{
+    *score = 0;
+    for (size_t i = 0; i < t->sets.count; i++) {
+        const struct sft_scored *one = &t->sets.list[i];
+        const struct evaluate_request request = { .settings = t->job->settings,
+                                                  .data = &one->data,
+                                                  .total = one->from.way->total };
+        struct evaluation e = { 0 };
+        const int status = evaluate(t, request, &e, err);
+        if (status == 0) of_set[i] = score_of(&e);
+        evaluation_release(&e);
+        if (status < 0) return err_in(err, "validation: %s", one->name);
+        *score += of_set[i] / (double)t->sets.count;
+    }
+    return 0;
+}
+
+int sft_score(struct sft *t, double *score, double *of_set, struct err *err)
+{
+    if (t->sets.count) return score_sets(t, score, of_set, err);
+    struct settings *settings = settings_copy(t->job->settings);
+    struct evaluation e = { 0 };
     // Limits answers to about twice the longest one in the data: a model that has learned little
     // may never end its answer.
     const int64_t most = 2 * (t->validation_file ? t->validation.answer : t->train.answer) + 8;
@@ -70,28 +118,13 @@ int sft_score(struct sft *t, double *score, struct err *err)
         settings_set(settings, "sample.max_tokens", text, NULL);
         free(text);
     }
-    // Frees the activations for the evaluation's passes, which use their own arena; no step is in
-    // progress.
-    arena_release(&t->arena);
-    const bool any = settings_is(j->settings, "train.score", "auto");
-    const struct evaluate_request request = { .model = j->model,
-                                              .backend = j->backend,
-                                              .settings = settings,
-                                              .hooks = &hooks,
-                                              .tensors = { find_tensor, t },
+    const bool any = settings_is(settings, "train.score", "auto");
+    const struct evaluate_request request = { .settings = settings,
                                               .data = data_of_validation(t),
                                               .indices = t->validation.item,
                                               .index_count = t->validation.count,
-                                              .metric = any ? NULL : t->plan.metric,
-                                              .report = report,
-                                              .self = t,
-                                              .cancel = &j->cancel,
-                                              .ranks = j->ranks };
-    int status = evaluate_run(&request, &e, err);
-    if (status == 0 && e.cancelled) {
-        t->graph.cancelled = true;
-        status = err_set(err, "cancelled");
-    }
+                                              .metric = any ? NULL : t->plan.metric };
+    int status = evaluate(t, request, &e, err);
     const struct evaluation_total *total = evaluation_of(&e, t->plan.metric);
     if (status == 0 && total)
         *score = total->tally.scores.mean;

@@ -34,9 +34,9 @@ static const char record_name[] = "training.json"; // in the sweep's own folder
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
 
 struct score {
-    char what[64]; // "validation loss"
-    double value;  // NaN: none
-    double loss;   // breaks ties of the value
+    char what[128]; // "validation loss"
+    double value;   // NaN: none
+    double loss;    // breaks ties of the value
     const struct metric *metric;
     int64_t step;
 };
@@ -303,7 +303,8 @@ static void read_run(struct sweep *s, struct score *score, const char *folder)
                              .loss = number(record, "validation_loss"),
                              .metric = m ? m : metric_find("loss"),
                              .step = step >= 0 && step < 0x1p53 ? (int64_t)step : -1 };
-    if (m) snprintf(score->what, sizeof score->what, "%s", m->name);
+    const char *of = cJSON_GetStringValue(json_get(record, "validation_score_of"));
+    if (m) snprintf(score->what, sizeof score->what, "%s", of ? of : m->name);
     const char *pictures = cJSON_GetStringValue(json_get(record, "pictures_sha256"));
     if (pictures) snprintf(s->series.pictures, sizeof s->series.pictures, "%s", pictures);
     cJSON_Delete(record);

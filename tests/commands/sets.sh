@@ -274,4 +274,56 @@ in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
 check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/Nothing
 check_has "not there" 'select(.event=="error").message' "lmms-lab/Nothing"
+# Probes and calibrations read sets as /eval does: the same numbers as from the same questions in LLaVA's format.
+# --given takes the set's references.
+python3 - "$work/pope.json" <<'P'
+import json, os, sys
+pope = [("red circle", "Yes"), ("blue square", "No"), ("green digit", "Yes"), ("dog", "No")]
+json.dump([{"id": i, "messages": [{"role": "user", "content": [
+    {"type": "image", "image": f"{os.getcwd()}/demo/pictures/scene-{i % 2}.png"},
+    {"type": "text", "text": f"Is there a {o} in the image?\nAnswer the question using a single word or phrase."}]},
+    {"role": "assistant", "content": a}]} for i, (o, a) in enumerate(pope)], open(sys.argv[1], "w"))
+P
+tables() {
+    jq -rs --arg name "$1" 'map(select(.event=="table" and .name==$name).rows) | (length == 2 and .[0] == .[1])' "$work/events"
+}
+tiny "/sink-ratio --given --data $work/sets/POPE.tsv --set pope" "/sink-ratio --given --data $work/pope.json" \
+    "/calibrate ffn $work/sets/POPE.tsv $work/a.safetensors --set pope --rule llava" /wait \
+    "/calibrate ffn $work/pope.json $work/b.safetensors" /wait "/calibration show $work/a.safetensors" \
+    "/calibration show $work/b.safetensors" "/dice --box 0,0,20,20 --limit 2 --data $work/sets/MME.tsv --set mme"
+check "read" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
+same "a probe" "$(tables sink_ratio)" true
+same "a calibration" "$(tables calibration)" true
+same "scores by the set's rule" "$(jq -r 'select(.event=="table" and .name=="dice.samples").rows[][2]' "$work/events" | grep -cE '^[01]$')" 2
+tiny "/sink-ratio --data $work/sets/POPE.tsv --set popp" "/redundancy --data $work/pope.json --rule llava" \
+    "/calibrate ffn $work/sets/POPE.tsv $work/c.safetensors --set pope --rule mine" "/redundancy --set pope"
+check "refused" 'select(.event=="error").message | split(":")[0]' "no evaluation set 'popp'
+--rule needs a set
+no suite 'mine' for the set 'pope'
+--set pope needs the set's files"
+
+# Validation by sets: with a rate of 0 the scores are those of /eval at each validation, and their mean is the run's.
+sets="pope/llava:$work/sets/POPE.tsv, pope/lmms-eval:$work/sets/POPE.tsv"
+tiny '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 2' '/set train.eval_every 1' \
+    "/set train.validation $sets" "/train $work/pope.json $work/out" /wait \
+    "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here"
+check "validated" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
+same "a total, and a mean" "$(value "mean F1 of splits" | cut -c 1-8) $(value score | tail -1)" "0.333333 0"
+same "scores by step" "$(python3 - "$work/vlmsh.db" <<'P'
+import sqlite3, sys
+for name, step, x in sqlite3.connect(sys.argv[1]).execute("SELECT s.name, step, value FROM metrics JOIN job_series s "
+        "ON s.id = series WHERE s.name LIKE 'validation_score%' ORDER BY 1, 2"):
+    print(name[16:], step, round(x, 6), end=" / ")
+P
+)" " 1 0.166667 /  2 0.166667 / .pope 1 0.333333 / .pope 2 0.333333 / .pope-2 1 0.0 / .pope-2 2 0.0 / "
+same "their mean" "$(jq -r '.validation_score_of, .validation_score, .validation_samples' "$work/out/training.json" | paste -sd' ')" \
+    "mean of pope, pope-2 0.16666666666666666 8"
+tiny "/set train.validation $sets" '/set train.score loss' "/train $work/pope.json $work/no" '/set train.score auto' \
+    '/set train.validation pope:none.tsv' "/train $work/pope.json $work/no" "/set train.validation pope:$work/pope.json,x" \
+    "/train $work/pope.json $work/no" "/set train.validation popp:$work/pope.json" "/train $work/pope.json $work/no"
+check "refused validations" 'select(.event=="error").message | split(";")[0] | split(": choose")[0]' \
+    "train.score loss: evaluation sets have their own rules
+train.validation: cannot open 'none.tsv': No such file or directory
+train.validation: 'x': write SET:FILE for each set, separated by commas (/help sets)
+train.validation: no evaluation set 'popp'"
 finish

@@ -111,7 +111,8 @@ static void expect_kept(struct golden *g, const bool *want, int64_t count)
     }
     assert_int_equal(kept->shape[0], n);
     // The layers after it compute the text and these tokens.
-    const struct safetensor *all = safetensors_find(f, "rows.1"), *rest = safetensors_find(f, "rows.2");
+    const struct safetensor *all = safetensors_find(f, "rows.1"),
+                            *rest = safetensors_find(f, "rows.2");
     assert_int_equal(rest->shape[0], all->shape[0] - count + n);
     safetensors_close(f);
 }
@@ -126,11 +127,13 @@ static void kinds_of_sinks_are_chosen(void **state)
     set(&g, "prune.layer", "1");
     set(&g, "prune.score", "contribution");
     struct safetensors *f = answer(&g, chat_named(&g, "single"), 2, "*");
-    const struct safetensor *h = safetensors_find(f, "layer.1.in"), *c = safetensors_find(f, "score.1");
+    const struct safetensor *h = safetensors_find(f, "layer.1.in"),
+                            *c = safetensors_find(f, "score.1");
     const struct sequence *q = &engine_conversation(g.engine)->cached;
     const int64_t width = h->shape[1];
     const int count = (int)c->shape[0];
-    double *phi = xcalloc((size_t)count, sizeof *phi), *sorted = xcalloc((size_t)count, sizeof *sorted);
+    double *phi = xcalloc((size_t)count, sizeof *phi),
+           *sorted = xcalloc((size_t)count, sizeof *sorted);
     double *members = xcalloc((size_t)count, sizeof *members);
     double *scores = xcalloc((size_t)count, sizeof *scores);
     for (int i = 0; i < count; i++) scores[i] = (double)((const float *)c->data)[i];

@@ -1,5 +1,4 @@
 // tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference.
-#include "core/probes/kit.h"
 #include "core/methods/sinks.h"
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"

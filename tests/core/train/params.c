@@ -457,7 +457,8 @@ static void test_lora_continued(void **state)
     check_continued("train.lora.rank", "2", NULL); // the rule's counts
     check_continued("train.lora.alpha", "16",
                     "has alpha / rank 2, not 0.5: /set train.lora.alpha 64,");
-    check_continued("train.lora.rs", "on", "has alpha / sqrt(rank) 2, not 32: /set train.lora.alpha 4,");
+    check_continued("train.lora.rs", "on",
+                    "has alpha / sqrt(rank) 2, not 32: /set train.lora.alpha 4,");
     check_continued("train.params", "lora:down_proj:2", "has rank 4, not 2");
     check_continued("adapter.scale", "0.5", "applied with adapter.scale 0.5");
     check_continued("adapter.scale", "1.0", NULL);
