@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/jobs/job.h"
 #include "core/settings/changes.h"
 #include "core/talk/answer.h"
 #include "core/talk/lookahead.h"
@@ -302,6 +303,15 @@ static void answers_stay_the_same(void **state)
     }
 }
 
+static void jobs_draft(void **state)
+{
+    (void)state;
+    struct job job = { .answer_lock = -1 };
+    struct hooks hooks = { 0 };
+    job_hooks(&job, &hooks);
+    assert_true(hooks_allow_drafts(&(struct graph){ .hooks = &hooks }));
+}
+
 int main(void)
 {
     const char *base = getenv("TMPDIR");
@@ -314,6 +324,7 @@ int main(void)
         cmocka_unit_test(the_index_grows),
         cmocka_unit_test(auto_drafts_only_if_proposals_succeed),
         cmocka_unit_test(answers_stay_the_same),
+        cmocka_unit_test(jobs_draft),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(path, sizeof path, "%s/extra.safetensors", folder);
