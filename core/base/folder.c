@@ -8,9 +8,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -78,6 +81,25 @@ int folder_begin(struct folder_work *work, const char *target, struct err *err)
     free(plain);
     if (status < 0) folder_abandon(work);
     return status;
+}
+
+// Waits briefly for the lock: the kernel releases it when the last process with the open folder
+// ends, and a killed process may leave a picture decoder that ends a moment later.
+int folder_lock(const char *path, const char *doing, struct err *err)
+{
+    static const double leave_s = 2;
+    const struct timespec moment = { .tv_nsec = 20000000 };
+    const int lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const double began = clock_seconds();
+    if (lock < 0) return err_set(err, "cannot open '%s': %s", path, strerror(errno));
+    while (flock(lock, LOCK_EX | LOCK_NB) < 0) {
+        if (clock_seconds() - began > leave_s) {
+            close(lock);
+            return err_set(err, "another process is %s into '%s'", doing, path);
+        }
+        nanosleep(&moment, NULL);
+    }
+    return lock;
 }
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)

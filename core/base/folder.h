@@ -30,6 +30,10 @@ void folder_sync(const char *path);
 // Removes a folder and its content, if it exists.
 void folder_remove(const char *path);
 
+// Locks a folder for one process at a time: returns the lock, which closing it (or the end of the
+// process) releases; -1: "another process is DOING into 'PATH'".
+int folder_lock(const char *path, const char *doing, struct err *err);
+
 // Returns whether the path is a folder without entries.
 bool folder_is_empty(const char *path);
 // Returns the sorted names of a folder's entries, without "." and "..", ending with NULL; an empty

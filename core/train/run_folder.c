@@ -3,20 +3,16 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "core/base/folder.h"
 #include "core/base/mem.h"
 #include "core/base/unfinished.h"
 
 enum { RECORD_MAX = 16 << 20 };
-static const double leave_s = 2; // seconds to wait until the child of a killed run ends
 
 cJSON *run_folder_read(const char *folder, struct err *err)
 {
@@ -97,31 +93,13 @@ int run_folder_check(const char *path, bool resume, struct err *err)
     return examine(path, resume, &o, err);
 }
 
-// Waits briefly for the lock: the kernel releases it when the last process with the open folder
-// ends, and a killed run may leave a picture decoder that ends a moment later.
-static int lock(const struct run_folder *o, struct err *err)
-{
-    const struct timespec moment = { .tv_nsec = 20000000 };
-    const double began = clock_seconds();
-    while (flock(o->lock, LOCK_EX | LOCK_NB) < 0) {
-        if (clock_seconds() - began > leave_s)
-            return err_set(err, "another process is training into '%s'", o->path);
-        nanosleep(&moment, NULL);
-    }
-    return 0;
-}
-
 int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err)
 {
     *o = (struct run_folder){ .path = xstrdup(path), .lock = -1 };
     int status = examine(path, resume, o, err);
     if (status == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
         status = err_set(err, "cannot create '%s': %s", path, strerror(errno));
-    if (status == 0) {
-        o->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (o->lock < 0) status = err_set(err, "cannot open '%s': %s", path, strerror(errno));
-    }
-    if (status == 0) status = lock(o, err);
+    if (status == 0 && (o->lock = folder_lock(path, "training", err)) < 0) status = -1;
     // The content may have changed before the lock was acquired.
     if (status == 0) status = examine(path, resume, o, err);
     if (status < 0) run_folder_close(o);
