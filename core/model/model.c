@@ -29,7 +29,7 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
 
 // Finds the ids that end an answer: in generation_config.json, else in config.json, else the
 // tokenizer's eos_token.
-static int find_ends(struct model *m, struct err *err)
+static int read_ends(struct model *m, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
     const cJSON *text = json_get(c->config, "text_config");
@@ -45,6 +45,15 @@ static int find_ends(struct model *m, struct err *err)
     if (cJSON_IsObject(word)) word = json_get(word, "content");
     int32_t id = cJSON_IsString(word) ? tokenizer_id(m->tokenizer, word->valuestring) : -1;
     if (id >= 0) ids_add(&m->eos, id);
+    return 0;
+}
+
+// The code of a folder whose config.json names a layout also ends answers as the layout does.
+static int find_ends(struct model *m, struct err *err)
+{
+    if (read_ends(m, err) < 0) return -1;
+    const int32_t end = m->conversation ? layout_end(m->layout, m->tokenizer) : -1;
+    if (end >= 0 && !model_is_eos(m, end)) ids_add(&m->eos, end);
     return 0;
 }
 

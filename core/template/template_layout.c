@@ -28,6 +28,15 @@ const char *layout_title(const struct layout *layout)
     return layout->name;
 }
 
+int32_t layout_end(const struct layout *layout, const struct tokenizer *t)
+{
+    const char *close = layout->close[ROLE_ASSISTANT];
+    char *token = xstrndup(close, strcspn(close, "\n"));
+    const int32_t id = *token ? tokenizer_id(t, token) : -1;
+    free(token);
+    return id;
+}
+
 static bool has_marks(const struct layout *l, const char *chat_template)
 {
     if (!l->marks[0]) return false;
