@@ -133,6 +133,23 @@ static const char **shard_names(const cJSON *map, int *count, struct err *err)
     return names;
 }
 
+// Every tensor must be in the shard that the map names; `names` and c->shards are parallel.
+static int check_place(const struct checkpoint *c, const char **names, int count, const cJSON *item,
+                       struct err *err)
+{
+    const char **found =
+        bsearch(&item->valuestring, names, (size_t)count, sizeof *names, text_compare);
+    if (safetensors_find(c->shards[found - names], item->string)) return 0;
+    int other = 0;
+    while (other < count && !safetensors_find(c->shards[other], item->string)) other++;
+    err_set(err, "tensor '%.200s' is missing from '%s', where the index places it", item->string,
+            item->valuestring);
+    if (other == count) return -1;
+    const struct err why = *err;
+    return err_set(err, "%s: it is in '%s'; were the files swapped, or is the index another one's?",
+                   why.text, names[other]);
+}
+
 static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct err *err)
 {
     const cJSON *map = json_get(index, "weight_map"), *item;
@@ -151,14 +168,8 @@ static int open_mapped_shards(struct checkpoint *c, const cJSON *index, struct e
         status = checkpoint_check_link(path, err) < 0 ? -1 : open_shard(c, names[i], err);
         free(path);
     }
-    // Every tensor must be in the shard that the map names; `names` and c->shards are parallel.
-    for (item = map->child; item && status == 0; item = item->next) {
-        const char **found =
-            bsearch(&item->valuestring, names, (size_t)count, sizeof *names, text_compare);
-        if (!safetensors_find(c->shards[found - names], item->string))
-            status = err_set(err, "tensor '%.200s' is missing from '%s', where the index places it",
-                             item->string, item->valuestring);
-    }
+    for (item = map->child; item && status == 0; item = item->next)
+        status = check_place(c, names, count, item, err);
     free(names);
     return status;
 }
