@@ -21,8 +21,10 @@
 
 static const char text_question[] = "What is the word?";
 enum { SAMPLES = 4, OTHERS = 2, STEPS_MOST = 24, STEPS_LEAST = 6, STEPS_QUICK = 4, TOKENS = 16 };
-// The loss must fall below this share of its first value.
-static const double falls = 0.93;
+// Share of its first value by which the loss must fall for each update. Every step trains on all
+// samples, so that only the updates and rounding change the loss. Losses of the smallest models
+// fell by 0.0047 and more.
+static const double falls = 0.002;
 // Losses with a smaller relative difference are equal.
 static const double equal = 0.01;
 enum { TRAINING_S = 60 };
@@ -50,9 +52,10 @@ struct learns {
 
 // --- the data ------------------------------------------------------------------------------------
 
+// Returns the picture of a sample; 0 for a text-only model, which has none.
 static int picture_of(const struct learns *k, int i)
 {
-    return i % (int)k->c->view_count;
+    return k->sees ? i % (int)k->c->view_count : 0;
 }
 
 static void add_turn(cJSON *turns, const char *from, const char *text)
@@ -249,7 +252,7 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
                          "trained on the model's own answers for %d steps: they lose %.3g nats a "
                          "token compared with no alignment",
                          k->steps, before - nats);
-    else if (!(k->last < falls * k->first))
+    else if (!(k->last < (1 - falls * (k->steps - 1)) * k->first))
         finding_fails(f, "the loss fell only from %.4g to %.4g in %d steps", k->first, k->last,
                       k->steps);
     else
