@@ -144,7 +144,7 @@ struct checkup_answer {
     struct ids ids;
     char stop[16];
     double vision_s, prefill_s, decode_s;
-    int64_t prompt, visual;
+    int64_t prompt, visual, drafted, accepted;
 };
 // Computes the model's answer of at most `most` tokens (`whole`: recomputes prompt and
 // pictures); the conversation is unchanged. -1: c->stopped, or err.
@@ -184,10 +184,10 @@ int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, 
 // Computes the mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
-// Computes nats[i * n + k], the mean log-probability per token of the description of scene k as the
-// answer about scene i, of the first n scenes.
-int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
-                       struct err *err);
+// Computes nats[i * n + k], the mean log-probability per token of the description of scene
+// scenes[k] as the answer about scenes[i], of n scenes (NULL: the first n).
+int checkup_scene_nats(struct checkup *c, const struct settings *s, const int *scenes, int n,
+                       double *nats, struct err *err);
 // Returns the probability that a random assignment of descriptions is at least as likely as the
 // true one.
 double checkup_scene_chance(const double *nats, int n);
@@ -200,6 +200,12 @@ int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats,
 // Returns a copy of c->settings with these changes: key, value, ... NULL. The caller frees it; BUG
 // if one is refused.
 struct settings *checkup_with(const struct checkup *c, ...) __attribute__((sentinel));
+
+// --- tokens (checks/opens.c) ---------------------------------------------------------------------
+
+// Returns a token that ends the model's answers because a chat template ends turns with it
+// ("<|im_end|>"); NULL: none.
+const char *checkup_turn_end(const struct model *m);
 
 // --- the page (markdown.c, html.c) ---------------------------------------------------------------
 

@@ -9,17 +9,21 @@
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/files/safetensors.h"
 #include "core/model/layer.h"
 
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
-// A change repairs damage if it lowers the loss of descriptions by at least share_least of it, or
-// the loss of text, which has more tokens, by at least text_least of it; and in both cases by at
-// least nats_least per token.
-static const double share_least = 0.2, text_least = 0.02, nats_least = 0.004;
+// A change repairs damage if it lowers the loss of descriptions by at least kinds[].least of it and
+// by nats_least per token, or the loss of text, which has more tokens, by text_least of it and by
+// text_nats_least per token. No description may become less likely by more than a tenth of the mean
+// gain, or by nats_worse.
+static const double text_least = 0.02, text_nats_least = 0.004;
+static const double nats_least = 0.01, nats_worse = 0.005;
 // A model knows a language if its loss is below this share of a uniform guess's loss.
 static const double knows = 0.5;
 // The finding also names changes with at least this share of the best change's gain.
@@ -31,28 +35,53 @@ enum { SEARCH_S = 90, SEARCH_QUICK_S = 15, FOUND_MOST = 3 };
 
 // --- possible damage -----------------------------------------------------------------------------
 
-enum kind { ROTARY, PIXELS, HEADS, LAYERS, ENCODER_HEADS, ENCODER_LAYERS, KINDS };
+static const char swap_excluded[] = "nothing can be swapped: the shapes differ";
+
+enum kind { ROTARY, TEMPLATE, PIXELS, HEADS, LAYERS, ENCODER_HEADS, ENCODER_LAYERS, KINDS };
 
 static const struct {
     const char *name, *sound;
-    bool sees; // affects pictures only, not text
+    bool sees;            // affects only descriptions, not text
+    double least;         // share by which the loss of descriptions must fall
+    const char *excluded; // why there is nothing to try
 } kinds[KINDS] = {
-    [ROTARY] = { "rotary base", "no usual rotary base predicts better than the file's", false },
-    [PIXELS] = { "mean of the pixels", "no usual mean and deviation predicts better", true },
-    [HEADS] = { "queries and keys", "swapping a layer's queries and keys improves nothing", false },
-    [LAYERS] = { "order of the layers", "swapping two layers improves nothing", false },
+    [ROTARY] = { "rotary base", "no usual rotary base predicts better than the file's", false, 0.2,
+                 "" },
+    // Another prompt alone makes short descriptions likelier or less likely.
+    [TEMPLATE] = { "chat template", "no other template of plain text predicts better", true, 0.5,
+                   "the tokens that end answers show which template belongs to the model" },
+    [PIXELS] = { "mean of the pixels", "no usual mean and deviation predicts better", true, 0.2,
+                 "" },
+    [HEADS] = { "queries and keys", "swapping a layer's queries and keys improves nothing", false,
+                0.2, swap_excluded },
+    [LAYERS] = { "order of the layers", "swapping two layers improves nothing", false, 0.2,
+                 swap_excluded },
     [ENCODER_HEADS] = { "queries and keys, encoder",
-                        "swapping a block's queries and keys improves nothing", true },
+                        "swapping a block's queries and keys improves nothing", true, 0.2,
+                        swap_excluded },
     [ENCODER_LAYERS] = { "order of the blocks, encoder", "swapping two blocks improves nothing",
-                         true },
+                         true, 0.2, swap_excluded },
 };
+
+// Templates of plain text, which no token distinguishes.
+static const char *const plain_templates[] = { "vicuna", "llama-2" };
+enum { PLAIN_TEMPLATES = sizeof plain_templates / sizeof *plain_templates };
 
 struct variant {
     enum kind kind;
-    int a, b; // layers or blocks; for ROTARY and PIXELS, a: index into the table below
+    int a, b;  // layers or blocks; for other kinds, a: index into their table below
+    int count; // LAYERS: swaps this many from `a` and from `b` on
 };
 
-static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 };
+// The usual rotary bases; then the half and the double of the file's.
+static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 }, factors[] = { 0.5, 2 };
+enum { USUAL = sizeof thetas / sizeof *thetas, FACTORS = sizeof factors / sizeof *factors };
+
+static double theta_of(const struct model *m, int i)
+{
+    return i < USUAL ? thetas[i] : factors[i - USUAL] * m->decoder.config.rope.theta;
+}
+
 static const struct {
     const char *name;
     const float *mean, *std;
@@ -87,13 +116,33 @@ static bool same3(const float *a, const float *b)
     return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
 }
 
+static bool same_layers(const struct decoder_layer *a, const struct decoder_layer *b, int count)
+{
+    bool same = true;
+    for (int i = 0; i < count && same; i++)
+        same = a[i].gpu == b[i].gpu && same_sublayer(&a[i].attention, &b[i].attention) &&
+               same_sublayer(&a[i].ffn, &b[i].ffn);
+    return same;
+}
+
+// The half or the double of the file's rotary base may be a usual one, which is tried as such.
+static bool another_theta(const struct model *m, int i)
+{
+    bool other = theta_of(m, i) != m->decoder.config.rope.theta;
+    for (int k = 0; i >= USUAL && k < USUAL; k++) other &= theta_of(m, i) != thetas[k];
+    return other;
+}
+
 static bool possible(const struct model *m, const struct variant *v)
 {
     const struct decoder *d = &m->decoder;
     const struct decoder_layer *a = &d->layer[v->a], *b = &d->layer[v->b];
     const struct vision_layer *e = m->vision.layer;
     switch (v->kind) {
-    case ROTARY: return d->config.rope.theta != thetas[v->a];
+    case ROTARY: return another_theta(m, v->a);
+    case TEMPLATE:
+        return !checkup_turn_end(m) &&
+               (m->template || strcmp(layout_title(m->layout), "plain") != 0);
     case PIXELS:
         return !same3(m->picture.mean, pixels[v->a].mean) ||
                !same3(m->picture.std, pixels[v->a].std);
@@ -101,9 +150,7 @@ static bool possible(const struct model *m, const struct variant *v)
         return !decoder_attention(&d->config, v->a)->packed &&
                decoder_attention(&d->config, v->a) != &attention_latent &&
                same_linear(&a->attention.weight[ATTENTION_Q], &a->attention.weight[ATTENTION_K]);
-    case LAYERS:
-        return a->gpu == b->gpu && same_sublayer(&a->attention, &b->attention) &&
-               same_sublayer(&a->ffn, &b->ffn);
+    case LAYERS: return same_layers(a, b, v->count);
     case ENCODER_HEADS: return same_linear(&e[v->a].q, &e[v->a].k);
     case ENCODER_LAYERS: return same_shape(&e[v->a].out.weight, &e[v->b].out.weight);
     default: return false;
@@ -120,8 +167,30 @@ static bool possible(const struct model *m, const struct variant *v)
 // The values to exchange with the model's, for a change that does not swap two weights.
 struct kept {
     double theta;
+    char template[32];
     float mean[3], std[3];
 };
+
+static struct kept kept_of(const struct model *m, const struct variant *v)
+{
+    struct kept k = { 0 };
+    if (v->kind == ROTARY) k.theta = theta_of(m, v->a);
+    if (v->kind == TEMPLATE) snprintf(k.template, sizeof k.template, "%s", plain_templates[v->a]);
+    if (v->kind == PIXELS) {
+        memcpy(k.mean, pixels[v->a].mean, sizeof k.mean);
+        memcpy(k.std, pixels[v->a].std, sizeof k.std);
+    }
+    return k;
+}
+
+static void exchange_template(struct settings *s, char *template, size_t size)
+{
+    struct err err;
+    char *was = xstrdup(settings_text(s, "chat.template"));
+    if (settings_set(s, "chat.template", template, &err) < 0) BUG("%s", err.text);
+    snprintf(template, size, "%s", was);
+    free(was);
+}
 
 // Makes the change; a second call undoes it.
 static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
@@ -131,6 +200,7 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
     struct vision_layer *e = m->vision.layer;
     switch (v->kind) {
     case ROTARY: EXCHANGE(double, m->decoder.config.rope.theta, k->theta); break;
+    case TEMPLATE: exchange_template(c->settings, k->template, sizeof k->template); break;
     case PIXELS:
         for (int i = 0; i < 3; i++) {
             EXCHANGE(float, m->picture.mean[i], k->mean[i]);
@@ -141,7 +211,9 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
         EXCHANGE(struct linear, l[v->a].attention.weight[ATTENTION_Q],
                  l[v->a].attention.weight[ATTENTION_K]);
         break;
-    case LAYERS: EXCHANGE(struct decoder_layer, l[v->a], l[v->b]); break;
+    case LAYERS:
+        for (int i = 0; i < v->count; i++) EXCHANGE(struct decoder_layer, l[v->a + i], l[v->b + i]);
+        break;
     case ENCODER_HEADS: EXCHANGE(struct linear, e[v->a].q, e[v->a].k); break;
     case ENCODER_LAYERS: EXCHANGE(struct vision_layer, e[v->a], e[v->b]); break;
     default: break;
@@ -150,13 +222,17 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
     conversation_reset_methods(&c->talk);
 }
 
-static char *name_of(const struct variant *v)
+static char *name_of(const struct model *m, const struct variant *v)
 {
     switch (v->kind) {
-    case ROTARY: return xasprintf("a rotary base of %g", thetas[v->a]);
+    case ROTARY: return xasprintf("a rotary base of %g", theta_of(m, v->a));
+    case TEMPLATE: return xasprintf("the chat template '%s'", plain_templates[v->a]);
     case PIXELS: return xasprintf("the mean and deviation of %s", pixels[v->a].name);
     case HEADS: return xasprintf("queries and keys of layer %d swapped", v->a);
-    case LAYERS: return xasprintf("layers %d and %d swapped", v->a, v->b);
+    case LAYERS:
+        if (v->count == 1) return xasprintf("layers %d and %d swapped", v->a, v->b);
+        return xasprintf("layers %d to %d and %d to %d, those of two files, swapped", v->a,
+                         v->a + v->count - 1, v->b, v->b + v->count - 1);
     case ENCODER_HEADS: return xasprintf("queries and keys of block %d swapped", v->a);
     default: return xasprintf("blocks %d and %d swapped", v->a, v->b);
     }
@@ -178,10 +254,11 @@ static int score_text(struct checkup *c, struct score *s, struct err *err)
     return checkup_text_nats(c, c->settings, &s->text, &s->tokens, err);
 }
 
-static int score_scenes(struct checkup *c, int n, struct score *s, struct err *err)
+static int score_scenes(struct checkup *c, const int *scenes, int n, struct score *s,
+                        struct err *err)
 {
     double nats[CHECKUP_SCENES * CHECKUP_SCENES];
-    if (checkup_scene_nats(c, c->settings, n, nats, err) < 0) return -1;
+    if (checkup_scene_nats(c, c->settings, scenes, n, nats, err) < 0) return -1;
     s->scenes = n;
     s->chance = checkup_scene_chance(nats, n);
     for (int i = 0; i < n; i++) s->own[i] = nats[i * n + i];
@@ -193,19 +270,18 @@ static bool knows_text(const struct checkup *c, const struct score *s)
     return s->text > -knows * log((double)c->model->decoder.config.vocab);
 }
 
-// Returns the share by which the loss falls; -1 if it falls by less than nats_least.
-static double gained(double was, double is)
+// Returns the share by which the loss falls; -1 if it falls by less than `least`.
+static double gained(double was, double is, double least)
 {
-    return is - was < nats_least ? -1 : (is - was) / -was;
+    return is - was < least ? -1 : (is - was) / -was;
 }
 
 static double gained_text(const struct checkup *c, const struct score *was, const struct score *is)
 {
-    return knows_text(c, is) ? gained(was->text, is->text) : -1;
+    return knows_text(c, is) ? gained(was->text, is->text, text_nats_least) : -1;
 }
 
-// Returns gained() over the scenes; -1 also if one scene gets worse by more than a tenth of the
-// mean improvement.
+// The same over the scenes; -1 also if the description of one becomes less likely.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;
@@ -213,7 +289,7 @@ static double gained_scenes(const struct score *was, const struct score *is)
         a += was->own[i] / is->scenes, b += is->own[i] / is->scenes;
         worst = fmax(worst, was->own[i] - is->own[i]);
     }
-    return is->scenes && worst <= 0.1 * (b - a) ? gained(a, b) : -1;
+    return is->scenes && worst <= fmax(0.1 * (b - a), nats_worse) ? gained(a, b, nats_least) : -1;
 }
 
 // --- the search ----------------------------------------------------------------------------------
@@ -221,8 +297,9 @@ static double gained_scenes(const struct score *was, const struct score *is)
 struct search {
     struct checkup *c;
     struct score base;
-    int scenes; // 0: a text-only model
-    bool seen;  // the unchanged model recognises the scenes
+    int scenes;                // 0: a text-only model
+    int order[CHECKUP_SCENES]; // the scenes; first those that the unchanged model predicts worst
+    bool seen;                 // the unchanged model recognises the scenes
     double seconds, allowed;
     int tried[KINDS], possible[KINDS];
     struct found {
@@ -233,13 +310,42 @@ struct search {
     int count;
 };
 
-// Forecasts the seconds of one variant from the measured rates.
+// Seconds to score a scene, from the measured rates: a resumed search spends the same.
+static double scene_seconds(const struct search *s, enum kind kind)
+{
+    return s->c->prompt_s + (kinds[kind].sees ? s->c->encode_s : 0);
+}
+
+// Forecasts the seconds of one variant.
 static double seconds_of(const struct search *s, enum kind kind)
 {
-    const struct checkup *c = s->c;
-    const double scenes = s->scenes ? SCENES_FIRST * c->prompt_s : 0;
-    if (kinds[kind].sees) return scenes + SCENES_FIRST * c->encode_s;
-    return c->text_s + (knows_text(c, &s->base) ? 0 : scenes);
+    const double scenes = s->scenes ? SCENES_FIRST * scene_seconds(s, kind) : 0;
+    if (kinds[kind].sees) return scenes;
+    return s->c->text_s + (knows_text(s->c, &s->base) ? 0 : scenes);
+}
+
+// Scores the description of each scene, as long as the change may be accepted: *gain is then the
+// share by which their loss falls, else -1. `by_text`: the text decides, and the descriptions of
+// a few scenes must only not become less likely.
+static int score_change(struct search *s, enum kind kind, bool by_text, struct score *is,
+                        double *gain, struct err *err)
+{
+    struct checkup *c = s->c;
+    const struct score *was = &s->base;
+    *gain = 0;
+    for (int i = 0; i < (by_text ? SCENES_FIRST : s->scenes) && *gain >= 0; i++) {
+        const char *truth = c->views[s->order[i]].truth;
+        checkup_ask(c, &s->order[i], 1, checkup_question);
+        if (checkup_rank(c, c->settings, &truth, 1, &is->own[i], err) < 0) return -1;
+        s->seconds += scene_seconds(s, kind);
+        is->scenes = i + 1;
+        // No gain is larger than the loss of the first scene, which is the largest.
+        if (was->own[i] - is->own[i] > fmax(-0.1 * was->own[0], nats_worse))
+            *gain = -1;
+        else if (!by_text && (is->scenes == SCENES_FIRST || is->scenes == s->scenes))
+            *gain = gained_scenes(was, is) >= kinds[kind].least ? gained_scenes(was, is) : -1;
+    }
+    return 0;
 }
 
 // Scores a change. If the model knows English, before or after the change, text reveals damage of
@@ -252,23 +358,16 @@ static int score_variant(struct search *s, const struct variant *v, double *gain
     *is = (struct score){ 0 };
     *gain = -1;
     if (!sees && score_text(c, is, err) < 0) return -1;
+    if (!sees) s->seconds += c->text_s;
     if (!sees) *gain = gained_text(c, &s->base, is);
     const bool by_text = !sees && (knows_text(c, &s->base) || knows_text(c, is));
     if (by_text && *gain < text_least) *gain = -1;
     if (by_text && (*gain < 0 || !s->seen))
         return 0; // text shows no gain, or the model never recognised the scenes
     if (!s->scenes) return 0;
-    // Tries a few scenes first.
-    if (score_scenes(c, SCENES_FIRST, is, err) < 0) return -1;
-    double here = gained_scenes(&s->base, is);
-    if (here >= share_least && s->scenes > SCENES_FIRST) {
-        if (score_scenes(c, s->scenes, is, err) < 0) return -1;
-        here = gained_scenes(&s->base, is);
-    }
-    if (!by_text)
-        *gain = here >= share_least ? here : -1;
-    else if (here < 0)
-        *gain = -1; // better text, but worse descriptions
+    double here;
+    if (score_change(s, v->kind, by_text, is, &here, err) < 0) return -1;
+    if (!by_text || here < 0) *gain = here;
     return 0;
 }
 
@@ -283,7 +382,7 @@ static void add_found(struct search *s, const struct found *f)
 static int try_variant(struct search *s, struct variant v, struct err *err)
 {
     struct checkup *c = s->c;
-    struct kept k = { .theta = v.kind == ROTARY ? thetas[v.a] : 0 };
+    struct kept k = kept_of(c->model, &v);
     struct score is;
     struct err why = { 0 };
     double gain;
@@ -291,12 +390,7 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
     if (!possible(c->model, &v)) return 0;
     s->possible[v.kind]++;
     if (s->seconds + seconds_of(s, v.kind) > s->allowed) return 0;
-    s->seconds += seconds_of(s, v.kind);
     s->tried[v.kind]++;
-    if (v.kind == PIXELS) {
-        memcpy(k.mean, pixels[v.a].mean, sizeof k.mean);
-        memcpy(k.std, pixels[v.a].std, sizeof k.std);
-    }
     exchange(c, &v, &k);
     const int status = score_variant(s, &v, &gain, &is, &why);
     exchange(c, &v, &k);
@@ -313,7 +407,42 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
 static int try_pairs(struct search *s, enum kind kind, int layers, int distance, struct err *err)
 {
     for (int a = 0; a + distance < layers; a++)
-        if (try_variant(s, (struct variant){ kind, a, a + distance }, err) < 0) return -1;
+        if (try_variant(s, (struct variant){ kind, a, a + distance, 1 }, err) < 0) return -1;
+    return 0;
+}
+
+// Finds the first of the layers that lie completely in a file of weights, and their number.
+static int layers_in(const struct model *m, int shard, int *first)
+{
+    const int layers = m->decoder.config.layers;
+    bool *in = xcalloc((size_t)layers, sizeof *in), *out = xcalloc((size_t)layers, sizeof *out);
+    int count = 0;
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        const char *at = w->part == PART_DECODER ? strstr(w->common, "layers.") : NULL;
+        const long layer = at ? strtol(at + strlen("layers."), NULL, 10) : -1;
+        if (layer < 0 || layer >= layers) continue;
+        *(safetensors_find(m->checkpoint->shards[shard], w->name) ? &in[layer] : &out[layer]) =
+            true;
+    }
+    for (int l = layers; l-- > 0;)
+        if (in[l] && !out[l]) *first = l, count++;
+    free(in);
+    free(out);
+    return count;
+}
+
+// The contents of two files of weights may have been swapped.
+static int try_shards(struct search *s, struct err *err)
+{
+    const struct model *m = s->c->model;
+    for (int a = 0; a < m->checkpoint->shard_count; a++)
+        for (int b = a + 1; b < m->checkpoint->shard_count; b++) {
+            struct variant v = { .kind = LAYERS };
+            v.count = layers_in(m, a, &v.a);
+            if (v.count < 2 || layers_in(m, b, &v.b) != v.count) continue;
+            if (try_variant(s, v, err) < 0) return -1;
+        }
     return 0;
 }
 
@@ -323,14 +452,17 @@ static int search(struct search *s, struct err *err)
     const struct model *m = s->c->model;
     const int layers = m->decoder.config.layers, blocks = s->scenes ? m->vision.config.layers : 0;
     int status = 0;
-    for (int i = 0; i < (int)(sizeof thetas / sizeof *thetas) && status == 0; i++)
-        status = try_variant(s, (struct variant){ ROTARY, i, 0 }, err);
+    for (int i = 0; i < USUAL + FACTORS && status == 0; i++)
+        status = try_variant(s, (struct variant){ .kind = ROTARY, .a = i }, err);
+    for (int i = 0; i < PLAIN_TEMPLATES && status == 0; i++)
+        status = try_variant(s, (struct variant){ .kind = TEMPLATE, .a = i }, err);
     for (int i = 0; i < (int)(sizeof pixels / sizeof *pixels) && status == 0; i++)
-        status = try_variant(s, (struct variant){ PIXELS, i, 0 }, err);
+        status = try_variant(s, (struct variant){ .kind = PIXELS, .a = i }, err);
     for (int i = 0; i < layers && status == 0; i++)
-        status = try_variant(s, (struct variant){ HEADS, i, 0 }, err);
+        status = try_variant(s, (struct variant){ .kind = HEADS, .a = i }, err);
     for (int i = 0; i < blocks && status == 0; i++)
-        status = try_variant(s, (struct variant){ ENCODER_HEADS, i, 0 }, err);
+        status = try_variant(s, (struct variant){ .kind = ENCODER_HEADS, .a = i }, err);
+    if (status == 0) status = try_shards(s, err);
     for (int d = 1; (d < layers || d < blocks) && status == 0; d++) {
         status = try_pairs(s, LAYERS, layers, d, err);
         if (status == 0) status = try_pairs(s, ENCODER_LAYERS, blocks, d, err);
@@ -377,7 +509,7 @@ static char *name_found(const struct search *s)
     for (int i = 0; i < s->count; i++) {
         const struct found *f = &s->found[i];
         if (f->v.kind != s->found[0].v.kind || f->gain < near_best * s->found[0].gain) continue;
-        char *name = name_of(&f->v);
+        char *name = name_of(s->c->model, &f->v);
         buf_printf(&b, "%s%s", b.length ? ", or " : "", name);
         free(name);
     }
@@ -415,7 +547,7 @@ static void report_search(const struct search *s)
         if (s->count && s->found[0].v.kind == (enum kind)k)
             report_found(s, &f);
         else if (!s->possible[k])
-            finding_skip(&f, "nothing can be swapped: the shapes differ");
+            finding_skip(&f, "%s", kinds[k].excluded);
         else if (!s->tried[k])
             finding_skip(&f, "there was no time to try a change");
         else if (s->count)
@@ -430,7 +562,7 @@ static void report_search(const struct search *s)
 static double search_s(const struct checkup *c)
 {
     const double layers = c->model->decoder.config.layers, blocks = c->model->vision.config.layers,
-                 text = 6 + layers * (layers + 1) / 2, seen = 3 + blocks * (blocks + 1) / 2;
+                 text = 8 + layers * (layers + 1) / 2, seen = 5 + blocks * (blocks + 1) / 2;
     const double scenes = SCENES_FIRST * c->prompt_s;
     const double all = text * (c->text_s + (c->scenes ? scenes : 0)) +
                        (c->scenes ? seen * (scenes + SCENES_FIRST * c->encode_s) : 0);
@@ -449,7 +581,7 @@ static int check_adapter(struct search *s, struct err *err)
     conversation_stale(&c->talk, STALE_VISUAL);
     conversation_reset_methods(&c->talk);
     int status = score_text(c, &without, err);
-    if (status == 0 && s->scenes) status = score_scenes(c, s->scenes, &without, err);
+    if (status == 0 && s->scenes) status = score_scenes(c, s->order, s->scenes, &without, err);
     adapter_apply(own);
     c->adapter = own;
     conversation_stale(&c->talk, STALE_VISUAL);
@@ -473,15 +605,34 @@ static int check_adapter(struct search *s, struct err *err)
     return 0;
 }
 
+// Scores the unchanged model, and orders the scenes by that.
+static int score_base(struct search *s, struct err *err)
+{
+    struct checkup *c = s->c;
+    struct score *base = &s->base;
+    if (score_text(c, base, err) < 0) return -1;
+    if (s->scenes && score_scenes(c, NULL, s->scenes, base, err) < 0) return -1;
+    for (int i = 0; i < s->scenes; i++) {
+        const double own = base->own[i];
+        int at = i;
+        for (; at && base->own[at - 1] > own; at--) {
+            base->own[at] = base->own[at - 1];
+            s->order[at] = s->order[at - 1];
+        }
+        base->own[at] = own;
+        s->order[at] = i;
+    }
+    s->seen = s->scenes && checkup_scene_seen(base->chance, s->scenes);
+    return 0;
+}
+
 static int run(struct checkup *c, struct err *err)
 {
     struct search s = { .c = c };
-    // Allows at least the time to try the usual rotary bases.
-    s.allowed = fmax(c->scale * search_s(c), 6 * c->text_s);
+    // The usual rotary bases are always tried.
+    s.allowed = fmax(c->scale * search_s(c), (USUAL + FACTORS) * c->text_s);
     s.scenes = c->scenes ? checkup_samples(c, (int)c->scenes, SCENES_LEAST) : 0;
-    if (score_text(c, &s.base, err) < 0) return -1;
-    if (s.scenes && score_scenes(c, s.scenes, &s.base, err) < 0) return -1;
-    s.seen = s.scenes && checkup_scene_seen(s.base.chance, s.scenes);
+    if (score_base(&s, err) < 0) return -1;
     report_predictions(&s);
     if (check_adapter(&s, err) < 0 || search(&s, err) < 0) return -1;
     report_search(&s);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/base/dtype.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/eval/compare_text.h"
 #include "core/files/safetensors.h"
 #include "core/jobs/identity.h"
@@ -18,9 +20,27 @@ enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
 
+// Counts the elements of quantised blocks that are NaN or infinite: those of a broken scale.
+static int64_t count_broken_blocks(const struct safetensor *t)
+{
+    enum { PIECE = 1 << 14 }; // whole blocks of every type
+    const int64_t n = safetensor_count(t), pieces = (n + PIECE - 1) / PIECE;
+    int64_t broken = 0;
+#pragma omp parallel for reduction(+ : broken)
+    for (int64_t p = 0; p < pieces; p++) {
+        const int64_t count = n - p * PIECE < PIECE ? n - p * PIECE : PIECE;
+        float x[PIECE];
+        floats_from(x, (const uint8_t *)t->data + dtype_bytes((enum dtype)t->dtype, p * PIECE),
+                    (enum dtype)t->dtype, (size_t)count);
+        for (int64_t i = 0; i < count; i++) broken += !isfinite(x[i]);
+    }
+    return broken;
+}
+
 // Counts the elements whose exponent bits are all ones: NaN and infinities.
 static int64_t count_broken(const struct safetensor *t)
 {
+    if (!safetensor_is_float(t)) return count_broken_blocks(t);
     const uint8_t *at = t->data;
     const int64_t n = safetensor_count(t);
     int64_t broken = 0;
@@ -50,7 +70,7 @@ static int scan_weights(struct checkup *c, struct err *err)
     for (int64_t i = 0; i < k->tensor_count && !checkup_stopped(c); i++) {
         const struct safetensor *t = k->tensors[i];
         checkup_progress(c, (double)i, (double)k->tensor_count);
-        if (!safetensor_is_float(t)) continue;
+        if (t->dtype < 0) continue;
         const int64_t here = count_broken(t);
         scanned += safetensor_count(t);
         broken += here;
@@ -63,9 +83,9 @@ static int scan_weights(struct checkup *c, struct err *err)
                       (long long)tensors, (long long)k->tensor_count, names.data,
                       tensors > 3 ? " ..." : "");
     else if (scanned)
-        finding_works(&f, "every number outside quantised blocks is finite");
+        finding_works(&f, "every number is finite");
     else
-        finding_skip(&f, "all weights are in quantised blocks");
+        finding_skip(&f, "no tensor has a type that vlmsh reads");
     buf_release(&names);
     return c->stopped ? err_set(err, "stopped") : 0;
 }
@@ -198,12 +218,98 @@ static int64_t find_markers(const struct tokenizer *t, const char *prompt, struc
     return count;
 }
 
+// Tokens that end an answer because a chat template ends turns with them; others, such as </s> or
+// <|endoftext|>, end any text.
+static const char *const turn_ends[] = {
+    "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>", "<|user|>", NULL
+};
+
+const char *checkup_turn_end(const struct model *m)
+{
+    for (size_t i = 0; i < m->eos.count; i++) {
+        const char *end = tokenizer_token(m->tokenizer, m->eos.data[i]);
+        if (end && text_listed(turn_ends, end)) return end;
+    }
+    return NULL;
+}
+
+// What the template writes from an answer on, up to the next question.
+struct ending {
+    struct buf markers;  // that are not tokens: "<|im_start|>, <|im_end|>"
+    bool ended;          // by a token that ends the model's answers
+    const char *special; // the first special token; NULL: none
+};
+
+static int render_ending(struct checkup *c, struct ending *e, struct err *err)
+{
+    const struct model *m = c->model;
+    struct sequence asked = { 0 }, whole = { 0 };
+    struct buf text = { 0 };
+    *e = (struct ending){ 0 };
+    checkup_ask(c, NULL, 0, "Is it red?");
+    message_add_text(conversation_add(&c->talk, ROLE_ASSISTANT), "Yes.");
+    message_add_text(conversation_add(&c->talk, ROLE_USER), "Is it large?");
+    int status = conversation_sequence(&c->talk, 1, c->settings, true, &asked, err);
+    if (status == 0) status = conversation_sequence(&c->talk, 3, c->settings, true, &whole, err);
+    if (status == 0) {
+        int64_t i = 0;
+        while (i < asked.n && i < whole.n && asked.ids[i] == whole.ids[i]) i++;
+        for (; i < whole.n; i++) {
+            e->ended |= model_is_eos(m, whole.ids[i]);
+            if (!e->special && tokenizer_is_special(m->tokenizer, whole.ids[i]))
+                e->special = tokenizer_token(m->tokenizer, whole.ids[i]);
+        }
+        tokenizer_decode(m->tokenizer, whole.ids, (size_t)whole.n, false, &text);
+        find_markers(m->tokenizer, text.data ? text.data : "", &e->markers);
+    }
+    sequence_release(&asked);
+    sequence_release(&whole);
+    buf_release(&text);
+    return status;
+}
+
+// The template must agree with the tokenizer and with the tokens that end the model's answers.
+// Markers of plain text are common in sound templates that end answers with such a token (Zephyr's
+// <|user|>), and LLaVA-1.5's writes no token after an answer.
+static void judge_template(struct checkup *c, struct finding *f, const char *source)
+{
+    const struct model *m = c->model;
+    const bool bare = !m->template && !strcmp(layout_title(m->layout), "plain");
+    struct ending e;
+    struct err err;
+    if (m->template_problem && bare) {
+        finding_fails(f, "%s: %s", source, m->template_problem);
+        return;
+    }
+    if (render_ending(c, &e, &err) < 0)
+        finding_fails(f, "%s: a conversation of two questions cannot be rendered: %s", source,
+                      err.text);
+    else if (!e.ended && e.markers.length)
+        finding_fails(f,
+                      "%s: its markers %s are not tokens of this model's tokenizer: the template "
+                      "belongs to another family",
+                      source, e.markers.data);
+    else if (!e.ended && e.special && m->eos.count)
+        finding_fails(f,
+                      "%s: it writes %s after an answer, which is none of the tokens that end this "
+                      "model's answers: they run on, or the template belongs to another family",
+                      source, e.special);
+    else if (!e.ended && checkup_turn_end(m) && !bare)
+        finding_fails(f,
+                      "%s: the model ends its answers with %s, which the template never writes: it "
+                      "belongs to another family",
+                      source, checkup_turn_end(m));
+    else
+        finding_works(f, "%s%s%s", source, m->template_problem ? ": " : "",
+                      m->template_problem ? m->template_problem : "");
+    buf_release(&e.markers);
+}
+
 static void check_template(struct checkup *c)
 {
     const struct model *m = c->model;
     struct finding f = finding(c, "chat template");
     struct sequence s = { 0 };
-    struct buf text = { 0 }, markers = { 0 };
     struct err err;
     char *source = companions_template(m);
     const int pictures[] = { 0 };
@@ -211,27 +317,11 @@ static void check_template(struct checkup *c)
     if (conversation_sequence(&c->talk, 1, c->settings, true, &s, &err) < 0) {
         finding_fails(&f, "a question cannot be rendered: %s", err.text);
     } else {
-        struct ids ids = { 0 };
-        for (int64_t i = 0; i < s.n; i++)
-            if (s.picture[i] < 0) ids_add(&ids, s.ids[i]);
-        tokenizer_decode(m->tokenizer, ids.data, ids.count, false, &text);
         finding_number(&f, "prompt of one question", (double)s.n, "tokens", 1);
         finding_number(&f, "of these visual", (double)sequence_visual_count(&s, 0), "tokens", 1);
-        if (find_markers(m->tokenizer, text.data ? text.data : "", &markers))
-            finding_fails(&f,
-                          "%s: its markers %s are not tokens of this model's tokenizer: the "
-                          "template belongs to another family",
-                          source, markers.data);
-        else if (m->template_problem && !strcmp(layout_title(m->layout), "plain"))
-            finding_fails(&f, "%s: %s", source, m->template_problem);
-        else
-            finding_works(&f, "%s%s%s", source, m->template_problem ? ": " : "",
-                          m->template_problem ? m->template_problem : "");
-        ids_release(&ids);
+        judge_template(c, &f, source);
     }
     sequence_release(&s);
-    buf_release(&text);
-    buf_release(&markers);
     free(source);
     f = finding(c, "end of answers");
     char *ends = companions_ends(m);

@@ -123,13 +123,13 @@ bool checkup_scene_seen(double chance, int n)
     return chance < (n > 4 ? 0.01 : 0.05);
 }
 
-int checkup_scene_nats(struct checkup *c, const struct settings *s, int n, double *nats,
-                       struct err *err)
+int checkup_scene_nats(struct checkup *c, const struct settings *s, const int *scenes, int n,
+                       double *nats, struct err *err)
 {
     const char *truths[CHECKUP_SCENES];
-    for (int i = 0; i < n; i++) truths[i] = c->views[i].truth;
+    for (int i = 0; i < n; i++) truths[i] = c->views[scenes ? scenes[i] : i].truth;
     for (int i = 0; i < n; i++) {
-        checkup_ask(c, &i, 1, checkup_question);
+        checkup_ask(c, scenes ? &scenes[i] : &i, 1, checkup_question);
         if (checkup_rank(c, s, truths, (size_t)n, nats + i * n, err) < 0) return -1;
     }
     return 0;
@@ -140,7 +140,7 @@ static int check_recognises(struct checkup *c, struct err *err)
     const int n = checkup_samples(c, (int)c->scenes, SCENES_LEAST);
     double nats[CHECKUP_SCENES * CHECKUP_SCENES], own = 0, other = 0;
     int best = 0;
-    if (checkup_scene_nats(c, c->settings, n, nats, err) < 0) return -1;
+    if (checkup_scene_nats(c, c->settings, NULL, n, nats, err) < 0) return -1;
     for (int i = 0; i < n; i++) {
         int most = 0;
         for (int k = 0; k < n; k++) {
