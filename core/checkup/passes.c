@@ -95,6 +95,7 @@ static void take_answer(void *self, const struct event *event)
     snprintf(a->stop, sizeof a->stop, "%s", from->stop);
     a->vision_s = from->vision_s, a->prefill_s = from->prefill_s, a->decode_s = from->decode_s;
     a->prompt = from->prompt_tokens, a->visual = from->visual_tokens;
+    a->drafted = from->drafted, a->accepted = from->accepted;
 }
 
 int checkup_answer(struct checkup *c, const struct settings *settings, int most, bool whole,

@@ -4,9 +4,13 @@
 // the same kernels run on the same numbers, otherwise equal up to rounding.
 #include "core/checkup/checkup_parts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
+#include "core/engine/device.h"
 #include "kernels/backend.h"
 
 enum { TOKENS = 12, PIECE = 24 };
@@ -27,10 +31,10 @@ struct base {
 
 // --- comparing -----------------------------------------------------------------------------------
 
-// Compares logits computed in another way (b) with the plain ones (a).
-static void judge(struct checkup *c, const struct settings *s, const char *name,
-                  const struct checkup_logits *a, const struct checkup_logits *b, bool bits,
-                  const char *what)
+// Compares logits computed in another way (b) with the plain ones (a). `allowed`: the largest
+// Hellinger distance; 0: the bits must be the same.
+static void judge(struct checkup *c, double allowed, const char *name,
+                  const struct checkup_logits *a, const struct checkup_logits *b, const char *what)
 {
     struct finding f = finding(c, name);
     const double hellinger = logits_hellinger(a, b);
@@ -39,13 +43,13 @@ static void judge(struct checkup *c, const struct settings *s, const char *name,
     finding_number(&f, "Hellinger distance", hellinger, "", a->rows);
     if (same)
         finding_works(&f, "%s: the same bits", what);
-    else if (bits)
+    else if (!allowed)
         finding_fails(&f, "%s: the bits differ", what);
-    else if (hellinger <= tolerance(c, s))
+    else if (hellinger <= allowed)
         finding_works(&f, "%s: equal but for rounding", what);
     else
         finding_fails(&f, "%s: they differ by more than rounding (a distance of %g is allowed)",
-                      what, tolerance(c, s));
+                      what, allowed);
 }
 
 // Computes the logits of the base's answer under other settings or in pieces, and compares them.
@@ -54,7 +58,7 @@ static int compare(struct checkup *c, const struct base *b, const struct setting
 {
     struct checkup_logits l;
     if (checkup_logits(c, s, &b->given, piece, &l, err) < 0) return err_in(err, "%s", name);
-    judge(c, s, name, &b->plain, &l, bits, what);
+    judge(c, bits ? 0 : tolerance(c, s), name, &b->plain, &l, what);
     checkup_logits_release(&l);
     return 0;
 }
@@ -183,27 +187,42 @@ static int check_toggles(struct checkup *c, const struct base *b, struct err *er
 
 // --- answers -------------------------------------------------------------------------------------
 
-static void judge_answers(struct checkup *c, const char *name, const struct ids *a,
-                          const struct ids *b, const char *what)
+static void judge_answers(struct finding *f, const struct ids *a, const struct ids *b,
+                          const char *what)
 {
-    struct finding f = finding(c, name);
-    finding_number(&f, "tokens", (double)a->count, "", 1);
+    finding_number(f, "tokens", (double)a->count, "", 1);
     if (ids_same(a, b))
-        finding_works(&f, "%s: the same tokens", what);
+        finding_works(f, "%s: the same tokens", what);
     else
-        finding_fails(&f, "%s: the tokens differ", what);
+        finding_fails(f, "%s: the tokens differ", what);
 }
 
-// Compares answers with and without drafts.
-static int check_drafts(struct checkup *c, struct err *err)
+// Compares answers with and without drafts, to a question that was answered before: drafts come
+// from repetitions.
+static int check_drafts(struct checkup *c, const struct base *base, struct err *err)
 {
-    struct checkup_answer a = { 0 }, b = { 0 };
-    struct settings *off = checkup_with(c, "sample.lookahead", "off", NULL),
-                    *on = checkup_with(c, "sample.lookahead", "4", NULL);
-    int status = checkup_answer(c, off, TOKENS, false, &a, err);
+    struct checkup_answer first = { 0 }, a = { 0 }, b = { 0 };
+    struct settings *off =
+                        checkup_with(c, "sample.lookahead", "off", "sample.ignore_eos", "on", NULL),
+                    *on = checkup_with(c, "sample.lookahead", "4", "sample.ignore_eos", "on", NULL);
+    checkup_ask(c, base->pictures, base->count, checkup_question);
+    int status = checkup_answer(c, off, TOKENS, false, &first, err);
+    if (status == 0) {
+        checkup_answered(c, &first);
+        message_add_text(conversation_add(&c->talk, ROLE_USER), checkup_question);
+        status = checkup_answer(c, off, TOKENS, false, &a, err);
+    }
     if (status == 0) status = checkup_answer(c, on, TOKENS, false, &b, err);
-    if (status == 0)
-        judge_answers(c, "drafts", &a.ids, &b.ids, "answers with drafted tokens and without");
+    if (status == 0) {
+        struct finding f = finding(c, "drafts");
+        finding_number(&f, "drafted", (double)b.drafted, "tokens", 1);
+        finding_number(&f, "accepted", (double)b.accepted, "tokens", 1);
+        if (b.drafted)
+            judge_answers(&f, &a.ids, &b.ids, "answers with drafted tokens and without");
+        else
+            finding_skip(&f, "no token was drafted: this device drafts none, or nothing repeats");
+    }
+    checkup_answer_release(&first);
     checkup_answer_release(&a);
     checkup_answer_release(&b);
     settings_free(off);
@@ -235,9 +254,11 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
         c->talk = saved;
     }
     conversation_release(&copy);
-    if (status == 0)
-        judge_answers(c, "resumed conversation", &live.ids, &resumed.ids,
+    if (status == 0) {
+        struct finding f = finding(c, "resumed conversation");
+        judge_answers(&f, &live.ids, &resumed.ids,
                       "the second answer, live and from the saved messages");
+    }
     checkup_answer_release(&first);
     checkup_answer_release(&live);
     checkup_answer_release(&resumed);
@@ -288,7 +309,7 @@ static int check_set(struct checkup *c, const struct checkup_logits *plain, cons
     c->backend = own;
     if (status < 0) return err_in(err, "%s", name);
     char *title = xasprintf("instruction set %s", name);
-    judge(c, c->settings, title, plain, &l, false, "computed with another instruction set");
+    judge(c, tolerance(c, c->settings), title, plain, &l, "computed with another instruction set");
     checkup_logits_release(&l);
     free(title);
     return 0;
@@ -303,13 +324,71 @@ static int check_text(struct checkup *c, struct err *err)
     if (status == 0) status = checkup_logits(c, c->settings, &a.ids, 0, &plain, err);
     if (status == 0) status = checkup_logits(c, c->settings, &a.ids, 1, &single, err);
     if (status == 0)
-        judge(c, c->settings, "token by token", &plain, &single, false,
+        judge(c, tolerance(c, c->settings), "token by token", &plain, &single,
               "a prompt and its answer computed token by token and at once");
     if (status == 0) status = check_set(c, &plain, &a.ids, err);
     checkup_logits_release(&plain);
     checkup_logits_release(&single);
     checkup_answer_release(&a);
     return status;
+}
+
+// --- another device ------------------------------------------------------------------------------
+
+// Computes the base's logits with the model loaded on another device. *loaded: there was room.
+static int logits_on(struct checkup *c, const struct base *b, const struct backend *other,
+                     bool *loaded, struct checkup_logits *l, double *allowed, struct err *err)
+{
+    struct checkup here = *c;
+    int status = -1;
+    c->backend = other;
+    c->adapter = NULL;
+    c->model = model_open(c->name, other, NULL, NULL, err);
+    conversation_init(&c->talk, other);
+    *loaded = c->model && adapter_apply_settings(&c->adapter, c->model, c->settings, err) == 0;
+    if (*loaded) {
+        conversation_set_model(&c->talk, c->model);
+        checkup_ask(&here, b->pictures, b->count, checkup_question);
+        status = conversation_copy(&c->talk, &here.talk, here.talk.message_count, err);
+        if (status == 0) status = checkup_logits(c, c->settings, &b->given, 0, l, err);
+        *allowed = tolerance(c, c->settings);
+    }
+    conversation_release(&c->talk);
+    adapter_free(c->adapter);
+    model_free(c->model);
+    here.stopped = c->stopped;
+    *c = here;
+    return status;
+}
+
+// Compares the CPU with the first GPU, if there is one.
+static int check_device(struct checkup *c, const struct base *b, struct err *err)
+{
+    struct err why = { 0 };
+    struct checkup_logits l = { 0 };
+    double allowed = 0;
+    bool loaded = false;
+    const struct backend *other = device_find(c->backend->own_memory ? "cpu" : "cuda", &why);
+    const bool found = other && other->own_memory != c->backend->own_memory;
+    const int status = found ? logits_on(c, b, other, &loaded, &l, &allowed, &why) : -1;
+    if (c->stopped) {
+        *err = why;
+        return -1;
+    }
+    if (status < 0) {
+        struct finding f = finding(c, "another device");
+        if (loaded)
+            finding_fails(&f, "%s: %s", device_name(other), why.text);
+        else
+            finding_skip(&f, "%s", why.text);
+        return 0;
+    }
+    char *name = xasprintf("device %s", device_name(other));
+    judge(c, fmax(allowed, tolerance(c, c->settings)), name, &b->plain, &l,
+          "computed on the CPU and on a GPU");
+    checkup_logits_release(&l);
+    free(name);
+    return 0;
 }
 
 // --- all -----------------------------------------------------------------------------------------
@@ -345,11 +424,9 @@ static int run(struct checkup *c, struct err *err)
     if (status == 0) status = check_toggles(c, &b, err);
     if (status == 0) status = check_kept(c, &b, err);
     checkup_progress(c, 3, 4);
-    if (status == 0) {
-        checkup_ask(c, b.pictures, b.count, checkup_question);
-        status = check_drafts(c, err);
-    }
+    if (status == 0) status = check_drafts(c, &b, err);
     if (status == 0) status = check_text(c, err);
+    if (status == 0) status = check_device(c, &b, err);
     if (status == 0) status = check_resumed(c, &b, err);
     checkup_logits_release(&b.plain);
     ids_release(&b.given);
@@ -361,8 +438,8 @@ const struct checkup_check check_identities = {
     .name = "identities",
     .shows = "Ways of computing that must not change the result: at once, in pieces or token by "
              "token, with every method switched on and off again, with drafts, by another "
-             "instruction set, from a saved conversation.",
-    .cost = { .prompts = 17, .tokens = 130, .encodes = 3 },
-    .quick = { .prompts = 7, .tokens = 130, .encodes = 4 },
+             "instruction set or device, from a saved conversation.",
+    .cost = { .prompts = 19, .tokens = 145, .encodes = 4 },
+    .quick = { .prompts = 8, .tokens = 145, .encodes = 5 },
     .run = run,
 };
