@@ -14,10 +14,11 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
     if (status > 0)
         status = err_set(err, "stopped; repeat the command to continue in '%s'", folder);
     if (status == 0) status = checkup_show(folder, shell->sinks, err);
-    if (status == 0) {
-        sinks_written(shell->sinks, "checkup", folder, NULL);
+    if (status == 0) sinks_written(shell->sinks, "checkup", folder, NULL);
+    if (status == 0 && w->fails)
+        status = err_set(err, "%s; '%s/checkup.html'", w->outcome, folder);
+    else if (status == 0)
         sinks_notice(shell->sinks, "%s; '%s/checkup.html'", w->outcome, folder);
-    }
     free(folder);
     return status;
 }
@@ -77,8 +78,8 @@ const struct command command_checkup = {
     .details = "MODEL is a folder, a GGUF file or a name in the hub cache (default: the loaded "
                "model). Runs as a job (/jobs, /wait); --here runs it in this process. Writes "
                "checkup.html, checkup.md and checkup.json to DIR after each check. To continue an "
-               "interrupted check-up, resume the job or repeat the command. `vlmsh checkup MODEL` "
-               "does the same.",
+               "interrupted check-up, resume the job or repeat the command. The command or job "
+               "fails if a check fails. `vlmsh checkup MODEL` does the same.",
     .options = checkup_rows,
     .complete = COMPLETE_MODEL,
     .actions = actions,

@@ -145,12 +145,14 @@ void checkup_work_release(struct checkup_work *w)
 struct run {
     struct checkup_work *work;
     char *folder;
+    int lock; // of the folder; -1: none
     cJSON *record;
     struct checkup c;           // of the open model
     struct folder_work scratch; // its temporary files, in the output folder
     size_t at;                  // index of the model
     double done, all;           // forecast seconds of the model's checks: of those done, and of all
     double now;                 // of the running check
+    bool computed;              // a check was missing
     struct pace pace;
 };
 
@@ -233,16 +235,17 @@ static bool is_whole(const cJSON *record, const struct checkup_options *o)
     return count == o->models.count;
 }
 
-// Continues with the record of an earlier run, if there is one.
+// Locks the folder, and continues with the record of an earlier run, if there is one.
 static int open_record(struct run *r, struct err *err)
 {
     const struct checkup_options *o = &r->work->options;
+    if (mkdir(r->folder, 0777) < 0 && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", r->folder, strerror(errno));
+    if ((r->lock = folder_lock(r->folder, "writing a check-up", err)) < 0) return -1;
     char *path = xasprintf("%s/checkup.json", r->folder);
     const bool there = access(path, F_OK) == 0;
     int status = 0;
     free(path);
-    if (mkdir(r->folder, 0777) < 0 && errno != EEXIST)
-        return err_set(err, "cannot create '%s': %s", r->folder, strerror(errno));
     if (!there && !is_ours(r->folder))
         return err_set(err, "'%s' exists and holds no check-up: choose another folder (--out)",
                        r->folder);
@@ -264,6 +267,7 @@ static int open_record(struct run *r, struct err *err)
         status = err_set(err, "'%s' was begun by %.60s: --again starts again", r->folder,
                          cJSON_IsString(program) ? program->valuestring : "another version");
     free(is);
+    cJSON_DeleteItemFromObject(r->record, "verdict"); // of the checks so far
     return status;
 }
 
@@ -308,6 +312,7 @@ static void add_check(struct run *r, const struct checkup_check *check)
     cJSON_AddStringToObject(item, "shows", check->shows);
     cJSON_AddItemToObject(item, "rows", r->c.rows);
     cJSON_AddItemToObject(item, "figures", r->c.figures);
+    cJSON_AddStringToObject(item, "verdict", check_verdict(item));
     r->c.rows = r->c.figures = NULL;
     for (int i = 0; i < CHECK_COUNT && checkup_checks[i] != check; i++)
         at += is_done(r, checkup_checks[i]);
@@ -363,17 +368,13 @@ static int open_model(struct run *r, struct err *err)
     const double start = clock_seconds();
     *c = (struct checkup){ .work = w,
                            .name = w->options.models.list[r->at],
+                           .scratch = r->scratch.path,
                            .settings = plain_settings(w->settings),
                            .backend = w->backend,
                            .blank = -1,
                            .scale = 1,
                            .progress = report };
     conversation_init(&c->talk, w->backend);
-    char *scratch = xasprintf("%s/work", r->folder);
-    const int begun = folder_begin(&r->scratch, scratch, err);
-    free(scratch);
-    if (begun < 0) return -1;
-    c->scratch = r->scratch.path;
     if (w->options.adapter && settings_set(c->settings, "adapter", w->options.adapter, err) < 0)
         return -1;
     c->memory[0] = memory_now();
@@ -400,7 +401,6 @@ static void close_model(struct run *r)
     settings_free(c->settings);
     cJSON_Delete(c->rows);
     cJSON_Delete(c->figures);
-    folder_abandon(&r->scratch);
     *c = (struct checkup){ 0 };
 }
 
@@ -555,8 +555,12 @@ static int run_model(struct run *r, struct err *err)
 {
     bool due = false;
     int status = 0;
+    // A model that could not be opened may have been repaired since.
+    if (!json_get(model_record(r), "identity"))
+        cJSON_ReplaceItemInObject(model_record(r), "checks", cJSON_CreateArray());
     for (int i = 0; i < CHECK_COUNT; i++) due |= is_due(r, checkup_checks[i]);
     if (!due) return 0;
+    r->computed = true;
     status = open_model(r, err);
     if (status == 0) status = note_model(r, err);
     if (status == 0) status = plan_time(r, err);
@@ -589,8 +593,9 @@ const char *check_verdict(const cJSON *check)
     return "not applicable";
 }
 
-// Returns "2 of 12 checks fail (demo: sees, demo: speed)"; the caller frees the text.
-static char *outcome_of(const cJSON *record)
+// Returns "2 of 12 checks fail (demo: sees, demo: speed)"; the caller frees the text. *failing: the
+// number of checks that fail.
+static char *outcome_of(const cJSON *record, int *failing)
 {
     struct buf failed = { 0 };
     const cJSON *model, *check;
@@ -607,19 +612,46 @@ static char *outcome_of(const cJSON *record)
                                    fails == 1 ? "s" : "", failed.data)
                        : xasprintf("none of %d checks fails", checks);
     buf_release(&failed);
+    *failing = fails;
     return text;
+}
+
+// Creates the folder of temporary files, and removes that of a killed run.
+static int open_scratch(struct run *r, struct err *err)
+{
+    char *path = xasprintf("%s/work", r->folder);
+    const int status = folder_begin(&r->scratch, path, err);
+    free(path);
+    return status;
+}
+
+static int finish(struct run *r, struct err *err)
+{
+    int failing;
+    if (!r->computed)
+        sinks_notice(r->work->sinks,
+                     "'%s' has all findings already, nothing was computed: --again checks again",
+                     r->folder);
+    r->work->outcome = outcome_of(r->record, &failing);
+    r->work->fails = failing;
+    cJSON_AddStringToObject(r->record, "verdict", failing ? "fails" : "works");
+    return write_record(r, err);
 }
 
 int checkup_run(struct checkup_work *w, struct err *err)
 {
-    struct run r = { .work = w, .folder = checkup_folder(&w->options), .scratch.lock = -1 };
+    struct run r = {
+        .work = w, .folder = checkup_folder(&w->options), .lock = -1, .scratch.lock = -1
+    };
     int status = open_record(&r, err);
     if (status == 0) status = write_record(&r, err);
+    if (status == 0) status = open_scratch(&r, err);
     for (r.at = 0; r.at < w->options.models.count && status == 0; r.at++)
         status = run_model(&r, err);
-    if (status == 0) status = write_record(&r, err);
-    if (status == 0) w->outcome = outcome_of(r.record);
+    if (status == 0) status = finish(&r, err);
     cJSON_Delete(r.record);
+    folder_abandon(&r.scratch);
+    if (r.lock >= 0) close(r.lock);
     free(r.folder);
     return status;
 }
@@ -665,12 +697,13 @@ static int run(struct job *j, struct err *err)
                               .job = j };
     if (checkup_options_read(&w.options, j->argc, j->argv, NULL, err) < 0) return -1;
     if (j->resumed) w.options.again = false;
-    const int status = checkup_run(&w, err);
+    int status = checkup_run(&w, err);
     char *folder = checkup_folder(&w.options);
     if (status == 0) {
         job_result(j, "checkup", "%s", w.outcome);
         job_result(j, "page", "%s/checkup.html", folder);
     }
+    if (w.fails) status = err_set(err, "%s; '%s/checkup.html'", w.outcome, folder);
     free(folder);
     checkup_work_release(&w);
     return status;

@@ -8,10 +8,12 @@
 //
 // The folder of --out contains checkup.json, rewritten after each check: a killed run continues
 // with the first check that is missing there. checkup.html and checkup.md are made from it alone.
+// One process at a time writes into a folder.
 //
 //   { "format", "program", "of", "machine": {"device", "memory GiB"}, "quick",
-//     "models": [ { "name", "identity", ..., "provenance", "checks": [ CHECK ] } ] }
-//   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE] }
+//     "models": [ { "name", "identity", ..., "provenance", "checks": [ CHECK ] } ],
+//     "verdict": "works" | "fails" (a check fails); only in a complete record }
+//   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE], "verdict" }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
 //              "numbers": [ {"name", "value", "unit", "samples"} ] }     null: no number
 //   FIGURE   { "title", "text": what it shows, in words, "svg" }
@@ -63,6 +65,7 @@ struct checkup_work {
     struct job *job;   // NULL: in the shell
     atomic_bool *stop; // in a job: the flag of `cancel`, set when the job must stop
     char *outcome;     // out: the result in one line
+    bool fails;        // out: a check fails
 };
 
 int checkup_run(struct checkup_work *w, struct err *err);

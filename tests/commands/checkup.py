@@ -20,9 +20,14 @@ class Model:
         self.header, self.data = read(folder + "/model.safetensors")
         self.config = json.load(open(folder + "/config.json"))
         self.pictures = json.load(open(folder + "/preprocessor_config.json"))
+        self.index = {}  # tensor: its file
 
     def save(self):
-        write(self.folder + "/model.safetensors", self.header, self.data)
+        if self.index:
+            os.remove(self.folder + "/model.safetensors")
+            json.dump({"weight_map": self.index}, open(self.folder + "/model.safetensors.index.json", "w"))
+        else:
+            write(self.folder + "/model.safetensors", self.header, self.data)
         json.dump(self.config, open(self.folder + "/config.json", "w"))
         json.dump(self.pictures, open(self.folder + "/preprocessor_config.json", "w"))
 
@@ -55,8 +60,8 @@ def encoder(m):
     for name in m.names("vision", ".layers.1.", "q_proj"): m.swap(name, name.replace("q_proj", "k_proj"))
 
 
-def heads(m):
-    """One key and value head for each query head, which changes nothing; then q and k of layer 3 exchanged."""
+def heads(m, layer=7):
+    """One key and value head for each query head, which changes nothing; then q and k of a layer exchanged."""
     header, data = {}, bytearray()
     for name in sorted(m.names("weight") + m.names("bias")):
         entry, part = dict(m.header[name]), bytes(m.data[m.span(name)])
@@ -69,11 +74,43 @@ def heads(m):
         header[name] = entry
     m.header, m.data = header, data
     m.config["text_config"]["num_key_value_heads"] = 6
-    q = m.names(".layers.3.self_attn.q_proj.weight", "language_model")[0]
+    q = m.names(f".layers.{layer}.self_attn.q_proj.weight", "language_model")[0]
     m.swap(q, q.replace("q_proj", "k_proj"))
 
 
-def rotary(m): m.config["text_config"]["rope_theta"] = 500000.0
+def infinite(m):
+    at = m.span("multi_modal_projector.linear_1.bias").start
+    m.data[at:at + 2] = b"\x80\x7f"
+
+
+def parts(m):
+    """Two files of weights: those of layers 4 to 7, and the others."""
+    later = [n for l in "4567" for n in m.names("language_model", f".layers.{l}.")]
+    for number, names in enumerate([[n for n in m.header if n not in later and n != "__metadata__"], later], 1):
+        header, data = {}, bytearray()
+        for name in names:
+            part = m.data[m.span(name)]
+            header[name] = dict(m.header[name], data_offsets=[len(data), len(data) + len(part)])
+            data += part
+            m.index[name] = f"model-0000{number}-of-00002.safetensors"
+        write(f"{m.folder}/model-0000{number}-of-00002.safetensors", header, data)
+    m.header = None
+
+
+def swapped_files(m):
+    parts(m)
+    one, two = (f"{m.folder}/model-0000{n}-of-00002.safetensors" for n in (1, 2))
+    os.rename(one, one + "x"), os.rename(two, one), os.rename(one + "x", two)
+
+
+def swapped_contents(m):
+    """The layers of the second file have the numbers of the first one's, and the reverse."""
+    for l in range(4):
+        for name in m.names("language_model", f".layers.{l}."): m.swap(name, name.replace(f".layers.{l}.", f".layers.{l + 4}."))
+    parts(m)
+
+
+def rotary(m): m.config["text_config"]["rope_theta"] = 5000.0
 
 
 def means(m): m.pictures["image_mean"] = [0.9, 0.1, 0.5]
@@ -83,6 +120,15 @@ def template(m):
     path = m.folder + "/chat_template.jinja"
     text = open(path).read().replace("message['role'].upper() + ': '", "'<|im_start|>' + message['role'] + ' '")
     open(path, "w").write(text.replace("ASSISTANT:", "<|im_start|>assistant"))
+
+
+def plain_template(m):
+    """Llama 2's template, which has no tokens that the model's tokenizer lacks."""
+    open(m.folder + "/chat_template.jinja", "w").write(
+        "{% for message in messages %}{% if message['role'] == 'user' %}{{ '[INST] ' }}{% endif %}"
+        "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+        "{{ '<image>\n' if part['type'] == 'image' else part['text'] }}{% endfor %}{% endif %}"
+        "{{ ' [/INST] ' if message['role'] == 'user' else '</s>' }}{% endfor %}")
 
 
 breakage, model, out = sys.argv[1:]

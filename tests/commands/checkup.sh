@@ -11,9 +11,12 @@ checkup() { "$VLMSH" checkup "$@" </dev/null 2>&1; }
 # A sound model; the page and the record; a second run has nothing to do.
 out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "a sound model" "$out"
 [[ $out == *"none of 3 checks fails"* && $out != *"  fails  "* ]] || fail "findings about a sound model" "$out"
+[ -z "$VLMSH_CUDA" ] || [[ $out == *"device cuda:0"*"works"* ]] || fail "the CPU and a GPU" "$out"
 grep -q '^### identities: works' "$dir/sound/checkup.md" || fail "the page" "$(cat "$dir/sound/checkup.md")"
+[ "$(jq -r '.verdict, .models[0].checks[].verdict' "$dir/sound/checkup.json" | uniq)" = works ] || fail "the verdicts" ""
 cp "$dir/sound/checkup.json" "$dir/before.json"
 out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "the same again" "$out"
+[[ $out == *"nothing was computed: --again"* ]] || fail "the same again" "$out"
 cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up was changed" "$out"
 
 # As a job, of the model in use.
@@ -41,17 +44,18 @@ out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens,se
 # Killed in each check, it continues there and finds the same.
 found() { # the findings without times
     python3 - "$1" <<'PY'
-import json, sys
+import json, re, sys
 for check in json.load(open(sys.argv[1] + "/checkup.json"))["models"][0]["checks"]:
     for row in check["rows"]:
-        print(check["name"], row["name"], row["verdict"], row["text"],
-              [n for n in row["numbers"] if n["unit"] not in ("s", "GiB")])
+        print(check["name"], row["name"], row["verdict"], check["name"] != "speed" and row["text"],
+              [n for n in row["numbers"] if n["unit"] not in ("s", "GiB", "GB/s", "tokens/s") and "time" not in n["name"]])
+    for f in check["figures"]: print(f["title"], f["text"], re.sub(r"(surface|image|pattern)\d+", r"\1", f["svg"])) # cairo's numbers
 PY
 }
-some=identities,sees,inside
-out=$(checkup $model --out "$dir/whole" --only $some) || fail "a whole check-up" "$out"
-for done in 0 1 2; do
-    "$VLMSH" checkup $model --out "$dir/killed" --only $some </dev/null >/dev/null 2>&1 &
+some=sees,inside,methods,learns,speed
+out=$(checkup $model --quick --out "$dir/whole" --only $some) || fail "a whole check-up" "$out"
+for done in 0 1 2 3 4; do
+    "$VLMSH" checkup $model --quick --out "$dir/killed" --only $some </dev/null >/dev/null 2>&1 &
     pid=$!
     for _ in $(seq 3000); do
         now=$(grep -c '"shows"' "$dir/killed/checkup.json" 2>/dev/null)
@@ -61,40 +65,75 @@ for done in 0 1 2; do
     kill -9 $pid
     wait $pid 2>/dev/null
 done
-out=$(checkup $model --out "$dir/killed" --only $some) || fail "after three kills" "$out"
+out=$(checkup $model --quick --out "$dir/killed" --only $some) || fail "after five kills" "$out"
+[ "$(ls "$dir/killed")" = $'checkup.html\ncheckup.json\ncheckup.md\nscenes' ] || fail "files are left" "$(ls "$dir/killed")"
 diff <(found "$dir/whole") <(found "$dir/killed") || fail "killed and continued, it found something else" ""
 sed -i 's/"checks":/"chequers":/' "$dir/killed/checkup.json"
-out=$(checkup $model --out "$dir/killed" --only $some) && fail "a damaged record is accepted" "$out"
+out=$(checkup $model --quick --out "$dir/killed" --only $some) && fail "a damaged record is accepted" "$out"
 [[ $out == *"is damaged"* ]] || fail "the message about a damaged record" "$out"
+
+# One process at a time.
+exec 8<"$dir/sound" && flock 8
+out=$(checkup $model --out "$dir/sound" --only opens) && fail "two check-ups in one folder" "$out"
+[[ $out == *"another process is writing a check-up into '$dir/sound'"* ]] || fail "two check-ups in one folder" "$out"
+exec 8<&-
 
 # Broken models: BREAKAGE, the check that must find it, and what it must say.
 finds() {
     [ -d "$dir/$1" ] || python3 tests/commands/checkup.py "$1" $model "$dir/$1" || fail "making $1" ""
-    out=$(checkup "$dir/$1" --out "$dir/out-$1" --only "$2") || fail "$1" "$out"
+    out=$(checkup "$dir/$1" --out "$dir/out-$1" --only "$2")
+    [ $? = 1 ] || fail "$1 is no failure" "$out"
     [[ $out == *fails*"$3"* ]] || fail "$1 should be found by $2: $3" "$out"
 }
 finds nan opens "NaN or infinite numbers in 1 of"
 [[ $out == *layers.3.mlp.up_proj.weight* ]] || fail "the tensor with NaN is not named" "$out"
+[ "$(jq -r .verdict "$dir/out-nan/checkup.json")" = fails ] || fail "the verdict" ""
+finds infinite opens "in 1 of 147 tensors: multi_modal_projector.linear_1.bias"
+finds swapped_files opens "where the index places it: it is in 'model-0000"
+finds swapped_contents intact "layers 0 to 3 and 4 to 7, those of two files, swapped"
+finds plain_template intact "with the chat template 'vicuna'"
+finds rotary intact "with a rotary base of 10000"
+finds heads intact "with queries and keys of layer 7 swapped"
 finds template opens "its markers <|im_start|> are not tokens"
 finds means opens "not those of published SigLIP encoders"
 finds projector sees "the model does not see"
 finds layers intact "with layers 2 and 5 swapped"
-finds rotary intact "with a rotary base of 10000"
-finds heads intact "with queries and keys of layer 3 swapped"
 finds encoder intact "with queries and keys of block 1 swapped"
 # An adapter trained on another model of the same shape, and one that fits no layer.
 "$VLMSH" scenes 4 "$dir/world" --seed 17 --kind captions >/dev/null || fail "scenes" ""
 out=$("$VLMSH" --plain --db "$dir/db" "$dir/layers" -c "/set train.params lora:q_proj:4" \
     -c "/train $dir/world/captions.json $dir/adapter" -c /wait </dev/null 2>&1) || fail "training an adapter" "$out"
-out=$(checkup $model --adapter "$dir/adapter" --out "$dir/out-adapter" --only opens) || fail "another model's adapter" "$out"
+out=$(checkup $model --adapter "$dir/adapter" --out "$dir/out-adapter" --only opens) && fail "another model's adapter" "$out"
 [[ $out == *fails*"was trained on another model"*model.safetensors* ]] || fail "another model's adapter" "$out"
-out=$(checkup tests/goldens/llava-1.5 --adapter "$dir/adapter" --out "$dir/out-unfit" --only opens) ||
+out=$(checkup tests/goldens/llava-1.5 --adapter "$dir/adapter" --out "$dir/out-unfit" --only opens) &&
     fail "an adapter that does not fit" "$out"
 [[ $out == *adapter*fails* ]] || fail "an adapter that does not fit" "$out"
 
 cp -r "$model" "$dir/short" && chmod u+w "$dir/short/model.safetensors"
 truncate -s -1000 "$dir/short/model.safetensors"
 finds short opens "model.safetensors"
+# A job fails too. Once the model is repaired, the same command checks it.
+out=$("$VLMSH" --plain --db "$dir/db" -c "/checkup $dir/short --out $dir/out-short --only opens" -c /wait </dev/null 2>&1) &&
+    fail "a failing check in a job" "$out"
+[[ $out == *"(checkup) failed: 1 of 1 checks fails ($dir/short: opens); '$dir/out-short/checkup.html'"* ]] ||
+    fail "a failing check in a job" "$out"
+cp "$model/model.safetensors" "$dir/short/model.safetensors"
+out=$(checkup "$dir/short" --out "$dir/out-short" --only opens) || fail "a repaired model" "$out"
+
+# A template must agree with the tokens that end answers.
+finds_template() { # golden, what to change, what the check must say
+    cp -r tests/goldens/$1 "$dir/$1" && chmod -R u+w "$dir/$1" && (cd "$dir/$1" && eval "$2") || fail "making $1" ""
+    out=$(checkup "$dir/$1" --out "$dir/out-$1" --only opens) && fail "$1" "$out"
+    [[ $out == *"chat template"*fails*"$3"* ]] || fail "$1 should be found: $3" "$out"
+}
+finds_template llava-onevision "cp $PWD/tests/goldens/llava-1.5/chat_template.json ." "<|im_end|>, which the template never writes"
+finds_template llava-siglip-llama3 "echo '{\"eos_token_id\": 561}' >generation_config.json" "it writes <|eot_id|> after an answer"
+
+# Broken scales of quantised blocks.
+"$VLMSH" quantize $model "$dir/q.gguf" --type q8_0 --no-compare >/dev/null 2>&1 || fail "quantising" ""
+head -c 2000 /dev/zero | tr '\0' '\377' | dd of="$dir/q.gguf" bs=1000 seek=2000 conv=notrunc status=none
+out=$(checkup "$dir/q.gguf" --out "$dir/out-q" --only opens) && fail "broken blocks" "$out"
+[[ $out == *"q8_0"*"NaN or infinite numbers in 1 of"*weight* ]] || fail "broken blocks" "$out"
 
 refuse() { # part of the message, arguments
     out=$(checkup "${@:2}") && fail "'${*:2}' was not refused" "$out"
