@@ -212,6 +212,14 @@ static void test_later(void **state)
     assert_int_equal(s.count, 17);
 }
 
+// Answers of public bug reports about the rules; "from" names the report.
+static void test_reports(void **state)
+{
+    struct sums s;
+    check_file("reports", 146, &s);
+    assert_int_equal(s.count, 21);
+}
+
 static void test_boxes(void **state)
 {
     struct sums s;
@@ -257,7 +265,7 @@ int main(void)
         cmocka_unit_test(test_choices),   cmocka_unit_test(test_open),
         cmocka_unit_test(test_ocr),       cmocka_unit_test(test_captions),
         cmocka_unit_test(test_pipelines), cmocka_unit_test(test_later),
-        cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_boxes),     cmocka_unit_test(test_reports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
