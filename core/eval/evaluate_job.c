@@ -184,6 +184,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     const int64_t own = settings_integer(settings, "sample.max_tokens");
     if (settings_changed(settings, "sample.max_tokens") && own < most) most = own;
     job_results_add(to, "set", xstrdup(o->set.kind->name));
+    if (o->set.cached) job_results_add(to, "file", xstrdup(o->set.found));
     job_results_add(to, "as", xstrdup(o->set.way->suite));
     if (o->set.columns) job_results_add(to, "columns", xstrdup(o->set.columns));
     job_results_add(to, "prompt", xstrdup(o->set.way->prompt));

@@ -123,8 +123,8 @@ static bool holds_model(const char *folder)
 }
 
 // Returns the snapshot that a repository's refs/main names, else the most recently changed snapshot
-// with a model; NULL: none. The caller frees it.
-static char *snapshot_of(const char *repository)
+// (of a model: one that has it; another revision was downloaded); NULL: none. The caller frees it.
+static char *snapshot_of(const char *repository, bool model)
 {
     char *path = xasprintf("%s/refs/main", repository), *best = NULL;
     char *hash = is_file(path) ? file_read(path, 1024, NULL, NULL) : NULL;
@@ -140,7 +140,7 @@ static char *snapshot_of(const char *repository)
     for (char **name = names; *name; name++) {
         struct stat st;
         path = xasprintf("%s/%s", folder, *name);
-        if (**name != '.' && holds_model(path) && stat(path, &st) == 0 &&
+        if (**name != '.' && (!model || holds_model(path)) && stat(path, &st) == 0 &&
             (!best || st.st_mtim.tv_sec > best_time.tv_sec ||
              (st.st_mtim.tv_sec == best_time.tv_sec && st.st_mtim.tv_nsec > best_time.tv_nsec))) {
             free(best);
@@ -157,7 +157,7 @@ static char *snapshot_of(const char *repository)
 
 static char *locate_in_cache(const char *name, struct err *err)
 {
-    char *repository = repository_folder("models", name), *found = snapshot_of(repository);
+    char *repository = repository_folder("models", name), *found = snapshot_of(repository, true);
     if (!found && is_folder(repository))
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
@@ -184,7 +184,7 @@ void checkpoint_cached(struct names *found)
     size_t count = 0;
     // Each folder's name becomes the model's: "models--org--name" is org/name.
     for (char **folder = folders; *folder; folder++) {
-        char *path = xasprintf("%s/%s", cache, *folder), *snapshot = snapshot_of(path);
+        char *path = xasprintf("%s/%s", cache, *folder), *snapshot = snapshot_of(path, true);
         char *name = *folder, *dashes = NULL;
         if (!strncmp(name, prefix, strlen(prefix))) {
             memmove(name, name + strlen(prefix), strlen(name + strlen(prefix)) + 1);
@@ -243,7 +243,8 @@ static char *locate_file(const char *name)
     if (access(path, F_OK) == 0 || !rest || strstr(rest, "..")) return path;
     char *model = xstrndup(name, (size_t)(rest - name));
     if (is_hub_name(model)) {
-        char *repository = repository_folder("models", model), *snapshot = snapshot_of(repository);
+        char *repository = repository_folder("models", model),
+             *snapshot = snapshot_of(repository, true);
         if (snapshot) {
             free(path);
             path = xasprintf("%s%s", snapshot, rest);
@@ -361,9 +362,38 @@ static void find_parquet(const char *folder, int depth, struct names *found)
     folder_list_free(names);
 }
 
-// Returns the path of a data set's only parquet file, or of its first shard; NULL: none, or
-// several.
-static char *only_parquet(const char *snapshot, const char *name, struct err *err)
+// Returns whether a path has the split of "SPLIT" or "CONFIGURATION/SPLIT", and the configuration
+// as its folder, as the hub names files: "DocVQA/validation-00000-of-00006.parquet".
+static bool is_split(const char *path, const char *wanted)
+{
+    const char *slash = strrchr(wanted, '/'), *split = slash ? slash + 1 : wanted;
+    const char *file = text_file_name(path);
+    const size_t n = strlen(split), folder = slash ? (size_t)(slash + 1 - wanted) : 0;
+    if (strncmp(file, split, n) != 0 || !file[n] || !strchr("-.", file[n])) return false;
+    return !folder || ((size_t)(file - path) > folder && file[-(ptrdiff_t)folder - 1] == '/' &&
+                       !strncmp(file - folder, wanted, folder));
+}
+
+// Of several files, keeps those of the wanted split. Returns the file that remains, or a pattern if
+// each configuration has one (MMMU's subjects); NULL: neither.
+static char *choose_split(const char *snapshot, const struct names *files, const char *wanted)
+{
+    const char *one = NULL, *slash = strrchr(wanted, '/');
+    size_t count = 0, below = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        if (!is_split(files->list[i], wanted)) continue;
+        const char *rest = files->list[i] + strlen(snapshot) + 1;
+        one = files->list[i];
+        count++;
+        below += strchr(rest, '/') && strchr(rest, '/') + 1 == text_file_name(rest);
+    }
+    if (count == 1) return xstrdup(one);
+    return count && count == below && !slash ? xasprintf("%s/*/%s[-.]*", snapshot, wanted) : NULL;
+}
+
+// Returns the path of a data set's only parquet file, or of its first shard, or what `split`
+// chooses; NULL: none, or several.
+static char *find_data(const char *snapshot, const char *name, const char *split, struct err *err)
 {
     enum { DEPTH = 4 };
     struct names files = { 0 };
@@ -373,7 +403,7 @@ static char *only_parquet(const char *snapshot, const char *name, struct err *er
         path = xstrdup(files.list[0]);
     } else if (!files.count) {
         err_set(err, "'%s' has no parquet file in '%s'", name, snapshot);
-    } else {
+    } else if (!split || !(path = choose_split(snapshot, &files, split))) {
         struct buf b = { 0 };
         for (size_t i = 0; i < files.count && b.length < 800; i++)
             buf_printf(&b, "%s%s%s", i ? ", " : "", name, files.list[i] + strlen(snapshot));
@@ -385,7 +415,7 @@ static char *only_parquet(const char *snapshot, const char *name, struct err *er
     return path;
 }
 
-char *checkpoint_data_file(const char *name, struct err *err)
+char *checkpoint_data_file(const char *name, const char *split, struct err *err)
 {
     const char *slash = strchr(name, '/'), *rest = slash ? strchr(slash + 1, '/') : NULL;
     char *whole = rest ? xstrndup(name, (size_t)(rest - name)) : xstrdup(name);
@@ -396,13 +426,13 @@ char *checkpoint_data_file(const char *name, struct err *err)
     char *snapshot = NULL, *path = NULL;
     if (!repository || !is_folder(repository))
         path = xstrdup(name); // a file; if it does not exist, opening it reports that
-    else if (!(snapshot = snapshot_of(repository)))
+    else if (!(snapshot = snapshot_of(repository, false)))
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download "
                 "--repo-type dataset %s'",
                 whole, repository, whole);
     else
-        path = rest ? xasprintf("%s%s", snapshot, rest) : only_parquet(snapshot, whole, err);
+        path = rest ? xasprintf("%s%s", snapshot, rest) : find_data(snapshot, whole, split, err);
     free(snapshot);
     free(repository);
     free(whole);

@@ -47,6 +47,8 @@ enum { SET_WAYS = 6 };
 struct eval_set {
     const char *name, *title;
     const char *files; // names of the downloaded files
+    const char *hub;   // split of a data set on the hub, or CONFIGURATION/SPLIT, that lmms-eval's
+                       // task reads; NULL: unknown
     const char *kind;  // key of a record that groups the totals, or alternatives ("type split");
                        // NULL: "category", "": none
     const char *group; // key that joins questions (MME's pairs); NULL: none

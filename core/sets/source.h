@@ -9,6 +9,8 @@
 #ifndef CORE_SETS_SOURCE_H
 #define CORE_SETS_SOURCE_H
 
+#include <stdbool.h>
+
 #include "core/base/err.h"
 #include "core/base/hash.h"
 #include "core/base/options.h"
@@ -25,7 +27,8 @@ struct set_source {
     const char *shots;           // file of examples in front of each sample; NULL: none
     const struct eval_set *kind; // NULL: a data set
     const struct set_way *way;   // of the evaluation set
-    char *found;                 // `data` in the hub cache, owned by the options; NULL: not there
+    char *found;                 // path of `data`, owned by the options; NULL: not searched yet
+    bool cached;                 // it is in the hub cache
 };
 
 #define SET_SOURCE_USAGE "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]]"

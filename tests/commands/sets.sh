@@ -255,6 +255,10 @@ hub=$work/hub/datasets--lmms-lab--ChartQA
 mkdir -p "$hub/refs" "$hub/snapshots/abc123/data" "$work/hub/datasets--a--b/refs"
 printf abc123 >"$hub/refs/main"
 cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/test-00000-of-00001.parquet"
+# Without refs/main (another revision); several configurations and splits.
+pope=$work/hub/datasets--lmms-lab--POPE/snapshots/f00
+mkdir -p "$pope/full" "$pope/easy"
+for file in full/test full/validation easy/validation; do cp tests/core/sets/parquet/pope-00000-of-00002.parquet "$pope/$file-00000-of-00001.parquet"; done
 in_hub() {
     HF_HUB_CACHE=$work/hub tiny "/eval $1 --set chartqa --here --limit 2"
 }
@@ -268,8 +272,11 @@ in_hub a/b
 check_has "no snapshot" 'select(.event=="error").message' "'hf download --repo-type dataset a/b'"
 cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/val-00000-of-00001.parquet"
 in_hub lmms-lab/ChartQA
+check_has "the split of the set" 'select(.event=="error").message' "no picture is given with the question"
+HF_HUB_CACHE=$work/hub tiny "/eval lmms-lab/ChartQA --set docvqa --here" "/eval lmms-lab/POPE --set pope --here --limit 1" "/eval lmms-lab/POPE --set mmmu --here --limit 1"
 check_has "several" 'select(.event=="error").message' \
     "choose one of lmms-lab/ChartQA/data/test-00000-of-00001.parquet, lmms-lab/ChartQA/data/val-00000-of-00001.parquet"
+same "the file that was chosen" "$(value file | sed 's/.*snapshots//' | paste -sd' ')" "/f00/full/test-00000-of-00001.parquet /f00/*/validation[-.]*"
 in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
 check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/Nothing
