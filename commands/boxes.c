@@ -76,10 +76,10 @@ const struct command command_boxes = {
     .usage = "/boxes [FILE]",
     .help = "Lists or saves the boxes and points in the last answer.",
     .details =
-        "Numbers are pixels of the original picture: left, top, width, height. FILE.csv gets\n"
-        "this table; FILE.png, .svg or .pdf the picture with its boxes and labels. How an\n"
-        "answer's numbers relate to the picture depends on the model family; image.boxes\n"
-        "overrides it (docs/chat.md). Boxes belong to the last picture before the answer.",
+        "Shows left, top, width and height in pixels of the original picture. FILE.csv saves "
+        "this table; FILE.png, .svg or .pdf saves the picture with its boxes and labels. Boxes "
+        "belong to the last picture before the answer. The model family determines how the "
+        "numbers in an answer are read; the setting image.boxes overrides it (docs/chat.md).",
     .max = 1,
     .complete = COMPLETE_PATH,
     .run = boxes_run,

@@ -38,7 +38,7 @@ static int calibrate_run(struct shell *shell, int argc, char **argv, struct err 
 }
 
 static const struct command_action calibrate_actions[] = {
-    { "merge", "OUT FILE...", "combines the calibrations of several workers into one", 2, -1,
+    { "merge", "OUT FILE...", "combines the calibrations of several workers into OUT", 2, -1,
       .run = merge },
     { 0 },
 };
@@ -165,8 +165,9 @@ const struct command command_calibration = {
     .usage = "/calibration load FILE|list|show [FILE]",
     .help = "Loads, lists or shows calibration files.",
     .details =
-        "Rejects a file made with other weights; loads a file without metadata, with a notice. The "
-        "setting KIND.calibration holds the path: /set ffn.calibration none stops using it.",
+        "The setting KIND.calibration holds the path of the file in use; /set ffn.calibration "
+        "none stops using it. A file that was made with other weights is rejected. A file "
+        "without metadata is loaded, with a notice.",
     .complete = COMPLETE_WORDS,
     .actions = actions,
     .action_at = 1,

@@ -212,9 +212,9 @@ static int take_job(void *self, const char *value, struct err *err)
 static const struct option_row options[] = {
     { "N", NULL, NULL, OPTION_WHOLE, .at = offsetof(struct changed_options, number), 1, INT64_MAX,
       .optional = true },
-    { "--worse", NULL, "only questions that B answers worse", OPTION_FLAG,
+    { "--worse", NULL, "only questions that side B answers worse (/help compare)", OPTION_FLAG,
       .at = offsetof(struct changed_options, worse) },
-    { "--better", NULL, "only questions that B answers better", OPTION_FLAG,
+    { "--better", NULL, "only questions that side B answers better", OPTION_FLAG,
       .at = offsetof(struct changed_options, better) },
     { "--job", "JOB", "flips of a job (/compare --job), even while it runs", .take = take_job },
     { 0 },

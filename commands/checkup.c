@@ -64,9 +64,8 @@ static int compare(struct shell *shell, int argc, char **argv, struct err *err)
 
 static const struct command_action actions[] = {
     { "show", "DIR", "shows the findings in DIR as a table", 1, 1, .run = show },
-    { "compare", "A B",
-      "shows the differences between check-ups A and B, folders or checkup.json files", 2, 2,
-      .run = compare },
+    { "compare", "A B", "shows how check-ups A and B differ (each a folder or a checkup.json file)",
+      2, 2, .run = compare },
     { 0 },
 };
 
@@ -76,10 +75,10 @@ const struct command command_checkup = {
     .usage = "/checkup [MODEL...] " CHECKUP_USAGE " [--here] | show DIR | compare A B",
     .help = "Starts a job that checks whether a model works and writes a report.",
     .details = "MODEL is a folder, a GGUF file or a name in the hub cache (default: the loaded "
-               "model). Runs as a job (/jobs, /wait); --here runs it in this process. Writes "
-               "checkup.html, checkup.md and checkup.json to DIR after each check. To continue an "
-               "interrupted check-up, resume the job or repeat the command. The command or job "
-               "fails if a check fails. `vlmsh checkup MODEL` does the same.",
+               "model). The job (/jobs, /wait) writes checkup.html, checkup.md and checkup.json "
+               "to the output folder after each check. To continue an interrupted check-up, "
+               "resume the job or repeat the command. The command or job fails if a check fails. "
+               "`vlmsh checkup MODEL` does the same.",
     .options = checkup_rows,
     .complete = COMPLETE_MODEL,
     .actions = actions,

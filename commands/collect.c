@@ -292,9 +292,7 @@ static const struct option_row options[] = {
     { "FILE.csv", NULL, "the file to append rows to", OPTION_TEXT,
       .at = offsetof(struct collecting, file) },
     { "NAME=VALUE", NULL, NULL, .take = take_word, .optional = true, .many = true },
-    { "--again", NULL,
-      "runs COMMAND even if the file has rows of this state, and replaces the rows with these "
-      "values",
+    { "--again", NULL, "runs COMMAND even if the file already has these rows, and replaces them",
       OPTION_FLAG, .at = offsetof(struct collecting, again) },
     { 0 },
 };
@@ -403,18 +401,20 @@ const struct command command_collect = {
     .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
     .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
     .details =
-        "NAME=VALUE records a condition of the measurement. Columns provenance.model\n"
-        "(fingerprint) and provenance.state (adapter and the settings that change numbers) are\n"
-        "added. If the file already has rows with the same values, model and state, COMMAND is\n"
-        "not run: an interrupted script, run again, skips what it has measured. Rows of another\n"
-        "state are kept; rows without these columns are replaced. The state does not include the\n"
-        "conversation: if COMMAND measures it, identify it by a NAME=VALUE. CELL is ROW,\n"
-        "ROW:COLUMN or TABLE:ROW:COLUMN; names may be patterns. The default COLUMN is the\n"
-        "second. TABLE collects all rows of a table.\n"
+        "NAME=VALUE records a condition of the measurement. NAME=@CELL records one value: CELL "
+        "is ROW, ROW:COLUMN (default: the second column) or TABLE:ROW:COLUMN; names may be "
+        "patterns. TABLE records all rows of a table.\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"
         "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
-        "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a\n"
+        "Also writes the columns provenance.model (fingerprint) and provenance.state (adapter "
+        "and the settings that change numbers). If the file already has rows with the same "
+        "conditions, model and state, COMMAND does not run, so a script that was interrupted "
+        "skips finished measurements when it runs again. Rows of another state are kept; rows "
+        "without these two columns are replaced. The state does not include the conversation: if "
+        "COMMAND measures it, identify it by a NAME=VALUE.\n"
+        "\n"
+        "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a "
         "script.",
     .options = options,
     .writes = true,

@@ -340,16 +340,18 @@ const struct command command_compare = {
              "[--images DIR] [--shots FILE] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
-        "SETTINGS: KEY=VALUE ..., @PRESET, `off` (every method off; the adapter stays) or\n"
-        "`now`; other settings keep their values. Without TEXT, asks the last question again.\n"
-        "Settings and conversation are restored afterwards.\n"
+        "Side A is the first SETTINGS, side B the second. SETTINGS is KEY=VALUE ..., @PRESET, "
+        "`off` (every method off; the adapter stays) or `now` (the current settings); other "
+        "settings keep their values. Without TEXT, asks the last question again. Settings and "
+        "conversation are restored afterwards.\n"
         "    /compare off | prune.score=contribution prune.keep=0.25\n"
         "    /compare adapter= | adapter=out/ln What is this?\n"
         "    /compare @capa-prune | @fastv --data yesno.json --limit 200\n"
-        "Each side computes prompt and pictures from scratch. Then B is fed A's tokens (teacher\n"
-        "forcing): the Hellinger distance at step t is between the next-token distributions of\n"
-        "A and B after the same t tokens, over the whole vocabulary (0 identical, 1 disjoint).\n"
-        "GFLOP: 2 per multiply-add, in the language model only, without norms and softmax.",
+        "Each side computes prompt and pictures from scratch. Afterwards, B reads A's tokens "
+        "(teacher forcing). The Hellinger distance at step t compares the next-token "
+        "distributions of A and B after the same t tokens, over the whole vocabulary (0 "
+        "identical, 1 disjoint). GFLOP counts 2 per multiply-add, in the language model only, "
+        "without norms and softmax.",
     .options = options,
     .writes = true,
     .min = 1,

@@ -274,7 +274,7 @@ static const struct option_row mix_options[] = {
     { "FILE=SHARE", NULL, NULL, .take = take_source, .optional = true, .many = true },
     { "--count", "N",
       "number of samples in OUT (default: as many as possible without repeating one). If a file "
-      "has fewer samples than its share, they are repeated",
+      "has too few samples for its share, its samples repeat",
       OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
     { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
       .at = offsetof(struct mix_request, kinds) },
@@ -351,18 +351,17 @@ const struct command command_data = {
              "mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]",
     .help = "Counts samples and tokens of a data set and lists errors; mixes data sets.",
     .details =
-        "/data check: FILE is a JSON list or JSON lines, as for /ask --data: LLaVA, ShareGPT or "
-        "messages.\n"
-        "Counts tokens with the loaded model's tokenizer, chat template and picture size, without "
-        "its weights. Trained tokens are those that the template puts after the generation prompt "
-        "of each answer, including the end-of-turn token. Reports samples that are unreadable, "
-        "have no answer, have a duplicate id, have missing or broken pictures, have \"<image>\" "
-        "marks "
-        "that do not match their pictures, or are longer than ctx.max (samples are never "
-        "truncated). Answers "
-        "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) are "
-        "context. Lists keys that vlmsh does not read. Samples without an id are called #INDEX, "
-        "counted from 0.",
+        "FILE is a JSON list or JSON lines in the format of LLaVA, ShareGPT or messages, as for "
+        "/ask --data. /data check counts tokens with the loaded model's tokenizer, chat template "
+        "and picture size, without its weights. Trained tokens are those that the template puts "
+        "after the generation prompt of each answer, including the end-of-turn token. Answers "
+        "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) "
+        "count as context.\n"
+        "\n"
+        "/data check reports samples that are unreadable, have no answer, have a duplicate id, "
+        "have missing or broken pictures, have \"<image>\" marks that do not match their "
+        "pictures, or are longer than ctx.max (samples are never truncated). It also lists keys "
+        "that vlmsh does not read. Samples without an id are called #INDEX, counted from 0.",
     .writes = true,
     .min = 1,
     .needs = NEEDS_MODEL,

@@ -294,8 +294,10 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "show", "[JOB]", "totals and answers of the latest evaluation (job or --here), or of JOB", 0,
-      -1, NEEDS_STORE, show, show_options },
+    { "show", "[JOB]",
+      "shows totals and answers of the latest evaluation (job or --here), or of "
+      "JOB",
+      0, -1, NEEDS_STORE, show, show_options },
     { 0 },
 };
 
@@ -307,11 +309,12 @@ const struct command command_eval = {
     .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is in a format that /data check accepts. Asks every question that has a reference "
-        "answer; earlier turns of its sample contain their reference answers. Decodes greedily, "
-        "one sample at a time, with the current settings, including methods. For a sample's last "
-        "question, the reference is its \"answer\", \"answers\", \"references\", \"captions\" or "
-        "\"label\"; otherwise it is the answer in the turn itself. `/eval show` prints totals and\n"
-        "answers of a job. 95% intervals: Wilson for shares, normal for means.",
+        "answer, after the earlier turns of its sample with their reference answers. Decodes "
+        "greedily, one sample at a time, with the current settings, including methods. The "
+        "reference is the answer in DATA that follows the question; for a sample's last "
+        "question, the sample's \"answer\", \"answers\", \"references\", \"captions\" or "
+        "\"label\" takes precedence. `/eval show` prints totals and answers of a job. 95% "
+        "intervals are Wilson's for shares and normal for means.",
     .options = evaluate_rows,
     .min = 1,
     .complete = COMPLETE_WORDS,

@@ -37,7 +37,7 @@ static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_raw = {
     .name = "raw",
     .usage = "/raw ID...",
-    .help = "Feeds token ids without a chat template, and answers.",
+    .help = "Gives token ids to the model without a chat template, and shows its answer.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,
@@ -66,9 +66,9 @@ const struct command command_dump = {
     .name = "dump",
     .also = "tensors activations hidden export",
     .usage = "/dump NAME... FILE.safetensors",
-    .help = "Writes tensors of the next answer's (or /forward's) forward pass to a file.",
-    .details = "NAME is a tap; * matches anything: layer.3.in, attn.*.probs, logits.\n"
-               "/help taps lists them.",
+    .help = "Writes tensors of the next forward pass (of an answer or /forward) to a file.",
+    .details = "NAME is a tap (/help taps lists them); * matches anything: layer.3.in, "
+               "attn.*.probs, logits.",
     .min = 2,
     .max = -1,
     .needs = NEEDS_MODEL,

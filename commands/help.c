@@ -122,10 +122,12 @@ static void topic_lines(const struct shell *shell)
 {
     sinks_text(
         shell->sinks, "%s",
-        "A line that begins with '/' is a command, a line that begins with '#' a comment. All\n"
-        "others are sent to the model. To send a line that begins with '/', begin it with '//'.\n"
+        "A line that begins with '/' is a command, a line that begins with '#' a comment. All "
+        "other lines are sent to the model. To send a line that begins with '/', begin it with "
+        "'//'.\n"
         "\n"
-        "Spaces separate arguments. Double quotes take JSON escapes: \"a\\nb\". Outside quotes,\n"
+        "Spaces separate arguments. Text in double quotes may contain JSON escapes: \"a\\n"
+        "b\". Outside quotes,\n"
         "'\\ ' is a space, and a leading '~/' is the home folder.\n"
         "\n"
         "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment, and\n"

@@ -300,9 +300,9 @@ const struct command command_image = {
     .help = "Attaches pictures (PNG, JPEG, WebP, GIF, BMP, PPM) to the next message.",
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
-        "from standard input. Names with spaces need double quotes unless the file exists. "
-        "Wildcards (*, ?, []) attach all matching files (/image scenes/*.png). Without arguments, "
-        "lists all pictures.",
+        "from standard input. Wildcards (*, ?, []) attach all matching files (/image "
+        "scenes/*.png); put a pattern with spaces in double quotes. Names of existing files need "
+        "no quotes. Without arguments, lists all pictures.",
     .options = options,
     .complete = COMPLETE_PATH,
     .run = image_run,

@@ -322,13 +322,12 @@ static const struct command_action actions[] = {
       "continues a paused, interrupted, failed or cancelled job; --ranks M: in M processes "
       "(job.ranks)",
       1, 3, .run = resume_job },
-    { "cancel", NULL, "ends it; the last checkpoint stays", 1, 1, .run = cancel_job },
+    { "cancel", NULL, "ends the job; its last checkpoint stays", 1, 1, .run = cancel_job },
     { "delete", NULL, "deletes the job and its curves; files in OUT stay", 1, 1,
       .run = delete_job },
     { "submit", NULL,
-      "submits the job's script (--sbatch) to Slurm; /job then shows, pauses, resumes and cancels "
-      "it like any other",
-      1, 1, .run = submit_job },
+      "submits the job's script (--sbatch) to Slurm; /job then works as for other jobs", 1, 1,
+      .run = submit_job },
     { 0 },
 };
 
@@ -417,7 +416,7 @@ const struct command command_wait = {
     .name = "wait",
     .also = "finish join",
     .usage = "/wait [N]",
-    .help = "Waits for a job, or without N for all started by this shell; fails if a job failed.",
+    .help = "Waits for job N, or for all jobs that this shell started; fails if one failed.",
     .details =
         "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of\n"
         "a training run and the path of its result, or the scores of a sweep. Ctrl-C stops\n"

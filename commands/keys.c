@@ -61,8 +61,8 @@ const struct command command_keys = {
     .usage = "/keys",
     .help = "Lists the key bindings of the full screen.",
     .details =
-        "'all' bindings work everywhere, 'list' in pickers, the others while the panel of that\n"
-        "name has the focus. All other keys are readline's (~/.inputrc).",
+        "Bindings of 'all' work everywhere, those of 'list' in pickers, all others while the "
+        "panel of that name has the focus. Keys that are not listed are readline's (~/.inputrc).",
     .page = true,
     .run = keys_run,
 };

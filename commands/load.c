@@ -13,8 +13,13 @@ struct load_options {
 static const struct option_row options[] = {
     { "MODEL", NULL, "a folder, GGUF file or name in the hub cache", OPTION_TEXT,
       .at = offsetof(struct load_options, model) },
-    { "--mmproj", "FILE", NULL, OPTION_TEXT, .at = offsetof(struct load_options, encoder) },
-    { "--ignore-weights", NULL, NULL, OPTION_FLAG, .at = offsetof(struct load_options, ignore) },
+    { "--mmproj", "FILE",
+      "picture encoder of a GGUF model (default: the mmproj*.gguf beside it with the most similar "
+      "name); none loads the text model alone",
+      OPTION_TEXT, .at = offsetof(struct load_options, encoder) },
+    { "--ignore-weights", NULL,
+      "loads the model without weights that vlmsh does not know; its answers are then wrong",
+      OPTION_FLAG, .at = offsetof(struct load_options, ignore) },
     { 0 },
 };
 
@@ -49,18 +54,14 @@ const struct command command_load = {
     .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors; or a GGUF file (of a split model,\n"
-        "the first); or a folder with one GGUF model; or org/name, which is looked up in the\n"
-        "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). If a folder holds "
-        "several GGUF models, name one: FOLDER/FILE.gguf, org/name/FILE.gguf. A GGUF model takes "
-        "its picture encoder from --mmproj FILE, or else from the mmproj*.gguf beside it with the "
-        "most similar name; --mmproj none loads the text model alone. Unknown weights inside a "
-        "layer that vlmsh computes are an error; --ignore-weights opens the model without them, "
-        "and its answers are wrong. A notice and /info list all other weights and GGUF keys that "
-        "vlmsh "
-        "does not read.\n"
-        "The conversation continues with the new model. If loading fails, the previous model\n"
-        "stays loaded.",
+        "MODEL is a folder with config.json and *.safetensors; or a GGUF file (of a split model, "
+        "the first); or a folder with one GGUF model; or org/name, which is looked up in the "
+        "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). If a folder "
+        "holds several GGUF models, name one: FOLDER/FILE.gguf, org/name/FILE.gguf.\n"
+        "\n"
+        "The conversation continues with the new model. If loading fails, the previous model "
+        "stays loaded. Unknown weights inside a layer that vlmsh computes are an error. A notice "
+        "and /info list all other weights and GGUF keys that vlmsh does not read.\n",
     .options = options,
     .min = 1,
     .complete = COMPLETE_MODEL,

@@ -46,11 +46,11 @@ const struct command command_messages = {
     .usage = "/messages FILE.json",
     .help = "Appends a conversation from a JSON file; /answer then answers it.",
     .details =
-        "FILE contains a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": TEXT\n"
-        "or a list of {\"type\": \"text\", \"text\": TEXT} and {\"type\": \"image\", \"path\":\n"
-        "FILE}} (\"image\" works instead of \"path\", and \"image_url\" parts are read). Paths\n"
-        "are relative to the folder of FILE; file:// and data: URIs are read too.\n"
-        "On an error, nothing is appended.",
+        "FILE.json contains a list of {\"role\": \"system\"|\"user\"|\"assistant\", \"content\": "
+        "CONTENT}. CONTENT is a text, or a list of {\"type\": \"text\", \"text\": TEXT} and "
+        "{\"type\": \"image\", \"path\": PICTURE} (\"image\" works instead of \"path\", and "
+        "\"image_url\" parts are read). Paths are relative to the folder of FILE.json; file:// "
+        "and data: URIs are read too. On an error, nothing is appended.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

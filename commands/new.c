@@ -37,8 +37,8 @@ static const struct option_row options[] = {
     { "--scale", "S", "multiplies the initial weights of the projector's second layer (default 1)",
       OPTION_REAL, AT(scale), 0, 100 },
     { "--merge", "N",
-      "the projector merges N x N neighbouring features: one visual token for each N x N patches "
-      "(CLIP, SigLIP; default 1). transformers has no such model for N > 1",
+      "merges N x N neighbouring features into one visual token in the projector (CLIP, SigLIP; "
+      "default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
     { "--text", "FILE",
       "trains the tokenizer on this file in addition to built-in common words: a data set (.json, "

@@ -401,7 +401,7 @@ const struct command command_plot = {
                "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
                "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
                "/plot keep.csv keep score --by method    one line per method\n"
-               "A CSV column X of text gives a bar chart.",
+               "If column X of a CSV file holds text, draws a bar chart.",
     .options = options,
     .writes = true,
     .min = 1,

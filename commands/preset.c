@@ -210,16 +210,17 @@ const struct command command_preset = {
     .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets, including the papers' recipes.",
     .details =
-        "Loading a recipe first resets every setting that any recipe sets, so that no value of an "
-        "earlier recipe remains, then sets the recipe's values (/preset list). A recipe without "
-        "training settings leaves those unchanged. To combine methods, add /capa, /align, /ira or\n"
-        "settings after it. A recipe that enables a method also loads its adapter or calibration "
-        "from the model's folder (methods/adapter, methods/ffn.safetensors), unless one is already "
-        "in "
-        "use; training recipes load neither. {early}, {transition}, {late} and {ffn} stand for "
-        "layers of the loaded model: for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B those that "
-        "CAPA's paper gives; for other models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. "
-        "In /compare, write @NAME for a preset.",
+        "A recipe sets its values (/preset list) after resetting every setting that any recipe "
+        "sets, so that no value of an earlier recipe remains. A recipe without training settings "
+        "leaves those unchanged. To combine methods, load a recipe, then use /capa, /align, /ira "
+        "or /set. A recipe that enables a method also loads its adapter or calibration from the "
+        "model's folder (methods/adapter, methods/ffn.safetensors), unless one is already in "
+        "use; training recipes load neither.\n"
+        "\n"
+        "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: for "
+        "LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B those that CAPA's paper gives; for other "
+        "models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. In /compare, write @NAME for "
+        "a preset.",
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

@@ -186,10 +186,12 @@ const struct command command_quantize = {
     .usage = "/quantize OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
     .help = "Quantises the model to a GGUF file and measures the loss in quality.",
     .details =
-        "TYPE is q8_0, q4_k, f16 or bf16. With q4_k the embedding table and the head are q6_k;\n"
-        "matrices whose row length is not a multiple of 256 become q8_0. Norms and biases stay "
-        "f32. The picture encoder and the projector go to mmproj-OUT.gguf beside it, in 16 bits. "
-        "An applied adapter is included. Then both models predict each token of a text, and "
+        "TYPE is q8_0, q4_k, f16 or bf16. With q4_k, the embedding table and the head become "
+        "q6_k, and matrices whose row length is not a multiple of 256 become q8_0. Norms and "
+        "biases stay f32. The picture encoder and the projector go to mmproj-OUT.gguf beside "
+        "OUT.gguf, in 16 bits. An applied adapter is included.\n"
+        "\n"
+        "Afterwards, the original and the quantised model predict each token of a text. "
         "/quantize reports the KL divergence of their distributions, how often their likeliest "
         "tokens agree, and both perplexities. A killed process leaves OUT.gguf.part-XXXXXX; the "
         "next process that writes OUT.gguf removes it.\n"

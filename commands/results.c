@@ -78,8 +78,9 @@ const struct command command_results = {
     .name = "results",
     .usage = "/results [NAME | N [--csv FILE]]",
     .help = "Shows saved measurements, newest first.",
-    .details = "Every measuring command stores its results in the session database. NAME is a "
-               "command: /results norms.",
+    .details = "Every measuring command stores its results in the session database. NAME lists "
+               "the results of one command: /results norms. N shows a result by its number in "
+               "the list.",
     .options = options,
     .writes = true,
     .needs = NEEDS_STORE,

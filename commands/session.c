@@ -169,9 +169,11 @@ static const struct command_action actions[] = {
       .run = fork_session },
     { "rename", "[OLD] NEW", "renames a session (default: the current one)", 1, 2,
       .run = rename_session },
-    { "delete", "NAME", "deletes it permanently", 1, 1, .run = delete_session },
-    { "export", "FILE [NAME]", "FILE.md: a transcript; otherwise a script that replays it", 1, 2,
-      .run = export },
+    { "delete", "NAME", "deletes a session permanently", 1, 1, .run = delete_session },
+    { "export", "FILE [NAME]",
+      "writes a transcript if the name ends in .md, otherwise a script "
+      "that replays the session",
+      1, 2, .run = export },
     { 0 },
 };
 
@@ -181,8 +183,8 @@ const struct command command_session = {
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
-    .details = "Without an action, shows the current session. Each turn is saved when its answer "
-               "ends.",
+    .details = "Each turn is saved when its answer ends. Without an action, shows the current "
+               "session.",
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
     .actions = actions,
@@ -194,7 +196,8 @@ const struct command command_save = {
     .name = "save",
     .also = "export write transcript",
     .usage = "/save FILE",
-    .help = "Exports the session: FILE.md as a transcript, otherwise as a script that replays it.",
+    .help = "Exports the session as a transcript (FILE.md), otherwise as a script that replays "
+            "it.",
     .min = 1,
     .max = 1,
     .needs = NEEDS_STORE,

@@ -84,8 +84,8 @@ const struct command command_set = {
     .also = "setting option config change",
     .usage = "/set [KEY [VALUE]]",
     .help = "Changes a setting; /help KEY says when it takes effect.",
-    .details = "/set KEY shows a setting, /set alone all that differ from their defaults.\n"
-               "/set KEY=VALUE works too. /help KEY explains a setting.",
+    .details = "/set KEY shows a setting; /set alone shows all settings that differ from their "
+               "defaults. /set KEY=VALUE works too. /help KEY explains a setting.",
     .max = -1,
     .live = "",
     .complete = COMPLETE_SETTING,
@@ -121,10 +121,9 @@ const struct command command_later = {
     .usage = "/later N KEY=VALUE...",
     .help = "Changes settings during the next answer, after N tokens.",
     .details =
-        "Recomputes as much of the prompt and answer as needed, then continues the answer. Sets\n"
-        "all values, or none if one is invalid, with a notice. If the answer ends earlier, the "
-        "change applies to\n"
-        "the next one.",
+        "Recomputes as much of the prompt and answer as needed, then continues the answer. If "
+        "one value is invalid, shows a notice and sets none. If the answer has fewer than N "
+        "tokens, the change applies to the next answer.",
     .min = 2,
     .max = -1,
     .complete = COMPLETE_SETTING,
@@ -139,7 +138,7 @@ static int get_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_get = {
     .name = "get",
     .usage = "/get KEY|PATTERN",
-    .help = "Shows a setting, or all that match (sample.*).",
+    .help = "Shows a setting, or all settings that match a pattern (sample.*).",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_SETTING,
@@ -199,8 +198,8 @@ const struct command command_toggle = {
     .details = "    /toggle ira.on\n"
                "    /toggle prune.score off contribution\n"
                "Enabling a method also loads its adapter or calibration from the model's folder "
-               "(methods/adapter, methods/ffn.safetensors), unless one is in use. Useful for keys: "
-               "/bind F5 /toggle ira.on",
+               "(methods/adapter, methods/ffn.safetensors), unless one is in use. To toggle with "
+               "a key: /bind F5 /toggle ira.on",
     .min = 1,
     .max = -1,
     .live = "",

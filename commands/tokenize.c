@@ -21,10 +21,10 @@ const struct command command_tokenizer = {
     .details = "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
                "vocab.json\n"
                "with its merges.txt, a GGUF file, or a model folder. tokenizer_config.json, "
-               "special_tokens_map.json and added_tokens.json beside it define added tokens, and "
-               "the special tokens that the tokenizer's class puts around a text, as in "
-               "transformers 4; a notice reports where these files disagree, or where transformers "
-               "5 acts differently.",
+               "special_tokens_map.json and added_tokens.json beside FILE define added tokens "
+               "and, as in transformers 4, the special tokens that the tokenizer's class puts "
+               "around a text; a notice reports where these files disagree, or where "
+               "transformers 5 acts differently.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_PATH,

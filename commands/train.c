@@ -185,10 +185,11 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 
 static const struct command_action actions[] = {
     { "plan", "[DATA]",
-      "counts the trained parameters and forecasts memory with a dry run of the largest step, for "
-      "the longest samples of DATA (default: a picture and 256 more tokens each). Frozen weights "
-      "stay memory-mapped and are listed separately (with --all, the column MB excludes them, the "
-      "last column includes them). /job N shows the forecast next to the memory used",
+      "counts the trained parameters and forecasts memory with a dry run of the largest step: "
+      "with the longest samples of DATA (default: samples of a picture and 256 more tokens). "
+      "Frozen weights stay memory-mapped and are listed separately (with --all, the column MB "
+      "excludes them, the last column includes them). /job N shows the forecast next to the "
+      "memory used",
       0, -1, .run = plan_run, .options = plan_rows },
     { 0 },
 };
@@ -201,25 +202,26 @@ const struct command command_train = {
     .help = "Trains on a data set, as a background job; /train plan forecasts memory.",
     .details =
         "DATA is a file that /data check accepts. The job checks it first, lists invalid samples "
-        "in its log and skips them. OUT is a new folder for the result: a model\n"
-        "folder in Hugging Face format if the whole language model was trained (train.method\n"
-        "all, full), otherwise an adapter. During the run OUT holds checkpoints\n"
-        "(train.save_every). After a pause, a crash or kill -9, /job N resume continues from\n"
-        "the last checkpoint with bit-identical results. Checkpoints kept by train.keep can be "
-        "loaded\n"
-        "too: /adapter load OUT/checkpoint-40, or /load. The settings train.* control the run:\n"
-        "/settings train. /plot draws loss, learning rate, gradient norm and tokens per second\n"
-        "of each step, and mean and variance of the gradient of each norm's gain.\n"
-        "Methods in training: norm.align on applies norm alignment, and trains it if the "
-        "projector is trained or train.params selects norm_align.*; train.ira on applies and "
-        "trains IRA. Pruning "
-        "and FFN approximation are never applied. The plan, the log and OUT/training.json list the "
-        "applied methods; a notice names a method that is on but will not be applied or trained.\n"
+        "in its log and skips them. OUT is a new folder for the result: a model folder in "
+        "Hugging Face format if the whole language model was trained (train.method all, full), "
+        "otherwise an adapter. The settings train.* control the run (/settings train).\n"
+        "\n"
+        "During the run, OUT holds checkpoints (train.save_every). After a pause, a crash or "
+        "kill -9, /job N resume continues from the last checkpoint with bit-identical results. "
+        "Checkpoints that train.keep keeps can also be loaded: /adapter load OUT/checkpoint-40, "
+        "or /load. /plot draws loss, learning rate, gradient norm and tokens per second of each "
+        "step, and mean and variance of the gradient of each norm's gain.\n"
+        "\n"
+        "norm.align on applies norm alignment in training, and trains it if the projector is "
+        "trained or train.params selects norm_align.*. train.ira on applies and trains IRA. "
+        "Pruning and FFN approximation are never applied. The plan, the log and "
+        "OUT/training.json list the applied methods; a notice names a method that is on but will "
+        "not be applied or trained.\n"
         "--ranks N      trains in N processes (job.ranks)\n"
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
-        "--submit       submits the script to Slurm. All jobs but /compare take these three "
-        "options",
+        "--submit       submits the script to Slurm. All jobs except /compare also take --ranks, "
+        "--sbatch and --submit",
     .options = sft_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

@@ -157,10 +157,10 @@ void options_print_help(FILE *out)
     buf_puts(&b, "\nSubcommands:\n");
     subcommands_help(&b);
     buf_puts(&b, "\n"
-                 "For a model folder with the name of a subcommand, write ./new. Exit status: 0; 1 "
-                 "if a line of a script failed or part of a conversation could not be saved (a "
-                 "database that cannot be opened at all only gives a notice); 2 for wrong usage; "
-                 "130 if interrupted.");
+                 "If a model folder has the name of a subcommand, write ./new. Exit status: 0 on "
+                 "success; 1 if a line of a script failed or part of a conversation could not be "
+                 "saved (a database that cannot be opened at all only causes a notice); 2 for "
+                 "wrong usage; 130 if interrupted.");
     flow_add_text(&f, b.data, text_wrap_columns(out));
     for (size_t i = 0; i < f.count; i++) text_printf(out, "%s\n", f.lines[i].text);
     flow_release(&f);

@@ -54,7 +54,8 @@ const struct setting plot_settings[] = {
       .max = 8,
       .def = "2",
       .stale = STALE_NOTHING,
-      .help = "Pixels of a PNG figure for each point (1/72 inch); a plot is 480 points wide." },
+      .help = "Resolution of PNG figures, in pixels per point (1/72 inch); a plot is 480 points "
+              "wide." },
     { 0 },
 };
 

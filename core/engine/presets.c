@@ -69,7 +69,7 @@ static const struct preset presets[] = {
       "train.method=layernorm-simple train.ira=off train.lr=auto train.weight_decay=0" ONE_EPOCH,
       "LayerNorm tuning, stage 2 with norms only" },
     { "ira", "ira.on=on ira.layers=60%-80% ira.sample=off ira.gate=on",
-      "IRA (information-regularized attention) of the adapter" },
+      "IRA (information-regularized attention) with the adapter's parameters" },
     { "ira-train",
       "ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
       "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "

@@ -39,8 +39,8 @@ const struct option_row ask_rows[] = {
     { "--system", "TEXT", "system message of samples without one (default: the current one)",
       OPTION_TEXT, AT(system) },
     { "--job", NULL,
-      "answers in the background, as a job; without --out, questions.json gives "
-      "questions.answers.jsonl in the current folder",
+      "answers in the background, as a job; without --out, writes questions.answers.jsonl for "
+      "questions.json, in the current folder",
       .type = OPTION_CALL },
     JOB_OPTIONS,
     { 0 },

@@ -42,9 +42,7 @@ const struct option_row calibrate_rows[] = {
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
     SET_SOURCE_OPTIONS(
         struct options, set,
-        "treats DATA as the downloaded files of an evaluation set (/help sets), with "
-        "the prompt of --rule SUITE",
-        NULL),
+        "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt"),
     { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",

@@ -18,11 +18,11 @@ const struct setting eval_settings[] = {
       .def = "auto",
       .choices = words,
       .stale = STALE_NOTHING,
-      .help =
-          "Batch size of evaluations: consecutive questions about the same picture, or the "
-          "choices of one question, in one pass. auto is 8 for f32 products, which changes no "
-          "score, and 1 for bf16 products, which a batch would round differently. Methods, GPUs "
-          "and latent attention always use 1; with eval.first, questions run one by one." },
+      .help = "Batch size of evaluations: consecutive questions about the same picture, or the "
+              "choices of one question, in one pass. auto is 8 for f32 products, where batches "
+              "change no score, and 1 for bf16 products, which a batch would round differently. "
+              "Methods, GPUs and latent attention always use 1; with eval.first, questions run one "
+              "by one." },
     { 0 },
 };
 

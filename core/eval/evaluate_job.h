@@ -52,17 +52,12 @@ struct evaluate_options {
     SET_SOURCE_OPTIONS(                                                                            \
         struct evaluate_options, set,                                                              \
         "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, " \
-        "answer length, rule and totals; --rule SUITE (lmms-eval, vlmevalkit, llava ...) selects " \
-        "the suite whose prompt, length, rule and totals are used",                                \
-        "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., "     \
-        "hint "                                                                                    \
-        "or subset, if their names differ from the set's"),                                        \
+        "answer length, rule and totals"),                                                         \
         { "--metric", "M",                                                                         \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "      \
-          "metrics "                                                                               \
-          "lists them. loglik: if the answer names one of the \"choices\" by number or letter, "   \
-          "they "                                                                                  \
-          "are listed as \"A. ...\" followed by \"Answer:\", and the letters are ranked (MMLU)",   \
+          "metrics lists them. loglik: if the answer names one of the \"choices\" by number or "   \
+          "letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and "     \
+          "the letters are ranked (MMLU)",                                                         \
           .take = evaluate_take_metric },                                                          \
         { "--limit",                                                                               \
           "N",                                                                                     \

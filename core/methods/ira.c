@@ -53,8 +53,8 @@ static const struct setting ira_settings[] = {
       .type = SETTING_FLAG,
       .def = "on",
       .stale = STALE_SEEN,
-      .help = "Weights the noise and penalty of each visual token by the text's attention to it; "
-              "off weights all alike." },
+      .help = "Weights the noise and penalty of each visual token by the attention that text "
+              "pays to the token; off weights all tokens alike." },
     { .key = "ira.prior",
       .type = SETTING_CHOICE,
       .def = "local",

@@ -179,11 +179,10 @@ static int read_letter(const struct metric_case *c)
 const struct metric metric_embspatial_vlmevalkit = {
     .name = "embspatial-vlmevalkit",
     .help = "Multiple choice as VLMEvalKit scores EmbSpatial-Bench, without a judge.",
-    .rule =
-        "the letter A to F at the start of <answer>, or before </answer> or </think>; else the "
-        "letter of the last line, among the last six, that is a letter, begins with \"X.\" or "
-        "contains one separate letter; else the letter after \"answer is\" or a similar phrase; "
-        "else the only separate letter",
+    .rule = "the letter A to F at the start of <answer>, or before </answer> or </think>; else, "
+            "among the last six lines, the letter of the last line that is a letter, begins with "
+            "\"X.\" or contains one separate letter; else the letter after \"answer is\" or a "
+            "similar phrase; else the only separate letter",
     .suite = SUITE_VLMEVALKIT,
     .letter = read_letter,
     .score = choices_score,

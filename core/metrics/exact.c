@@ -32,8 +32,8 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_exact = {
     .name = "exact",
     .help = "Share of answers that equal the reference (any of several).",
-    .rule = "the whole answer equals the reference after VQA normalisation (case, punctuation and "
-            "articles do not count, number words up to ten are digits)",
+    .rule = "the whole answer equals the reference after VQA normalisation (case, punctuation "
+            "and articles do not count; number words up to ten become digits)",
     .score = score,
 };
 

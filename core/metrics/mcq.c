@@ -335,8 +335,8 @@ const struct metric metric_scienceqa_lmms_eval = {
 const struct metric metric_cvbench_official = {
     .name = "cvbench-official",
     .help = "Multiple choice as the authors' programs score CV-Bench.",
-    .rule = "the first character of the answer, or after its last \"answer is\" or \"answer:\", "
-            "without brackets, ignoring case",
+    .rule = "the first character of the answer, or of the text after its last \"answer is\" or "
+            "\"answer:\", ignoring case and brackets",
     .suite = SUITE_OFFICIAL,
     .score = score_cvbench,
     .summary = choices_summary,

@@ -328,8 +328,8 @@ const struct metric metric_mmbench_lmms_eval = {
 const struct metric metric_realworldqa_lmms_eval = {
     .name = "realworldqa-lmms-eval",
     .help = "Letters and short answers as lmms-eval scores RealWorldQA.",
-    .rule = "a letter as mmstar-lmms-eval; another answer equals the reference, ignoring case and "
-            "full stops at its end",
+    .rule = "if the reference is a letter, as mmstar-lmms-eval; otherwise the answer equals the "
+            "reference, ignoring case and full stops at its end",
     .suite = SUITE_LMMS_EVAL,
     .score = score_realworldqa,
     .summary = choices_summary,
@@ -351,7 +351,7 @@ const struct metric metric_blink_lmms_eval = {
 const struct metric metric_cvbench_lmms_eval = {
     .name = "cvbench-lmms-eval",
     .help = "Multiple choice as lmms-eval scores CV-Bench and EmbSpatial-Bench.",
-    .rule = "the first letter of the answer, whatever word it begins, ignoring case",
+    .rule = "the first letter of the answer, even if it begins a longer word, ignoring case",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_first,
     .score = choices_score,

@@ -44,9 +44,9 @@ static int read_answer(const struct metric_case *c)
     return read_letter(&inside);
 }
 
-#define RULE                                                                           \
-    "the first capital A to E after phrases like \"The best answer is\" are removed; " \
-    "else the only letter left, ignoring case and brackets; A if nothing is left"
+#define RULE                                                                          \
+    "phrases like \"The best answer is\" are removed; then the first capital A to E " \
+    "counts; else the only letter left, ignoring case and brackets; A if nothing is left"
 
 const struct metric metric_mmerealworld_lmms_eval = {
     .name = "mmerealworld-lmms-eval",

@@ -179,8 +179,8 @@ static int score_nothing(const struct metric *m, const struct metric_case *c,
 const struct metric metric_mmvet = {
     .name = "mmvet",
     .help = "No score: MM-Vet's answers are for its judge, a language model.",
-    .rule = "every answer counts 0, as lmms-eval counts it without a judge; write the answers with "
-            "--submit FILE for MM-Vet's own script",
+    .rule = "every answer scores 0, as in lmms-eval without a judge; --submit FILE writes the "
+            "answers for MM-Vet's own script",
     .graded = true,
     .score = score_nothing,
 };

@@ -208,8 +208,9 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_vqa = {
     .name = "vqa",
     .help = "Short answers, compared with one or with those of several people.",
-    .rule = "with fewer than five references, equality with one of them; with more, the mean over "
-            "them of min(1, others equal to the answer / 3); after EvalAI's clean-up",
+    .rule = "with fewer than five references, 1 if the answer equals one of them; otherwise the "
+            "mean over the references of min(1, n / 3), where n other references equal the "
+            "answer; after EvalAI's clean-up",
     .graded = true,
     .clean = vqa_clean_evalai,
     .score = score,
@@ -218,8 +219,8 @@ const struct metric metric_vqa = {
 const struct metric metric_vqa_official = {
     .name = "vqa-official",
     .help = "Short answers as the official VQA evaluation scores them.",
-    .rule = "mean over annotators of min(1, others who gave the answer / 3), after the "
-            "evaluation's clean-up, which is skipped if all annotators agree",
+    .rule = "mean over annotators of min(1, n / 3), where n other annotators gave the answer; "
+            "after the evaluation's clean-up, which is skipped if all annotators agree",
     .suite = SUITE_LLAVA,
     .graded = true,
     .clean = clean_official,
@@ -230,8 +231,9 @@ const struct metric metric_vqa_evalai = {
     .name = "vqa-evalai",
     .help = "Short answers as LLaVA and lmms-eval score TextVQA.",
     .rule =
-        "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's clean-up: "
-        "lower case; 's split off; number words as digits; punctuation and articles dropped",
+        "mean over annotators of min(1, n / 3), where n other annotators gave the answer; after "
+        "EvalAI's clean-up: lower case; 's split off; number words as digits; punctuation and "
+        "articles dropped",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
     .clean = vqa_clean_evalai,
@@ -241,8 +243,8 @@ const struct metric metric_vqa_evalai = {
 const struct metric metric_vqa_lmms_eval = {
     .name = "vqa-lmms-eval",
     .help = "Short answers as lmms-eval scores VQAv2.",
-    .rule = "mean over annotators of min(1, others who gave the answer / 3), after EvalAI's "
-            "clean-up of punctuation, digits and articles",
+    .rule = "mean over annotators of min(1, n / 3), where n other annotators gave the answer; "
+            "after EvalAI's clean-up of punctuation, digits and articles",
     .suite = SUITE_LMMS_EVAL,
     .graded = true,
     .clean = clean_lmms_eval,
@@ -252,8 +254,8 @@ const struct metric metric_vqa_lmms_eval = {
 const struct metric metric_vqa_vlmevalkit = {
     .name = "vqa-vlmevalkit",
     .help = "Short answers as VLMEvalKit scores TextVQA.",
-    .rule = "mean over annotators of min(1, others who gave the answer / 3), after a clean-up that "
-            "keeps full stops beside digits",
+    .rule = "mean over annotators of min(1, n / 3), where n other annotators gave the answer; "
+            "after a clean-up that keeps full stops beside digits",
     .suite = SUITE_VLMEVALKIT,
     .graded = true,
     .clean = clean_vlmevalkit,

@@ -310,8 +310,8 @@ const struct setting compute_settings[] = {
       .use = USE_ARITHMETIC,
       .help =
           "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
-          "device supports it; a GPU then multiplies f16 weights as f16. auto: bf16 on a GPU, and "
-          "on a CPU with fast bf16 if the weights are bf16 or block-quantised.",
+          "device supports it; with bf16, a GPU multiplies f16 weights as f16. auto is bf16 on a "
+          "GPU, and on a CPU with fast bf16 if the weights are bf16 or block-quantised.",
       .also = "precision bf16 f32",
       .apply = apply_matmul,
       .effective = effective_matmul,

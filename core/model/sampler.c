@@ -42,7 +42,7 @@ const struct setting sample_settings[] = {
       .stale = STALE_NEXT,
       .use = USE_SAMPLING,
       .help =
-          "Min-p sampling: drops tokens less likely than this fraction of the most likely one." },
+          "Min-p sampling: drops tokens whose probability is below this fraction of the highest." },
     { .key = "sample.repeat_penalty",
       .type = SETTING_REAL,
       .min = 0.01,

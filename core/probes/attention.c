@@ -77,11 +77,9 @@ const struct probe probe_attention = {
              "[--picture I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",
     .details =
-        "Default: the last layer, averaged over heads and over the tokens of the answer\n"
-        "(without an answer: the prompt's last row). --token N is an answer token, counted from\n"
-        "0, row:N a row of the sequence; --token each gives one map for each token of the answer.\n"
-        "Tokens dropped by pruning are marked. --film animates the maps of the answer's\n"
-        "tokens." PROBE_DETAILS,
+        "By default, shows the last layer, averaged over heads and over the tokens of the answer\n"
+        "(without an answer, the attention from the prompt's last row). --layer all measures\n"
+        "every layer. Marks the tokens that pruning dropped." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .results = attention_results,

@@ -147,10 +147,10 @@ const struct probe probe_contribution = {
              "[--picture I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details =
-        "Default map: the middle layer and the prompt's last row. The means are over pairs of\n"
-        "tokens in prompt and answer: text to visual, text to text, visual to visual; --layer\n"
-        "restricts them to that layer. --token each gives one map for each token of the answer,\n"
-        "--film animates them." PROBE_DETAILS,
+        "The map shows the contribution in one layer (default: the middle one) to one query\n"
+        "(default: the prompt's last row). The table shows means over pairs of tokens in prompt\n"
+        "and answer: text to visual, text to text, visual to visual. It has all layers, or only\n"
+        "the one named by --layer." PROBE_DETAILS,
     .answered = true,
     .layers = MIDDLE_LAYER,
     .token = PROBE_TOKEN_LAST,

@@ -204,14 +204,12 @@ const struct probe probe_dice = {
         "[--head H] [--picture I] [--pixels]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
-        "--mask is a picture that is bright where the object is. With --data, --objects names\n"
-        "an annotation file: the objects.jsonl of /scenes, COCO's instances, or RefCOCO's rows\n"
-        "as JSON. Measures the objects that a sample's text names, or all objects if it\n"
-        "names none. An object's region is its mask or polygons if the file has them, otherwise\n"
-        "its box; --boxes always uses the box. Dice is computed over the token grid, or with\n"
-        "--pixels over the pixels of the picture (of tiled pictures without the thumbnail). With\n"
-        "--data, also scores the answers and shows the rank correlation of score and\n"
-        "Dice." PROBE_DETAILS,
+        "Shows Dice over the token grid and over the pixels of the picture (for tiled pictures,\n"
+        "without the thumbnail), for the last layer and the conversation's first picture unless\n"
+        "the options name others. With --data, also scores the answers and shows the rank\n"
+        "correlation of score and Dice. From --objects, takes the objects that a sample's text\n"
+        "names, or all objects if it names none; an object's region is its mask or polygons if\n"
+        "the file has them, otherwise its box." PROBE_DETAILS,
     .pictures = true,
     .answered = true,
     .scalar = "dice",

@@ -171,10 +171,11 @@ const struct probe probe_flops = {
     .name = "flops",
     .also = "cost speed time operations measure probe",
     .usage = "/flops" PROBE_USAGE,
-    .help = "FLOPs of prompt and token by part, without and with methods, and times.",
+    .help = "FLOPs of prompt and token by part, and times: without methods and with them.",
     .details =
-        "GFLOP of a pass, 2 per multiply-add, and bytes read per token (in a mixture of experts, "
-        "by the chosen experts only). Times are medians of three runs." PROBE_DETAILS,
+        "Counts 2 FLOPs per multiply-add; does not count norms, softmax and the vision encoder.\n"
+        "Also shows the bytes read per token (in a mixture of experts, by the chosen experts\n"
+        "only). Times are medians of three runs." PROBE_DETAILS,
     .times = true,
     .results = flops_results,
     .start = flops_start,

@@ -407,11 +407,12 @@ const struct probe probe_norms = {
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =
         "Tables: interface (norms of the encoder's last output before and after its final norm,\n"
-        "norms around the projector, T* of the embedding table), norms and cosines by layer,\n"
-        "measured norms against the theory of norm alignment, alignment of the modalities, and\n"
-        "attention logits between them. With FOLDER: the interface of another folder, which may\n"
-        "contain only an embedding table or an encoder; it encodes the conversation's "
-        "pictures." PROBE_DETAILS,
+        "norms before and after the projector, T* of the embedding table); norms and cosines by\n"
+        "layer; measured norms against the theory of norm alignment; alignment of the "
+        "modalities;\n"
+        "attention logits between the modalities. With FOLDER, shows only the interface of the\n"
+        "model in that folder, which may contain only an embedding table or an encoder; an "
+        "encoder in FOLDER encodes the conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .results = norms_results,

@@ -79,13 +79,8 @@ struct probe_env {
 #define PROBE_USAGE                                                                          \
     " [--data FILE " SET_SOURCE_USAGE " [--images DIR] [--limit N] [--given]] [--csv FILE] " \
     "[--figure FILE]"
-#define PROBE_DETAILS                                                                            \
-    "\nMeasures the current conversation with the current settings and changes nothing.\n"       \
-    "--data FILE measures samples of a data set (100, or --limit N) and shows means, with\n"     \
-    "standard deviations in tables NAME.std; --given uses the reference answers; --set NAME:\n"  \
-    "FILE is an evaluation set, asked and scored as --rule SUITE does (/help sets). --csv and\n" \
-    "--figure (.png, .svg, .pdf) write files; several tables go to FILE-TABLE.csv each,\n"       \
-    "maps to FILE-maps.csv, several figures to FILE-TABLE.png each."
+#define PROBE_DETAILS \
+    "\nMeasures the current conversation with the current settings and changes nothing."
 
 struct probe {
     // Its command (commands/command.h).

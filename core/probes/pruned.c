@@ -73,8 +73,9 @@ const struct probe probe_pruned = {
     .name = "pruned",
     .also = "map pruning dropped kept capa measure probe",
     .usage = "/pruned [--picture I]" PROBE_USAGE,
-    .help = "Which visual tokens pruning drops: the number of layers that compute each, as a map.",
-    .details = "Needs prune.score. The table counts the visual tokens of each layer." PROBE_DETAILS,
+    .help = "Map of what pruning drops: the number of layers that compute each visual token.",
+    .details = "Needs pruning (prune.score). The table counts the visual tokens that each layer\n"
+               "computes." PROBE_DETAILS,
     .pictures = true,
     .results = pruned_results,
     .start = pruned_start,

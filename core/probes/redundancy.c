@@ -74,7 +74,9 @@ const struct probe probe_redundancy = {
     .also = "skip ffn measure probe",
     .usage = "/redundancy" PROBE_USAGE,
     .help = "FFN redundancy by layer: how little an FFN changes visual and text tokens.",
-    .details = "Mean of cos(x, x + FFN(x)). Near 1, ffn.approx loses little." PROBE_DETAILS,
+    .details =
+        "Redundancy is the mean of cos(x, x + FFN(x)) over tokens. In layers where it is near\n"
+        "1, ffn.approx loses little." PROBE_DETAILS,
     .results = redundancy_results,
     .start = redundancy_start,
     .release = redundancy_release,

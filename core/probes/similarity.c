@@ -102,8 +102,10 @@ const struct probe probe_similarity = {
     .also = "cosine layers residual measure probe",
     .usage = "/similarity" PROBE_USAGE,
     .help = "Similarity of the residual stream between layers.",
-    .details = "Mean over tokens of cos(h[a], h[b]) as a matrix, and its mean over all layers but "
-               "0." PROBE_DETAILS,
+    .details =
+        "Shows a matrix: the cosine of the residual stream at layers a and b, averaged over\n"
+        "tokens. Also shows the mean of this matrix over pairs of different layers, without\n"
+        "layer 0." PROBE_DETAILS,
     .results = similarity_results,
     .start = similarity_start,
     .release = similarity_release,

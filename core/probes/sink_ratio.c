@@ -80,11 +80,13 @@ const struct probe probe_sink_ratio = {
     .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
     .help = "Share of layers in which one visual token takes most of the answer's attention.",
     .details =
-        "Counts layers in which a visual token's share exceeds --threshold (0.15). Also shows\n"
-        "the curvature, and the rank correlation of both over layers.\n"
-        "CHECKPOINT: folders of adapters or models, or `now`. Each is measured on the same\n"
-        "answer (with --data on its own answers unless --given); the correlation is then over\n"
-        "layers and checkpoints." PROBE_DETAILS,
+        "Counts the layers in which the attention to one visual token, averaged over the tokens\n"
+        "of the answer and over heads, exceeds --threshold. Also shows each layer's curvature,\n"
+        "and the rank correlation of attention and curvature over layers.\n"
+        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model). All "
+        "checkpoints are measured\n"
+        "on the same answer (with --data, each on its own answers unless --given is used), and\n"
+        "the correlation is over layers and checkpoints." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,

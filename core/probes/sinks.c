@@ -160,13 +160,13 @@ const struct probe probe_sinks = {
     .usage = "/sinks [--layer K] [--dims K,K] [--picture I]" PROBE_USAGE,
     .help = "Attention sinks among visual tokens: probability dumps and structural anchors.",
     .details =
-        "phi is the largest normalised value in the sink dimensions (--dims, or the two largest\n"
-        "of the first token) at the input of the layer (default: the middle one). A token with\n"
-        "phi above sinks.tau is a sink. Visual sinks have a type, 1: probability dump, 2:\n"
-        "structural anchor; Otsu's threshold on log C (C: /contribution) over the sinks of a\n"
-        "picture separates them. Text tokens are counted separately, without a type. With --data "
-        "the table of\n"
-        "tokens has the rows of all samples. --figure also plots phi against C." PROBE_DETAILS,
+        "A sink is a token whose phi exceeds sinks.tau. phi is the largest normalised value in\n"
+        "the sink dimensions at the input of the layer (default: the middle one). Visual sinks\n"
+        "have a type: 1 is a probability dump, 2 a structural anchor, which contributes more.\n"
+        "Otsu's threshold on the log of the contribution C (/contribution), over the sinks of a\n"
+        "picture, separates the types. Text tokens are counted separately, without a type. With\n"
+        "--data, the table of tokens has the rows of all samples. --figure also plots phi against\n"
+        "C." PROBE_DETAILS,
     .results = sinks_results,
     .layers = MIDDLE_LAYER,
     .one_layer = true,

@@ -95,11 +95,12 @@ const struct probe probe_stream = {
     .name = "stream",
     .also = "map norms length similarity cosine residual measure probe",
     .usage = "/stream [--layer K|all] [--picture I]" PROBE_USAGE,
-    .help =
-        "Residual stream of each visual token at a layer, as maps: its norm and its similarity.",
-    .details = "stream.norms is the norm at the input of the layer (default: the middle one),\n"
-               "stream.similarity the cosine of the layer's input and output. /norms covers text\n"
-               "tokens too, /similarity any two layers." PROBE_DETAILS,
+    .help = "Maps of the residual stream at a layer: norm and similarity of each visual token.",
+    .details =
+        "stream.norms is the norm at the input of the layer (default: the middle one),\n"
+        "stream.similarity the cosine of the layer's input and output. --layer all measures\n"
+        "every layer. /norms also measures text tokens; /similarity compares any two\n"
+        "layers." PROBE_DETAILS,
     .pictures = true,
     .results = stream_results,
     .layers = MIDDLE_LAYER,

@@ -27,7 +27,8 @@ static const struct tap taps[] = {
       "[S] pruning scores of the visual tokens in a layer (score.input: before the first)" },
     { "kept", SITE_KEPT, TAP_X, "[k] visual tokens kept, counted among all of them (int32)" },
     { "kept.%L", SITE_KEPT, TAP_X,
-      "[k] the same after layer K, if several layers prune (kept.input: before the first)" },
+      "[k] visual tokens kept after layer K, if several layers prune (kept.input: before the "
+      "first)" },
     { "logits", SITE_LOGITS, TAP_X, "[N,V] logits of every prompt position" },
     { "step.logits", SITE_STEP_LOGITS, TAP_ROWS, "[n,V] logits that chose each generated token" },
 };

@@ -32,14 +32,19 @@ struct set_source {
 };
 
 #define SET_SOURCE_USAGE "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]]"
-// Rows for a field of that type, with the help of --set and of --columns (NULL: none).
-#define SET_SOURCE_OPTIONS(type, field, set_help, columns_help)                                    \
+// Rows for a field of that type, with the help of --set.
+#define SET_SOURCE_OPTIONS(type, field, set_help)                                                  \
     { "--set", "NAME", set_help, OPTION_TEXT, .at = offsetof(type, field.name) },                  \
-        { "--rule", "SUITE", NULL, OPTION_TEXT, .at = offsetof(type, field.suite) },               \
+        { "--rule", "SUITE",                                                                       \
+          "with --set: the suite whose prompts and rules apply (lmms-eval, vlmevalkit, llava "     \
+          "...)",                                                                                  \
+          OPTION_TEXT, .at = offsetof(type, field.suite) },                                        \
         { "--as", "SUITE", NULL, OPTION_TEXT, .at = offsetof(type, field.suite), .former = true }, \
     {                                                                                              \
-        "--columns", "NAME=COLUMN,...", columns_help, OPTION_TEXT,                                 \
-            .at = offsetof(type, field.columns)                                                    \
+        "--columns", "NAME=COLUMN,...",                                                            \
+            "with --set: the columns that hold id, question, answer, picture, choices, A, B ..., " \
+            "hint or subset, if their names differ from the set's",                                \
+            OPTION_TEXT, .at = offsetof(type, field.columns)                                       \
     }
 
 // Finds kind and way, and replaces a name in the hub cache (org/name) by the path of its file. -1

@@ -211,7 +211,7 @@ const struct eval_set eval_sets[] = {
                   .after = "\nAnswer the question with a single word." },
                 { "vlmevalkit", prompt_raw, SHORT_WORDS, VLMEVALKIT_TOKENS, "relaxed", NULL,
                   "dataset/utils/vqa_eval.py", .after = SHORT },
-                { "internvl", prompt_raw, SHORT_WORDS " behind a space", 100, "relaxed-swapped",
+                { "internvl", prompt_raw, SHORT_WORDS " after a space", 100, "relaxed-swapped",
                   NULL, "internvl_chat/eval/vqa/evaluate_vqa.py",
                   .after = " Answer the question using a single word or phrase." },
                 { "qwen-vl", prompt_raw, "question, \"Answer:\"", 100, "relaxed-swapped", NULL,

@@ -158,7 +158,8 @@ const struct setting image_settings[] = {
       .def = "pillow13",
       .choices = resize_orders,
       .stale = STALE_VISUAL,
-      .help = "Axis resized first: as Pillow 13 does, or as Pillow 12 and older." },
+      .help = "Order in which the two axes of a picture are resized: Pillow 13's, or that of "
+              "Pillow 12 and older." },
     { .key = "image.max_tokens",
       .type = SETTING_INTEGER,
       .max = 1e6,
@@ -184,7 +185,8 @@ const struct setting image_settings[] = {
       .def = "auto",
       .choices = box_choices,
       .stale = STALE_NOTHING,
-      .help = "How numbers of boxes in answers are read; auto uses the model family's convention.",
+      .help = "Convention for the numbers of boxes in answers; auto is the model family's "
+              "convention.",
       .also = "bounding box bbox grounding points coordinates" },
     { 0 },
 };

@@ -127,8 +127,8 @@ const struct setting train_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_TRAINING,
-      .help = "Bit-identical gradients for any number of ranks (job.ranks): adds micro-batches one "
-              "by one in order. Needs one more copy of the gradients and sums more slowly." },
+      .help = "Bit-identical gradients for any number of ranks (job.ranks): adds micro-batches "
+              "one by one, in order, which is slower and needs one more copy of the gradients." },
     { .key = "train.shard",
       .type = SETTING_CHOICE,
       .def = "auto",
@@ -192,9 +192,10 @@ const struct setting train_settings[] = {
       .choices = checkpointing,
       .stale = STALE_RUNS,
       .help = "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in "
-              "the backward pass. host moves these inputs to host memory while a GPU computes (on "
-              "the CPU the same as on). auto recomputes the layers that do not fit into half of "
-              "the free memory, and uses host if recomputing all is not enough." },
+              "the backward pass. host also moves these inputs to host memory while a GPU "
+              "computes; on the CPU, host is the same as on. auto recomputes the layers that do "
+              "not fit into half of the free memory, and uses host if recomputing all is not "
+              "enough." },
     { .key = "train.ira",
       .type = SETTING_FLAG,
       .def = "off",
@@ -240,13 +241,13 @@ const struct setting train_settings[] = {
       .unit = "steps",
       .choices = words_auto,
       .stale = STALE_RUNS,
-      .help = "Steps between checkpoints; auto is about five minutes." },
+      .help = "Steps between checkpoints; auto saves about every five minutes." },
     { .key = "train.keep",
       .type = SETTING_INTEGER,
       .max = 1e6,
       .def = "0",
       .stale = STALE_RUNS,
-      .help = "Number of checkpoints to keep; each can be loaded as a result. 0 keeps only the "
+      .help = "Number of checkpoints to keep; each can be loaded like a result. 0 keeps only the "
               "newest, to resume from, until the run ends." },
     { 0 },
 };

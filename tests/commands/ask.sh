@@ -329,7 +329,7 @@ $work/big.jsonl  1      8
 what        value
 answers     $work/given.jsonl
 metric      exact
-rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count, number words up to ten are digits)
+rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count; number words up to ten become digits)
 score       1
 low         0.675592
 high        1
@@ -370,7 +370,7 @@ source         llava/eval/model_vqa_loader.py; vqaEval.py of GT-Vision-Lab/VQA
 model          ...
 settings       ...
 metric         vqa-official
-rule           mean over annotators of min(1, others who gave the answer / 3), after the evaluation's clean-up, which is skipped if all annotators agree
+rule           mean over annotators of min(1, n / 3), where n other annotators gave the answer; after the evaluation's clean-up, which is skipped if all annotators agree
 score          0
 low            0
 high           0

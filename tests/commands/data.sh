@@ -194,7 +194,7 @@ job 2 (train) is done: loss ... after 1 step; adapter in '$work/marked'; skipped
 [evaluation]
 what        value
 metric      exact
-rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count, number words up to ten are digits)
+rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count; number words up to ten become digits)
 ...
 data        not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
 ...
