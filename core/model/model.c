@@ -224,7 +224,7 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
         .width = width, .height = height, .most_tokens = limit.most, .several = several
     };
     p->tokens = k ? k->tokens(m, p->shape) : 0;
-    p->newline = p->newline_step = 0;
+    p->newline = p->newline_step = p->part_tokens = p->part_cols = 0;
     const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
     if (downsampled && any_size(m) && fits) { // a smaller limit, but never an impossible one
         const int64_t most = llrint(limit.share * (double)p->tokens);
@@ -233,6 +233,7 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
         if (p->tokens > p->shape.most_tokens) p->shape.most_tokens = p->tokens;
     }
     if (k && k->newlines) k->newlines(m, p);
+    if (k && k->parts) k->parts(m, p);
     if (!downsampled || any_size(m)) return;
     p->shape.share = limit.share;
     pooling_size(m, p);

@@ -29,6 +29,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .date = settings_text(s, "chat.date"),
         .picture_before = m->family->picture_before ? m->family->picture_before : "",
         .picture_after = m->family->picture_after ? m->family->picture_after : "",
+        .picture_mark = m->family->picture_mark,
         .placeholder = m->placeholder,
         .vocab = m->decoder.config.vocab,
         .plain_data = settings_is(s, "data.special_tokens", "text"),

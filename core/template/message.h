@@ -60,6 +60,9 @@ struct picture {
     int64_t tokens; // number of visual tokens in this model (family->pictures->tokens)
     // Tokens newline, newline + newline_step ... end a row of the picture; step 0: none.
     int64_t newline, newline_step;
+    // The prompt has text between the tokens (prompt_options.picture_mark): before each part of
+    // part_tokens tokens, which are part_cols parts a row; part_tokens 0: none.
+    int64_t part_tokens, part_cols;
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.
     struct tensor *visual;
     float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: not requested

@@ -43,12 +43,29 @@ void rendering_message_text(struct rendering *r, const struct message *m, const 
     r->message_text_end = r->text.length;
 }
 
-void rendering_hole(struct rendering *r, int picture, const struct message *m)
+static void add_hole(struct rendering *r, struct filling filling)
 {
     r->holes = xreallocarray(r->holes, r->hole_count + 1, sizeof *r->holes);
     r->fillings = xreallocarray(r->fillings, r->hole_count + 1, sizeof *r->fillings);
-    r->holes[r->hole_count] = (struct text_hole){ r->text.length, picture < 0 };
-    r->fillings[r->hole_count++] = (struct filling){ picture, m };
+    r->holes[r->hole_count] = (struct text_hole){ r->text.length, filling.picture < 0 };
+    r->fillings[r->hole_count++] = filling;
+}
+
+void rendering_ids(struct rendering *r, const struct message *m)
+{
+    add_hole(r, (struct filling){ .picture = -1, .message = m });
+}
+
+void rendering_picture(struct rendering *r, int picture)
+{
+    const bool known = picture >= 0 && (size_t)picture < r->picture_count;
+    const struct picture *p = known ? &r->pictures[picture] : NULL;
+    const int64_t each = p && r->options->picture_mark ? p->part_tokens : 0;
+    const int64_t count = each ? p->tokens / each : 1;
+    for (int64_t i = 0; i < count; i++) {
+        if (each) r->options->picture_mark(&r->text, i, count, p->part_cols);
+        add_hole(r, (struct filling){ picture, i * each, each ? each : -1, NULL });
+    }
 }
 
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open)
@@ -93,18 +110,18 @@ static void add_begin(const struct tokenizer *t, struct ids *ids)
     ids_release(&begin);
 }
 
-static int filling_length(const struct filling *f, const struct picture *pictures,
-                          size_t picture_count, int64_t *n, struct err *err)
+static int filling_length(const struct rendering *r, const struct filling *f, int64_t *n,
+                          struct err *err)
 {
     if (f->message) {
         *n = (int64_t)f->message->ids.count;
         return 0;
     }
-    if (f->picture < 0 || (size_t)f->picture >= picture_count)
+    if (f->picture < 0 || (size_t)f->picture >= r->picture_count)
         return err_set(err, "a message shows picture %d, but there are only %zu", f->picture,
-                       picture_count);
-    const struct picture *p = &pictures[f->picture];
-    *n = p->tokens;
+                       r->picture_count);
+    const struct picture *p = &r->pictures[f->picture];
+    *n = f->count < 0 ? p->tokens : f->count;
     if (*n < 1)
         return err_set(err, "a picture of %lld x %lld pixels has no visual tokens with this model",
                        (long long)p->shape.width, (long long)p->shape.height);
@@ -146,14 +163,13 @@ static int check_spelled(const struct rendering *r, const struct ids *ids,
 }
 
 // Fills rows from ids with holes; `s` is empty.
-static int fill(const struct rendering *r, const struct ids *ids, const struct picture *pictures,
-                size_t picture_count, struct sequence *s, struct err *err)
+static int fill(const struct rendering *r, const struct ids *ids, struct sequence *s,
+                struct err *err)
 {
     int64_t total = 0, n = 0, row = 0;
     for (size_t i = 0; i < ids->count; i++, total += n) {
         n = 1;
-        if (ids->data[i] < 0 &&
-            filling_length(&r->fillings[-1 - ids->data[i]], pictures, picture_count, &n, err) < 0)
+        if (ids->data[i] < 0 && filling_length(r, &r->fillings[-1 - ids->data[i]], &n, err) < 0)
             return -1;
         if (n < 0 || total > INT32_MAX - n) return err_set(err, "the prompt is too long");
     }
@@ -165,18 +181,18 @@ static int fill(const struct rendering *r, const struct ids *ids, const struct p
         }
         const struct filling *f = &r->fillings[-1 - ids->data[i]];
         const struct message *m = f->message;
-        filling_length(f, pictures, picture_count, &n, NULL);
+        filling_length(r, f, &n, NULL);
         s->pictures |= !m;
         if (m && n) memcpy(s->ids + row, m->ids.data, (size_t)n * sizeof *s->ids);
-        for (int64_t k = 0; !m && k < n; k++) {
-            s->ids[row + k] = r->options->placeholder;
-            s->picture[row + k] = f->picture;
-            s->cell[row + k] = (int32_t)k;
-            const struct picture *p = &pictures[f->picture];
-            s->newline[row + k] =
+        for (int64_t k = f->first; !m && k < f->first + n; k++, row++) {
+            s->ids[row] = r->options->placeholder;
+            s->picture[row] = f->picture;
+            s->cell[row] = (int32_t)k;
+            const struct picture *p = &r->pictures[f->picture];
+            s->newline[row] =
                 p->newline_step && k >= p->newline && (k - p->newline) % p->newline_step == 0;
         }
-        row += n;
+        if (m) row += n;
     }
     return 0;
 }
@@ -277,8 +293,8 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
 
 // Finds the rows of the answers. The first `begin` ids do not belong to the text.
 static int locate_answers(const struct rendering *r, const struct tokenizer *t,
-                          const struct ids *ids, size_t begin, const struct picture *pictures,
-                          struct prompt_answer **answers, struct err *err)
+                          const struct ids *ids, size_t begin, struct prompt_answer **answers,
+                          struct err *err)
 {
     enum { MOST = 1 << 27 }; // bytes to tokenise, which takes seconds
     const struct ids text = { .data = ids->data + begin, .count = ids->count - begin };
@@ -303,10 +319,8 @@ static int locate_answers(const struct rendering *r, const struct tokenizer *t,
     for (size_t i = 0; i <= ids->count; i++) {
         int64_t n = 1;
         rows[i] = row;
-        if (i < ids->count && ids->data[i] < 0) {
-            const struct filling *f = &r->fillings[-1 - ids->data[i]];
-            n = f->message ? (int64_t)f->message->ids.count : pictures[f->picture].tokens;
-        }
+        if (i < ids->count && ids->data[i] < 0)
+            filling_length(r, &r->fillings[-1 - ids->data[i]], &n, NULL);
         row += n;
     }
     *answers = xcalloc(r->answer_count + 1, sizeof **answers);
@@ -328,7 +342,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
                    struct err *err)
 {
-    struct rendering r = { .options = o };
+    struct rendering r = { .options = o, .pictures = pictures, .picture_count = picture_count };
     struct ids ids = { 0 };
     *s = (struct sequence){ 0 };
     if (answers) *answers = NULL;
@@ -341,13 +355,13 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
     if (status == 0 && !begins_raw(messages, count) && !o->written) add_begin(t, &ids);
     if (status == 0) status = check_ids(&ids, t, o->vocab, err);
     if (status == 0) status = check_spelled(&r, &ids, t, err);
-    if (status == 0) status = fill(&r, &ids, pictures, picture_count, s, err);
+    if (status == 0) status = fill(&r, &ids, s, err);
     if (status < 0) err_in(err, "prompt");
     if (status < 0 || !answers) goto out;
     // The last answer ends where the text ends.
     if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
         r.answers[r.answer_count - 1].text.end = r.text.length;
-    status = locate_answers(&r, t, &ids, ids.count - text_ids, pictures, answers, err);
+    status = locate_answers(&r, t, &ids, ids.count - text_ids, answers, err);
     if (status < 0) {
         sequence_release(s);
         goto out;

@@ -22,6 +22,7 @@ struct picture;
 struct sequence;
 struct tokenizer;
 
+struct buf;
 struct layout; // one row of the table
 
 // Names for `chat.template`: "vicuna", "llama-3", ... NULL past the end.
@@ -53,7 +54,10 @@ struct prompt_options {
                                // message for the layout; or NULL
     const char *date;          // chat.date: "today" or text, for layouts that name the date
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
-    int32_t placeholder;                        // placeholder id of visual tokens
+    // Writes the text before part i of `count` of a picture's tokens (picture.part_tokens); NULL:
+    // no text.
+    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    int32_t placeholder;    // placeholder id of visual tokens
     int64_t vocab;          // size of the model's vocabulary; 0: ids are not checked
     int64_t context;        // context length in tokens; much longer prompts are errors. 0: unknown
     bool plain_data;        // special tokens spelled in messages of data stay text

@@ -315,9 +315,13 @@ static void put_all_text(struct rendering *r, const struct message *messages,
     for (size_t i = 0; i < c->count; i++) {
         struct cut *cut = &c->list[i];
         put_text(r, messages, out, &span, at, cut->start);
-        if (!cut->message) put_before(r, r->options->picture_before);
-        rendering_hole(r, cut->picture, cut->message);
-        if (!cut->message) put_after(r, out, cut->end);
+        if (cut->message) {
+            rendering_ids(r, cut->message);
+        } else {
+            put_before(r, r->options->picture_before);
+            rendering_picture(r, cut->picture);
+            put_after(r, out, cut->end);
+        }
         cut->after = r->text.length;
         at = cut->end;
     }

@@ -76,7 +76,7 @@ static void put_message_text(struct rendering *r, const struct message *m, const
 static void put_picture(struct rendering *r, int picture)
 {
     put(r, r->options->picture_before);
-    rendering_hole(r, picture, NULL);
+    rendering_picture(r, picture);
     put(r, r->options->picture_after);
     put(r, r->options->layout->picture_end);
 }
@@ -121,12 +121,12 @@ static void put_message(struct rendering *r, const struct message *m, const stru
     bool bare = m->generated && before && before->role == ROLE_RAW;
     const size_t from = r->text.length;
     if (m->role == ROLE_RAW || bare) {
-        rendering_hole(r, -1, m);
+        rendering_ids(r, m);
         return;
     }
     if (m->generated) {
         put(r, l->generation);
-        rendering_hole(r, -1, m);
+        rendering_ids(r, m);
         put(r, l->text_close);
     } else {
         put(r, l->open[m->role]);

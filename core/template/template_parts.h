@@ -38,9 +38,10 @@ extern const struct layout layouts[]; // ends with a row without a name
 
 // --- renderings ---------------------------------------------------------------------------------
 
-// The content of a hole: a picture, or the ids of a message.
+// The content of a hole: tokens of a picture, or the ids of a message.
 struct filling {
-    int picture; // -1: ids
+    int picture;          // -1: ids
+    int64_t first, count; // of the picture's tokens; count -1: all
     const struct message *message;
 };
 
@@ -52,6 +53,8 @@ struct answer_range {
 
 struct rendering {
     const struct prompt_options *options;
+    const struct picture *pictures; // [picture_count]
+    size_t picture_count;
     struct buf text;
     struct text_range *typed;
     struct text_hole *holes;
@@ -63,10 +66,12 @@ struct rendering {
 };
 
 void rendering_release(struct rendering *r);
-// Append a message's text, a hole, or the range of an answer.
+// Append a message's text, a message's ids, a picture with the texts around its tokens, or the
+// range of an answer.
 void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
                             size_t length);
-void rendering_hole(struct rendering *r, int picture, const struct message *m);
+void rendering_ids(struct rendering *r, const struct message *m);
+void rendering_picture(struct rendering *r, int picture);
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open);
 
 // True if the messages begin with raw ids; then no text precedes them.

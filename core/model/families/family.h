@@ -34,6 +34,9 @@ struct picture_kind {
     // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
     // none.
     void (*newlines)(const struct model *m, struct picture *p);
+    // Sets p->part_tokens and part_cols: the parts of the visual tokens that the prompt marks with
+    // text (family.picture_mark); they are its tiles. NULL: no text.
+    void (*parts)(const struct model *m, struct picture *p);
     // Sets the pixel size of a typical picture, for forecasts.
     void (*usual)(const struct model *m, int64_t *width, int64_t *height);
     // Locates the visual tokens: writes at most `most` tiles and returns their number. NULL:
@@ -70,6 +73,9 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
     const char *picture_before, *picture_after;
+    // The text before part i of `count` of a picture's visual tokens (picture_kind.parts), which
+    // are `cols` parts a row; NULL: none.
+    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
     bool templates_write_marks; // its folders' chat templates already contain these texts
     // Pictures are encoded differently if the prompt shows several (picture_shape.several).
     bool several_differ;

@@ -60,6 +60,7 @@ void pooling_size(const struct model *m, struct picture *p)
     int count;
     const int64_t newline = p->newline;
     struct pooled *list = pooled_list(m, p->shape, &count, &p->tokens);
+    if (p->part_tokens) p->part_tokens = tile_tokens(&list[0].now); // parts are tiles
     for (int i = 0; i < count && p->newline_step; i++) {
         const struct picture_tile *was = &list[i].was, *now = &list[i].now;
         if (was->pitch > was->cols && was->first + was->cols == newline) { // newlines end its rows
