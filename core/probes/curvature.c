@@ -88,18 +88,24 @@ static int add_layer(void *self, const struct site *site, const struct site_args
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const int only = c->env->options->picture, layer = site == SITE_FINAL ? c->layers : args->layer;
     const float *h = args->x->data; // [N,D]
-    for (int64_t i = 0; i + 2 < n; i++) {
-        const int64_t row = site_row(args, i);
-        // Needs three neighbours of one picture; pruning may have dropped one.
-        if (site_row(args, i + 2) != row + 2 || s->picture[row] < 0 ||
-            (only >= 0 && s->picture[row] != only) || s->picture[row] != s->picture[row + 1] ||
-            s->picture[row] != s->picture[row + 2])
+    int64_t at[3] = { -1, -1, -1 }; // the newest visual tokens of the pass
+    for (int64_t i = 0; i < n; i++) {
+        if (s->picture[site_row(args, i)] < 0) continue;
+        at[0] = at[1], at[1] = at[2], at[2] = i;
+        if (at[0] < 0) continue;
+        int64_t row[3];
+        for (int k = 0; k < 3; k++) row[k] = site_row(args, at[k]);
+        // Needs three neighbours of one picture, perhaps with text between them; pruning may have
+        // dropped one.
+        const int picture = s->picture[row[0]];
+        if ((only >= 0 && picture != only) || picture != s->picture[row[2]] ||
+            s->cell[row[2]] != s->cell[row[0]] + 2)
             continue;
-        const float *x = h + i * width;
-        const double degrees = bend(x, x + width, x + 2 * width, width);
+        const double degrees = bend(h + at[0] * width, h + at[1] * width, h + at[2] * width, width);
         if (isnan(degrees)) continue;
         tally_add(&c->angle[layer], degrees);
-        if (c->run[row] >= 0 && c->run[row] == c->run[row + 1] && c->run[row] == c->run[row + 2])
+        if (c->run[row[0]] >= 0 && c->run[row[0]] == c->run[row[1]] &&
+            c->run[row[0]] == c->run[row[2]])
             tally_add(&c->split[layer], degrees);
     }
     return 0;
