@@ -48,6 +48,9 @@ struct picture_config {
     // cut.
     int64_t min_tiles, max_tiles;
     bool thumbnail;
+    // Tiles by size (core/picture/tile_grid.h): the longest edge after the first resize; 0: the
+    // first resize is to exact_width x exact_height, or omitted.
+    int64_t longest;
 };
 
 extern const float picture_clip_mean[3], picture_clip_std[3]; // OpenAI's, used by many models

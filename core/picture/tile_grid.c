@@ -7,6 +7,12 @@
 // ratio is as near as that of the best so far (2 x 2 after 1 x 1) replaces it only if the picture's
 // area is more than half of the grid's.
 //
+// By size, as transformers does for Idefics3 and SmolVLM: the picture's longest edge is resized to
+// a fixed length, also up; then both sides to multiples of a tile's, the aspect ratio not kept; the
+// result is cut, and the whole result, resized to one tile, comes last. A picture of one tile has
+// no last one. The steps easy to get wrong: the three resizes follow each other, and a shorter side
+// that the first one makes odd grows by one pixel.
+//
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with
 // the least unused area. Then the picture is resized to touch two opposite sides of the grid and
@@ -15,7 +21,7 @@
 
 #include <math.h>
 
-enum { CANVAS_MAX_SIDE = 16384 };
+enum { CANVAS_MAX_SIDE = 16384, LONGEST_MAX = 4096 };
 
 // --- by aspect ratio -----------------------------------------------------------------------------
 
@@ -67,6 +73,99 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
         done += rc == 0;
     }
     while (rc < 0 && done > 0) image_release(&tiles[--done]);
+    image_release(&own);
+    return rc;
+}
+
+// --- by size -------------------------------------------------------------------------------------
+
+// Resizes the longer side to `longest` and rounds the other one down, then with `even` up to an
+// even number.
+static void fit_longest(int64_t *width, int64_t *height, int64_t longest, bool even)
+{
+    const double aspect = (double)*width / (double)*height;
+    const bool wide = *width >= *height;
+    int64_t other = (int64_t)(wide ? (double)longest / aspect : (double)longest * aspect);
+    if (even) other += other % 2;
+    *width = wide ? longest : other;
+    *height = wide ? other : longest;
+}
+
+static int64_t tiles_along(int64_t pixels, int64_t tile)
+{
+    return (pixels + tile - 1) / tile;
+}
+
+static struct tile_plan plan_longest(const struct picture_config *c, int64_t width, int64_t height,
+                                     int64_t longest)
+{
+    const int64_t tile = c->width;
+    if (longest) {
+        fit_longest(&width, &height, longest, true);
+        if (width > LONGEST_MAX || height > LONGEST_MAX)
+            fit_longest(&width, &height, LONGEST_MAX, false);
+    } else if (c->resize && c->exact_width) {
+        width = c->exact_width;
+        height = c->exact_height;
+    }
+    if (width < 1) width = 1;
+    if (height < 1) height = 1;
+    struct tile_plan plan = { .width = { width, tile },
+                              .height = { height, tile },
+                              .grid = { 1, 1 } };
+    if (!c->max_tiles) return plan;
+    const double aspect = (double)width / (double)height;
+    if (width >= height) {
+        plan.grid.cols = tiles_along(width, tile);
+        plan.grid.rows = tiles_along((int64_t)((double)(plan.grid.cols * tile) / aspect), tile);
+    } else {
+        plan.grid.rows = tiles_along(height, tile);
+        plan.grid.cols = tiles_along((int64_t)((double)(plan.grid.rows * tile) * aspect), tile);
+    }
+    if (plan.grid.rows < 1) plan.grid.rows = 1;
+    if (plan.grid.cols < 1) plan.grid.cols = 1;
+    plan.width[1] = plan.grid.cols * tile;
+    plan.height[1] = plan.grid.rows * tile;
+    if (plan.grid.rows > c->max_tiles || plan.grid.cols > c->max_tiles / plan.grid.rows)
+        plan.grid = (struct tile_grid){ 0 };
+    return plan;
+}
+
+struct tile_plan tile_plan_by_size(const struct picture_config *c, int64_t width, int64_t height,
+                                   int64_t most)
+{
+    struct tile_plan plan = plan_longest(c, width, height, c->longest);
+    const int64_t side = plan.width[1] > plan.height[1] ? plan.width[1] : plan.height[1];
+    for (int64_t n = tiles_along(side, c->width); most && n >= 1; n--) {
+        if (plan.grid.rows && tile_count(c, plan.grid) <= most) break;
+        plan = plan_longest(c, width, height, n * c->width - n * c->width % 2);
+    }
+    return plan;
+}
+
+int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struct image *from,
+                  const struct picture_config *c, enum resize_order order, struct err *err)
+{
+    const struct tile_grid grid = plan->grid;
+    const int64_t w = c->width, h = c->height, cells = grid.cols * grid.rows;
+    struct image own = { 0 }, first = { 0 }, second = { 0 };
+    int64_t done = 0;
+    int rc = preprocess_flatten(&own, &from, c, err);
+    if (rc == 0)
+        rc = image_resize(&first, from, plan->width[0], plan->height[0], c->resample, order, err);
+    if (rc == 0)
+        rc =
+            image_resize(&second, &first, plan->width[1], plan->height[1], c->resample, order, err);
+    for (; rc == 0 && done < cells; done += rc == 0)
+        rc = image_crop(&tiles[done], &second, done % grid.cols * w, done / grid.cols * h, w, h,
+                        (uint8_t[3]){ 0 }, err);
+    if (rc == 0 && tile_count(c, grid) > cells) {
+        rc = image_resize(&tiles[done], &second, w, h, c->resample, order, err);
+        done += rc == 0;
+    }
+    while (rc < 0 && done > 0) image_release(&tiles[--done]);
+    image_release(&second);
+    image_release(&first);
     image_release(&own);
     return rc;
 }

@@ -5,6 +5,11 @@
 //   struct image *tiles = xcalloc((size_t)tile_count(&m->picture, grid), sizeof *tiles);
 //   if (tile_grid_cut(tiles, grid, picture, &m->picture, order, err) < 0) ...
 //
+// by the picture's size (Idefics3):
+//
+//   const struct tile_plan plan = tile_plan_by_size(&m->picture, width, height, 0);
+//   if (tile_plan_cut(tiles, &plan, picture, &m->picture, order, err) < 0) ...
+//
 // or by the resolution that the grid preserves (LLaVA's anyres):
 //
 //   const struct tile_canvas canvas = tile_canvas_fit(&m->grids, width, height);
@@ -34,6 +39,22 @@ int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 // Fills tiles[tile_count] with squares of c->width x c->height pixels, row by row, the thumbnail
 // last; on failure releases them all.
 int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image *from,
+                  const struct picture_config *c, enum resize_order order, struct err *err);
+
+// --- by size -------------------------------------------------------------------------------------
+
+// The sizes of a picture after its two resizes, and the grid into which it is then cut; 0 x 0
+// tiles: too many.
+struct tile_plan {
+    int64_t width[2], height[2];
+    struct tile_grid grid;
+};
+
+// `most` > 0: at most that many tiles, including the thumbnail, or as few as possible.
+struct tile_plan tile_plan_by_size(const struct picture_config *c, int64_t width, int64_t height,
+                                   int64_t most);
+// As tile_grid_cut.
+int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
 
 // --- by resolution -------------------------------------------------------------------------------

@@ -111,6 +111,57 @@ static void tiles_equal_the_reference(void **state)
     safetensors_close(f);
 }
 
+// Sizes and grids of transformers' Idefics3ImageProcessorPil.
+static void sizes_and_grids_of_tiles_by_size(void **state)
+{
+    static const struct {
+        int64_t width, height, longest, tile, width_1, height_1, cols, rows;
+    } cases[] = {
+        { 640, 480, 2048, 512, 2048, 1536, 4, 3 },
+        { 480, 640, 2048, 512, 1536, 2048, 3, 4 },
+        { 4000, 3000, 2048, 512, 2048, 1536, 4, 3 },
+        { 1920, 1080, 1536, 384, 1536, 864, 4, 3 },
+        { 33, 900, 1456, 364, 54, 1456, 1, 4 },
+        { 900, 33, 1456, 364, 1456, 54, 4, 1 },
+        { 10, 10, 2048, 512, 2048, 2048, 4, 4 },
+        { 56, 56, 27, 27, 27, 28, 2, 2 },
+        { 45, 80, 54, 27, 30, 54, 2, 2 },
+        { 1000, 999, 1456, 364, 1456, 1454, 4, 4 },
+        { 300, 200, 5000, 1000, 4096, 2731, 5, 4 },
+        { 200, 301, 4608, 512, 2721, 4096, 6, 8 },
+        { 7, 5, 24, 24, 24, 18, 1, 1 },
+        { 1, 20000, 60, 20, 1, 60, 1, 3 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t w = cases[i].width, h = cases[i].height, tile = cases[i].tile;
+        struct picture_config c = { .resize = true,
+                                    .width = tile,
+                                    .height = tile,
+                                    .longest = cases[i].longest,
+                                    .max_tiles = TILE_GRID_MAX,
+                                    .thumbnail = true };
+        const struct tile_plan p = tile_plan_by_size(&c, w, h, 0);
+        const int64_t got[] = { p.width[0], p.height[0], p.grid.cols, p.grid.rows };
+        if (memcmp(got, &cases[i].width_1, sizeof got) != 0)
+            fail_msg("case %zu: %lld x %lld pixels, %lld x %lld tiles", i, (long long)got[0],
+                     (long long)got[1], (long long)got[2], (long long)got[3]);
+        assert_int_equal(p.width[1], p.grid.cols * tile);
+        assert_int_equal(p.height[1], p.grid.rows * tile);
+        for (int64_t most = 1; most < 20; most++) {
+            const struct tile_grid g = tile_plan_by_size(&c, w, h, most).grid;
+            assert_in_range(tile_count(&c, g), 1, most);
+        }
+        c.max_tiles = 0; // not cut
+        const struct tile_plan one = tile_plan_by_size(&c, w, h, 0);
+        assert_int_equal(one.width[0], p.width[0]);
+        assert_int_equal(one.width[1], tile);
+        assert_int_equal(tile_count(&c, one.grid), 1);
+    }
+    const struct picture_config small = { .width = 20, .height = 20, .max_tiles = TILE_GRID_MAX };
+    assert_int_equal(tile_plan_by_size(&small, 2000, 10, 0).grid.rows, 0); // 100 tiles
+    assert_int_equal(tile_plan_by_size(&small, 60, 10, 0).grid.cols, 3);
+}
+
 static void transparency_without_conversion_is_refused(void **state)
 {
     struct err err;
@@ -129,6 +180,7 @@ int main(void)
         cmocka_unit_test(the_nearest_grid_wins),
         cmocka_unit_test(a_limit_allows_fewer_tiles),
         cmocka_unit_test(tiles_equal_the_reference),
+        cmocka_unit_test(sizes_and_grids_of_tiles_by_size),
         cmocka_unit_test(transparency_without_conversion_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
