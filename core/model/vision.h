@@ -38,7 +38,8 @@ struct vision_config {
     int64_t times;      // frames that a video patch spans; a picture is repeated for each
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
-    int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture
+    int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture, or
+                                    // chosen from (kind->buckets)
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                // drop the first row (strategy "default")
 };
@@ -112,6 +113,8 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
+    bool buckets; // a patch takes the learned position of its place in the grid, not a mean of
+                  // several
     // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
     // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
     // order.
@@ -128,7 +131,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
-extern const struct vision_kind vision_intern_transformers, vision_intern_authors;
+extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
 
 // --- config --------------------------------------------------------------------------------------
 

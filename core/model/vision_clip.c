@@ -1,10 +1,10 @@
-// core/model/vision_clip.c -- CLIP and SigLIP encoders: square pictures of one size.
+// core/model/vision_clip.c -- CLIP and SigLIP encoders: square pictures, or tiles, of one size.
 //
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token, or cells of them if the family merges patches
 //
-// The features skip the encoder's last norm. SigLIP's last norm is bound for measurements; CLIP's
-// serves only the pooled class token.
+// The features skip the encoder's last norm, except Idefics3's. SigLIP's last norm is bound for
+// measurements; CLIP's serves only the pooled class token.
 #include "core/model/vision.h"
 
 // Class defaults of transformers; hub files omit keys that equal them.
@@ -14,13 +14,10 @@ struct defaults {
     double eps;
 };
 
-static int read(struct vision_config *v, const struct defaults *d, const cJSON *json,
-                struct err *err)
+static int read_as(struct vision_config *v, const struct vision_sizes *usual,
+                   const struct defaults *d, const cJSON *json, struct err *err)
 {
-    const struct vision_sizes usual = {
-        .layers = 12, .hidden = 768, .ffn = 3072, .heads = 12, .patch = d->patch
-    };
-    if (vision_sizes_read(v, &usual, json, err) < 0 ||
+    if (vision_sizes_read(v, usual, json, err) < 0 ||
         json_int(json, "image_size", 1, 10000, 224, &v->image_size, err) < 0)
         return -1;
     if (v->patch > v->image_size)
@@ -28,6 +25,15 @@ static int read(struct vision_config *v, const struct defaults *d, const cJSON *
                        (long long)v->patch, (long long)v->image_size);
     if (gelu_form_read(&v->act, json, "hidden_act", d->act, err) < 0) return -1;
     return vision_eps_read(v, json, "layer_norm_eps", d->eps, err);
+}
+
+static int read(struct vision_config *v, const struct defaults *d, const cJSON *json,
+                struct err *err)
+{
+    const struct vision_sizes usual = {
+        .layers = 12, .hidden = 768, .ffn = 3072, .heads = 12, .patch = d->patch
+    };
+    return read_as(v, &usual, d, json, err);
 }
 
 static int clip_read(struct vision_config *v, const cJSON *json, struct err *err)
@@ -46,10 +52,24 @@ static int siglip_read(struct vision_config *v, const cJSON *json, struct err *e
     return read(v, &(struct defaults){ "gelu_pytorch_tanh", 16, 1e-6 }, json, err);
 }
 
+// Idefics3's SigLIP: the table of positions has the encoder's own grid, whatever the size of the
+// tiles. Transformers' defaults are the sizes of another SigLIP.
+static int idefics3_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    static const struct vision_sizes usual = {
+        .layers = 12, .hidden = 1152, .ffn = 3072, .heads = 16, .patch = 32
+    };
+    v->patch_bias = true;
+    if (read_as(v, &usual, &(struct defaults){ "gelu_pytorch_tanh", 32, 1e-6 }, json, err) < 0)
+        return -1;
+    v->table_rows = v->table_cols = v->image_size / v->patch;
+    return 0;
+}
+
 static void bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
-    const int64_t Dv = c->hidden, side = c->image_size / c->patch;
+    const int64_t Dv = c->hidden, side = c->table_rows ? c->table_rows : c->image_size / c->patch;
     bind_squares(b, &v->patch.weight, Dv, 3, c->patch, "embeddings.patch_embedding.weight");
     if (c->patch_bias) bind_vector(b, &v->patch.bias, Dv, "embeddings.patch_embedding.bias");
     bind_matrix(b, &v->position, side * side + c->class_token, Dv,
@@ -80,6 +100,12 @@ static void siglip_bind(struct vision *v, struct binder *b)
     if (!bind_has(b->checkpoint, b->prefix, "post_layernorm.weight")) return;
     bind_constant(b, &v->post.gain, v->config.hidden, "post_layernorm.weight");
     bind_constant(b, &v->post.bias, v->config.hidden, "post_layernorm.bias");
+}
+
+static void idefics3_bind(struct vision *v, struct binder *b)
+{
+    bind(v, b);
+    bind_norm(b, &v->post, v->config.hidden, true, "post_layernorm");
 }
 
 static struct tensor *features(struct graph *g, const struct vision_batch *b, struct tensor *h)
@@ -116,4 +142,17 @@ const struct vision_kind vision_siglip = {
     .features = features,
     .feature_rows = feature_rows,
     .feature_width = feature_width,
+};
+
+const struct vision_kind vision_idefics3 = {
+    .model_types = (const char *const[]){ "idefics3_vision", "smolvlm_vision", "idefics3",
+                                          "smolvlm", "siglip_vision_model", NULL },
+    .read = idefics3_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
+    .bind = idefics3_bind,
+    .buckets = true,
+    .post_norm = true,
+    .features = vision_join_cells,
+    .feature_rows = vision_cells,
+    .feature_width = vision_cell_width,
 };

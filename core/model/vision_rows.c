@@ -170,10 +170,32 @@ struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, s
     return scatter(g, h, x, b, 1, -1);
 }
 
+// Gathers the learned positions of the patches of all tiles, [S', Dv]: patch i of n along an axis
+// takes position floor(i side / n). The reference computes this in f32, so at some sizes (19 of 19)
+// a patch takes the position before; at those of published models, none does.
+static struct tensor *bucket_positions(struct graph *g, const struct vision_batch *b)
+{
+    const struct vision_config *c = &b->vision->config;
+    int32_t *row = xreallocarray(NULL, (size_t)b->rows, sizeof *row);
+    for (size_t k = 0; k < b->count; k++) {
+        const struct vision_picture *p = &b->picture[k];
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            const int64_t patch = (i - b->at[k]) % (p->rows * p->cols);
+            row[i] = (int32_t)(patch / p->cols * c->table_rows / p->rows * c->table_cols +
+                               patch % p->cols * c->table_cols / p->cols);
+        }
+    }
+    struct tensor *table = op_widen(g, graph_weight(&b->vision->position));
+    struct tensor *positions = op_gather_rows(g, table, row, b->rows);
+    free(row);
+    return positions;
+}
+
 struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b, struct tensor *h)
 {
     const struct vision *v = b->vision;
     if (!v->position.data) return h;
+    if (v->config.kind->buckets) return op_add(g, h, bucket_positions(g, b));
     if (v->config.table_rows) return op_add(g, h, vision_resampled(g, b));
     struct tensor *position = op_widen(g, graph_weight(&v->position)); // [rows of a tile, Dv]
     if (tile_count(b) > 1) position = gather(g, position, b, 0, -1, true);

@@ -150,11 +150,10 @@ static void picture_usual(const struct model *m, int64_t *width, int64_t *height
     *height = 3 * m->vision.config.image_size;
 }
 
-static int picture_tiles(const struct model *m, struct picture_shape shape,
-                         struct picture_tile *tiles, int most)
+int internvl_places(const struct model *m, struct picture_shape shape, struct tile_grid grid,
+                    struct picture_tile *tiles, int most)
 {
     const struct vision_config *v = &m->vision.config;
-    const struct tile_grid grid = grid_of(m, shape);
     const int64_t side = v->image_size / v->patch / v->merge, count = tile_count(&m->picture, grid);
     for (int64_t i = 0; i < count && i < most; i++) {
         const bool whole = i == grid.cols * grid.rows; // the thumbnail
@@ -174,6 +173,27 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
     return (int)count;
 }
 
+static int picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most)
+{
+    return internvl_places(m, shape, grid_of(m, shape), tiles, most);
+}
+
+struct vision_picture internvl_input(struct graph *g, const struct model *m, struct image *tiles,
+                                     int64_t count)
+{
+    const struct picture_config *p = &m->picture;
+    const int64_t shape[] = { count, 3, p->height, p->width }, one = 3 * p->height * p->width;
+    float *floats = xreallocarray(NULL, (size_t)(count * one), sizeof *floats);
+    for (int64_t i = 0; i < count; i++) {
+        preprocess_floats(floats + i * one, &tiles[i], p);
+        image_release(&tiles[i]);
+    }
+    struct tensor *pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
+    free(floats);
+    return tiles_of(m, pixels, pixels ? count : 0);
+}
+
 // Returns the encoder's input: the picture's tiles, [T, 3, image_size, image_size].
 static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
@@ -182,20 +202,14 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
     const struct tile_grid grid = grid_of(m, picture->shape);
     const int64_t count = tile_count(p, grid);
     struct image *tiles = xcalloc((size_t)count, sizeof *tiles);
-    struct tensor *pixels = NULL;
+    struct vision_picture input = { 0 };
     struct err err;
-    if (tile_grid_cut(tiles, grid, &picture->image, p, preprocess_order(g->settings), &err) < 0) {
+    if (tile_grid_cut(tiles, grid, &picture->image, p, preprocess_order(g->settings), &err) < 0)
         graph_fail(g, "%s", err.text);
-    } else {
-        const int64_t shape[] = { count, 3, p->height, p->width }, one = 3 * p->height * p->width;
-        float *floats = xreallocarray(NULL, (size_t)(count * one), sizeof *floats);
-        for (int64_t i = 0; i < count; i++) preprocess_floats(floats + i * one, &tiles[i], p);
-        pixels = graph_upload(g, DTYPE_F32, 4, shape, floats);
-        free(floats);
-    }
-    for (int64_t i = 0; i < count; i++) image_release(&tiles[i]);
+    else
+        input = internvl_input(g, m, tiles, count);
     free(tiles);
-    return tiles_of(m, pixels, pixels ? pixels->shape[0] : 0);
+    return input;
 }
 
 const struct picture_kind internvl_pictures = {

@@ -16,6 +16,13 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.
 struct picture_config internvl_picture(const struct vision_config *v);
 
+// Locate the tiles of a picture on its grid, and make the encoder's input from their pixels, which
+// are released: for kinds of pictures that are cut row by row, with the thumbnail last.
+int internvl_places(const struct model *m, struct picture_shape shape, struct tile_grid grid,
+                    struct picture_tile *tiles, int most);
+struct vision_picture internvl_input(struct graph *g, const struct model *m, struct image *tiles,
+                                     int64_t count);
+
 extern const struct phase_layers internvl_phases[];
 extern const struct picture_kind internvl_pictures;
 

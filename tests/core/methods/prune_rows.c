@@ -191,7 +191,7 @@ static void check_tokens(const char *model, const struct model *m, const struct 
 
 static void focus_equals_loops(void **state)
 {
-    static const char *const models[] = { GOLDEN_SEEING, "llava-next" };
+    static const char *const models[] = { GOLDEN_SEEING, "llava-next", "smolvlm" };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
         char name[32];
@@ -227,7 +227,7 @@ static bool wants_focus(void *self, const struct site *site, int layer)
 // Reading the encoder's attention changes no bit of the visual tokens, also with bf16 products.
 static void focus_changes_no_token(void **state)
 {
-    static const char *const models[] = { GOLDEN_SEEING, "llava-next" };
+    static const char *const models[] = { GOLDEN_SEEING, "llava-next", "smolvlm" };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct golden g;
         golden_open(&g, models[i]);

@@ -25,6 +25,8 @@ MERGES = 76  # of the tokenizer of ../internvl3
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"]
 PLAIN = ["<think>", "</think>"]  # added, but text like any other
 VOCAB, STEPS, KEEP, LAYER = 352, 24, 0.25, 1
+ZERO = [256 + MERGES, *range(256 + MERGES + len(SPECIAL + PLAIN), VOCAB)]  # embeddings: <|endoftext|>, padding
+TEXT, HEAD, EPS, THETA = "language_model.model.", "language_model.lm_head.weight", 1e-6, 1e6
 torch.set_num_threads(1)
 
 
@@ -123,21 +125,20 @@ def draw(model, seed):
             else:
                 value = noise * (0.15 if p.dim() == 4 else 0.6)
             if "embed_tokens" in name:
-                value[256 + MERGES + len(SPECIAL + PLAIN):] = 0  # padding
-                value[256 + MERGES] = 0  # <|endoftext|>, the padding token
+                value[ZERO] = 0
             p.copy_(value.to(torch.bfloat16).float())
 
 
 # --- the decoder again -------------------------------------------------------------------------------------------
 
 
-def rms(x, gain, eps=1e-6):
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * gain
+def rms(x, gain):
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + EPS) * gain
 
 
-def rotate(x, positions, theta=1e6):  # x [n, heads, d]
+def rotate(x, positions):  # x [n, heads, d]
     half = x.shape[-1] // 2
-    f = 1.0 / theta ** (torch.arange(half, dtype=torch.float64) / half)
+    f = 1.0 / THETA ** (torch.arange(half, dtype=torch.float64) / half)
     angle = (positions.double()[:, None] * f).to(x.dtype)[:, None, :]
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
@@ -151,20 +152,19 @@ class Decoder:
         self.c = config["text_config"]
         self.layers = self.c["num_hidden_layers"]
 
-    def heads(self, x, layer, which, count, norm):
-        w = self.w[f"language_model.model.layers.{layer}.self_attn.{which}_proj.weight"]
+    def heads(self, x, layer, which, count):
+        w = self.w[f"{TEXT}layers.{layer}.self_attn.{which}_proj.weight"]
         y = (x @ w.T).view(len(x), count, self.c["head_dim"])
-        if norm:
-            y = rms(y, self.w[f"language_model.model.layers.{layer}.self_attn.{which}_norm.weight"])
-        return y
+        gain = self.w.get(f"{TEXT}layers.{layer}.self_attn.{which}_norm.weight")
+        return y if gain is None else rms(y, gain)
 
     def attention(self, h, layer, positions, seen):
         """Probabilities [H, n, n], values [n, H, d] of each query head, and what the layer adds."""
-        at = f"language_model.model.layers.{layer}."
+        at = f"{TEXT}layers.{layer}."
         H, Hkv, d = self.c["num_attention_heads"], self.c["num_key_value_heads"], self.c["head_dim"]
         x = rms(h, self.w[at + "input_layernorm.weight"])
-        q, k = self.heads(x, layer, "q", H, True), self.heads(x, layer, "k", Hkv, True)
-        v = self.heads(x, layer, "v", Hkv, False)
+        q, k = self.heads(x, layer, "q", H), self.heads(x, layer, "k", Hkv)
+        v = self.heads(x, layer, "v", Hkv)
         seen["plain_q"], seen["plain_k"] = q, k
         q, k = rotate(q, positions), rotate(k, positions)
         seen["value"] = v
@@ -179,7 +179,7 @@ class Decoder:
         """h[l] for all l, logits; `prune` = (visual rows, score) drops rows behind LAYER, unless `kept` says which."""
         positions, stream, info = torch.arange(len(h)), [h], {}
         for l in range(self.layers):
-            at, seen = f"language_model.model.layers.{l}.", {}
+            at, seen = f"{TEXT}layers.{l}.", {}
             x = h + self.attention(h, l, positions, seen)
             y = rms(x, self.w[at + "post_attention_layernorm.weight"])
             gate, up = y @ self.w[at + "mlp.gate_proj.weight"].T, y @ self.w[at + "mlp.up_proj.weight"].T
@@ -197,7 +197,7 @@ class Decoder:
                 rows = torch.tensor([i for i in range(len(h)) if i not in dropped])
                 h, positions, info["kept"], info["rows"] = h[rows], positions[rows], kept, rows
         info["h"] = stream if not prune else [h]
-        logits = rms(h, self.w["language_model.model.norm.weight"]) @ self.w["language_model.lm_head.weight"].T
+        logits = rms(h, self.w[TEXT + "norm.weight"]) @ self.w[HEAD].T
         return logits, info
 
     def score(self, kind, seen, layer):
@@ -210,7 +210,7 @@ class Decoder:
             return dot.softmax(-1).mean(0)
         if kind == "uniform":
             return torch.zeros(p.shape[1])
-        o = self.w[f"language_model.model.layers.{layer}.self_attn.o_proj.weight"]
+        o = self.w[f"{TEXT}layers.{layer}.self_attn.o_proj.weight"]
         return ((p.T[:, :, None] * seen["v"]).reshape(p.shape[1], -1) @ o.T).norm(dim=-1)
 
 
@@ -252,6 +252,10 @@ CHATS = {
 }
 
 
+def pixel_input(pixels):
+    return torch.cat(pixels)
+
+
 class Reference:
     def __init__(self, config, preprocessor, seed):
         self.config = config
@@ -282,7 +286,7 @@ class Reference:
 
     def forward(self, ids, pixels, **more):
         if pixels:
-            more["pixel_values"] = torch.cat(pixels)
+            more["pixel_values"] = pixel_input(pixels)
         return self.model(input_ids=ids[None], **more)
 
     def greedy(self, ids, pixels, count):
@@ -336,7 +340,7 @@ def vision_stream(model, pixels):
 
 
 def embed(ref, ids, visual, dtype):
-    table = ref.plain[dtype].w["language_model.model.embed_tokens.weight"]
+    table = ref.plain[dtype].w[TEXT + "embed_tokens.weight"]
     h = table[ids].clone()
     h[ids == ref.config["image_token_id"]] = visual.to(dtype)
     return h
@@ -376,7 +380,7 @@ def add_forward(golden, ref, visual, visual64):
 
 
 def add_norm_align(golden, ref, ids, h, h64):
-    table = ref.plain[torch.float64].w["language_model.model.embed_tokens.weight"]
+    table = ref.plain[torch.float64].w[TEXT + "embed_tokens.weight"]
     norms = table.norm(dim=-1)
     target = norms[norms > 1e-6].mean()
     golden.add("norm_align.T", target[None].float(), target[None])
@@ -409,7 +413,7 @@ def add_pruning(golden, ref, ids, h, h64):
         golden.add(name + "rows", info["rows"])
         golden.add(name + "h_last", info["h"][-1], info64["h"][-1])
         golden.add(name + "logits_last", logits[-1], logits64[-1])
-        table, more, x = ref.plain[torch.float64].w["language_model.model.embed_tokens.weight"], [], h64
+        table, more, x = ref.plain[torch.float64].w[TEXT + "embed_tokens.weight"], [], h64
         for _ in range(8):
             two = logits64[-1].topk(2).values
             if two[0] - two[1] < 5e-3:
@@ -425,7 +429,7 @@ def add_pruning(golden, ref, ids, h, h64):
 def add_chats(golden, ref, exact):
     for name in ("second_picture", "two_images", "two_turn", "text_only"):
         _, ids, pixels = ref.prompt(name)
-        visual = vision_stream(exact, torch.cat(pixels).double())[2] if pixels else torch.zeros(0, 32)
+        visual = vision_stream(exact, torch.cat(pixels).double())[2] if pixels else torch.zeros(0, ref.config["text_config"]["hidden_size"])
         logits64, _ = ref.plain[torch.float64].run(embed(ref, ids, visual, torch.float64))
         golden.add(f"fwd_{name}.input_ids", ids)
         golden.add(f"fwd_{name}.position_ids", torch.arange(len(ids))[None])
@@ -442,7 +446,7 @@ def sample_loss(model, ref, name):
     del CHATS["_prompt"]
     labels = ids.clone()
     labels[:start] = -100
-    pixels = torch.cat(pixels).to(next(model.parameters()).dtype)
+    pixels = pixel_input(pixels).to(next(model.parameters()).dtype)
     logits = model(input_ids=ids[None], pixel_values=pixels).logits[0]
     loss = torch.nn.functional.cross_entropy(logits[:-1], labels[1:])
     return loss, ids, labels, start
@@ -450,9 +454,9 @@ def sample_loss(model, ref, name):
 
 def add_training(golden, ref, exact):
     named = [(hub_name(n), p, q) for (n, p), q in zip(ref.model.named_parameters(), exact.parameters())
-             if "vision_tower" not in n]
+             if "vision" not in n]
     norms = [n for n, _, _ in named if n.endswith(("input_layernorm.weight", "post_attention_layernorm.weight"))]
-    apart = [n for n, _, _ in named if n in norms or "projector" in n or "embed_tokens" in n or "lm_head" in n]
+    apart = [n for n, _, _ in named if n in norms or "projector" in n or "connector" in n or "embed_tokens" in n or "lm_head" in n]
     total, total64, labelled = 0, 0, {}
     for which in "ab":
         losses = []
@@ -466,7 +470,7 @@ def add_training(golden, ref, exact):
         golden.add(f"train.{which}.labels", labels)
         golden.add(f"train.{which}.loss", losses[0][None], losses[1][None])
         for n, p, q in named:
-            if n in norms or "projector.linear_2" in n:
+            if n in norms or "projector.linear_2" in n or "connector" in n:
                 golden.add(f"train.{which}.grad.{n}", p.grad, q.grad)
         total = [p.grad / 2 + (total[i] if which == "b" else 0) for i, (_, p, _) in enumerate(named)]
         total64 = [q.grad / 2 + (total64[i] if which == "b" else 0) for i, (_, _, q) in enumerate(named)]
@@ -475,8 +479,8 @@ def add_training(golden, ref, exact):
                       "layernorm-simple_trainable": norms, "layernorm_trainable": apart}
 
 
-def make(config, preprocessor, seed):
-    ref, golden = Reference(config, preprocessor, seed), Golden()
+def make(config, preprocessor, seed, family="internvl", kind=None):
+    ref, golden = (kind or Reference)(config, preprocessor, seed), Golden()
     exact = build(config)
     exact.load_state_dict(ref.model.state_dict())
     exact = exact.double()
@@ -493,7 +497,7 @@ def make(config, preprocessor, seed):
         text, found, _ = ref.prompt(name, generation)
         chats.append({"name": name, "messages": messages, "add_generation_prompt": generation, "text": text,
                       "input_ids": found.tolist()})
-    facts = {"family": "internvl", "class": type(ref.model).__name__, "seed": seed,
+    facts = {"family": family, "class": type(ref.model).__name__, "seed": seed,
              "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "pillow": pillow_version},
              "forward": {"prompt": "single", "picture": "scene"}, "chat": chats, "labelled_from": labelled,
              "methods": {"capa": {"layer": LAYER, "keep": KEEP}}, "training": training, "tensors": golden.facts}
@@ -503,19 +507,22 @@ def make(config, preprocessor, seed):
     save_file(golden.tensors, HERE / "golden.safetensors")
     save_file({k: v.to(torch.bfloat16).contiguous() for k, v in ref.weights.items()}, HERE / "model.safetensors",
               metadata={"format": "pt"})
-    loaded, report = InternVLForConditionalGeneration.from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
+    loaded, report = type(ref.model).from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
     assert not any(report[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
     for (n, a), (_, b) in zip(loaded.named_parameters(), ref.model.named_parameters()):
         assert torch.equal(a, b), n
 
 
-if __name__ == "__main__":
-    configs = write_configs(write_tokenizer())
+def search(configs, **more):
     for seed in range(1, 400):
         try:
-            make(*configs, seed)
+            make(*configs, seed, **more)
         except Close as why:
             print(f"seed {seed}: {why}")
             continue
         print(f"seed {seed}: {sum(f.stat().st_size for f in HERE.iterdir())} bytes")
         break
+
+
+if __name__ == "__main__":
+    search(write_configs(write_tokenizer()))

@@ -193,7 +193,8 @@ static void tiny_shares_give_the_smallest_size(void **state)
 static void a_change_equals_a_fresh_run(void **state)
 {
     static const char *const turns[] = { "1", "0.5", "0.25", "1", "0.5" };
-    static const char *const both[] = { "llava-1.5", "qwen2.5-vl", "llava-next", "internvl3" };
+    static const char *const both[] = { "llava-1.5", "qwen2.5-vl", "llava-next", "internvl3",
+                                        "smolvlm" };
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
         struct golden g;
         struct err err = { 0 };

@@ -1,0 +1,201 @@
+// core/model/families/smolvlm.c -- Idefics3, SmolVLM and SmolVLM2: a SigLIP encoder, pixel shuffle
+// and one linear layer, a Llama decoder.
+//
+// A picture is a grid of tiles, row by row, and the whole picture as the last one
+// (core/picture/tile_grid.h). Text precedes the tokens of each: <fake_token_around_image>, then the
+// tile's row and column, or <global-img>; a line break follows each row of tiles. Positions are as
+// in plain text.
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/model/bind.h"
+#include "core/model/families/internvl.h"
+#include "core/model/families/text.h"
+#include "core/template/message.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *vision;
+    struct vision_config *v = &m->vision.config;
+    if (json_object(config, "vision_config", &vision, err) < 0 ||
+        family_text_read(m, NULL, config, err) < 0)
+        return -1;
+    if (vision_config_read(v, &vision_idefics3, vision, err) < 0)
+        return err_in(err, "vision_config");
+    if (json_int(config, "scale_factor", 1, 64, 2, &v->merge, err) < 0) return -1;
+    return family_placeholder_read(m, config, "image_token_id", "image_token_index", 128257, err);
+}
+
+// Reads {"longest_edge": n}, or {"height": h, "width": w}.
+static int read_size(struct picture_config *p, const cJSON *json, struct err *err)
+{
+    const cJSON *size;
+    const int64_t most = IMAGE_MAX_SIDE;
+    if (json_object(json, "size", &size, err) < 0) return -1;
+    if (!json_get(size, "height"))
+        return json_int(size, "longest_edge", 1, most, p->longest, &p->longest, err);
+    p->longest = 0;
+    if (json_int(size, "height", 1, most, p->height, &p->exact_height, err) < 0) return -1;
+    return json_int(size, "width", 1, most, p->width, &p->exact_width, err);
+}
+
+// Without the file, tiles have the size that the encoder was trained with; with it, but without the
+// key, transformers' default.
+static int read_pictures(struct model *m, const cJSON *json, struct err *err)
+{
+    struct vision_config *v = &m->vision.config;
+    struct picture_config *p = &m->picture;
+    const cJSON *tile;
+    bool split;
+    *p = vision_picture_defaults(v, FIT_EXACT);
+    p->resample = RESAMPLE_LANCZOS;
+    p->thumbnail = true;
+    if (picture_config_read_shared(p, json, err) < 0 ||
+        json_object(json, "max_image_size", &tile, err) < 0 ||
+        json_int(tile, "longest_edge", 1, 10000, json ? 364 : v->image_size, &p->width, err) < 0 ||
+        json_bool(json, "do_image_splitting", true, &split, err) < 0)
+        return -1;
+    p->height = v->image_size = p->width;
+    p->longest = 4 * p->width;
+    if (split) p->min_tiles = 1, p->max_tiles = TILE_GRID_MAX;
+    if (read_size(p, json, err) < 0) return -1;
+    if (!p->resize) p->longest = 0;
+    const int64_t side = v->image_size / v->patch;
+    if (side > 0 && side % v->merge == 0) return 0;
+    return err_set(err,
+                   "tiles of %lld pixels have %lld patches a side, of which \"scale_factor\" %lld "
+                   "cannot join whole squares",
+                   (long long)v->image_size, (long long)side, (long long)v->merge);
+}
+
+static int smolvlm_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    if (read_pictures(m, c->preprocessor, err) == 0) return 0;
+    return err_in(err, "%s", checkpoint_preprocessor_file(c));
+}
+
+// --- pictures ------------------------------------------------------------------------------------
+
+static int64_t tile_tokens(const struct model *m)
+{
+    const struct vision_picture tile = vision_square(&m->vision.config, NULL);
+    return vision_features(&m->vision.config, &tile);
+}
+
+static struct tile_plan plan_of(const struct model *m, struct picture_shape shape)
+{
+    const int64_t each = tile_tokens(m), most = shape.most_tokens;
+    return tile_plan_by_size(&m->picture, shape.width, shape.height,
+                             most && most < each ? 1 : most / each);
+}
+
+static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
+{
+    return tile_count(&m->picture, plan_of(m, shape).grid) * tile_tokens(m);
+}
+
+static void picture_parts(const struct model *m, struct picture *p)
+{
+    p->part_tokens = tile_tokens(m);
+    p->part_cols = plan_of(m, p->shape).grid.cols;
+}
+
+static void picture_mark(struct buf *to, int64_t i, int64_t count, int64_t cols)
+{
+    const bool whole = i == count - 1;
+    if (i && (whole || i % cols == 0)) buf_puts(to, whole ? "\n\n" : "\n");
+    buf_puts(to, "<fake_token_around_image>");
+    if (whole)
+        buf_puts(to, "<global-img>");
+    else
+        buf_printf(to, "<row_%lld_col_%lld>", (long long)(i / cols + 1), (long long)(i % cols + 1));
+}
+
+// Sets the size of a picture of 4 x 3, whose longest edge needs no resizing.
+static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
+{
+    const struct picture_config *p = &m->picture;
+    *width = p->longest ? p->longest : 4 * p->width;
+    *height = *width * 3 / 4;
+}
+
+static int picture_tiles(const struct model *m, struct picture_shape shape,
+                         struct picture_tile *tiles, int most)
+{
+    return internvl_places(m, shape, plan_of(m, shape).grid, tiles, most);
+}
+
+static struct vision_picture picture_read(struct graph *g, const struct model *m,
+                                          const struct picture *picture)
+{
+    const struct tile_plan plan = plan_of(m, picture->shape);
+    const int64_t count = tile_count(&m->picture, plan.grid);
+    struct image *tiles = xcalloc((size_t)count + 1, sizeof *tiles);
+    struct vision_picture input = { 0 };
+    struct err err;
+    if (tile_plan_cut(tiles, &plan, &picture->image, &m->picture, preprocess_order(g->settings),
+                      &err) < 0)
+        graph_fail(g, "%s", err.text);
+    else
+        input = internvl_input(g, m, tiles, count);
+    free(tiles);
+    return input;
+}
+
+static const struct picture_kind pictures = { .tokens = picture_tokens,
+                                              .parts = picture_parts,
+                                              .usual = picture_usual,
+                                              .tiles = picture_tiles,
+                                              .read = picture_read };
+
+// --- weights -------------------------------------------------------------------------------------
+
+static void bind_connector(struct projector *p, struct binder *b, int64_t in, int64_t out)
+{
+    bind_linear(b, &p->linear_1, out, in, false, "modality_projection.proj");
+}
+
+static const struct projector_kind connector = { .bind = bind_connector };
+
+static int smolvlm_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const struct family_prefixes prefixes = { .text = "model.text_model.",
+                                                     .head = "",
+                                                     .vision = "model.vision_model.",
+                                                     .projector = "model.connector." };
+    m->projector.kind = &connector;
+    return family_bind(m, c, &prefixes, err);
+}
+
+static enum model_part_kind smolvlm_part(const struct model *m, const char *tensor)
+{
+    if (strstr(tensor, "vision_model.")) return PART_VISION;
+    return strstr(tensor, "connector.") ? PART_PROJECTOR : text_part(m, tensor);
+}
+
+const struct family family_smolvlm = {
+    .name = "smolvlm",
+    .architectures = (const char *const[]){ "Idefics3ForConditionalGeneration",
+                                            "SmolVLMForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "idefics3", "smolvlm", NULL },
+    .relatives = (const char *const[]){ "Idefics2ForConditionalGeneration", NULL },
+    .configure = smolvlm_configure,
+    .bind = smolvlm_bind,
+    .part = smolvlm_part,
+    .gguf = "idefics3",
+    .module_prefix = { [PART_VISION] = "model.vision_model.",
+                       [PART_PROJECTOR] = "model.",
+                       [PART_EMBEDDING] = "model.",
+                       [PART_DECODER] = "model.",
+                       [PART_HEAD] = "" },
+    .picture_after = "<fake_token_around_image>",
+    .picture_mark = picture_mark,
+    .pictures = &pictures,
+    .picture_processors = (const char *const[]){ "Idefics3", "SmolVLM", NULL },
+    .picture_keys = (const char *const[]){ PICTURE_SHARED_KEYS, "size", "max_image_size",
+                                           "do_image_splitting", NULL },
+};
