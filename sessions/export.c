@@ -36,13 +36,16 @@ static int finish_file(int fd, const char *path, int status, struct err *err)
     return status;
 }
 
+int export_folder(const struct exporting *x, struct err *err)
+{
+    if (mkdir(x->folder, 0777) == 0 || errno == EEXIST) return 0;
+    return err_set(err, "cannot create the folder '%s': %s", x->folder, strerror(errno));
+}
+
 char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
                     struct err *err)
 {
-    if (mkdir(x->folder, 0777) < 0 && errno != EEXIST) {
-        err_set(err, "cannot create the folder '%s': %s", x->folder, strerror(errno));
-        return NULL;
-    }
+    if (export_folder(x, err) < 0) return NULL;
     // "9f86d081884c-cat.png": harmless characters only, whatever the path was.
     char hex[HASH_HEX];
     hash_hex(bytes, size, hex);

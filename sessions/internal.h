@@ -148,6 +148,7 @@ struct saved_entry {
     int64_t began;          // when the answer began
     struct event_answer answer;
     char *stop;
+    char *boxes;       // of the answer, as JSON; "": none
     char *key, *value; // of a setting; for a model: folder and identity
     char *arithmetic;  // model: the meaning of compute.matmul auto
     int64_t tokens;    // setting: number of answer tokens if it changed during an answer; else 0
@@ -195,6 +196,8 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
                     struct err *err);
 int script_write(struct exporting *x, struct err *err);
 int transcript_write(struct exporting *x, struct err *err);
+// Creates the folder of files beside the export.
+int export_folder(const struct exporting *x, struct err *err);
 // Appends text as an argument that the command line reads back exactly.
 void script_quote(struct buf *b, const char *text);
 bool script_plain(const char *text); // can be sent as a line to the model, unquoted

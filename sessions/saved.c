@@ -23,6 +23,7 @@ void saved_release(struct saved *saved)
         struct saved_entry *e = &saved->list[i];
         message_release(&e->message);
         free(e->stop);
+        free(e->boxes);
         free(e->key);
         free(e->value);
         free(e->arithmetic);
@@ -103,7 +104,7 @@ static int read_answer(struct store *s, int64_t message, struct saved_entry *e, 
 {
     sqlite3_stmt *q = store_query(s, err,
                                   "SELECT began, prompt_tokens, visual_tokens, computed_tokens, "
-                                  "vision_s, prefill_s, decode_s, stop FROM answers "
+                                  "vision_s, prefill_s, decode_s, stop, boxes FROM answers "
                                   "WHERE message = ?",
                                   "i", message);
     if (!q) return -1;
@@ -112,6 +113,7 @@ static int read_answer(struct store *s, int64_t message, struct saved_entry *e, 
         e->timed = true;
         e->began = sqlite3_column_int64(q, 0);
         e->stop = column_text(q, 7);
+        e->boxes = column_text(q, 8);
         e->answer = (struct event_answer){
             .count = e->message.ids.count,
             .prompt_tokens = sqlite3_column_int64(q, 1),

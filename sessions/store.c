@@ -121,6 +121,8 @@ static const char *const schema_steps[] = {
     // Where a draft was typed.
     "ALTER TABLE drafts ADD COLUMN folder TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE drafts ADD COLUMN model TEXT NOT NULL DEFAULT '';",
+    // A JSON list of the boxes and points in an answer (core/picture/boxes.h); '': none.
+    "ALTER TABLE answers ADD COLUMN boxes TEXT NOT NULL DEFAULT '';",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

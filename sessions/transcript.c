@@ -1,10 +1,16 @@
 // sessions/transcript.c -- a session as Markdown: model, settings, questions with their pictures,
-// answers with their times.
+// answers with their times and boxes.
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
+#include "core/base/json.h"
 #include "core/base/text.h"
+#include "core/draw/boxes_figure.h"
+#include "core/draw/figure.h"
 #include "core/files/checkpoint.h"
+#include "core/picture/boxes.h"
+#include "core/picture/image.h"
 #include "core/template/message.h"
 #include "sessions/internal.h"
 
@@ -34,7 +40,65 @@ static void write_picture(struct exporting *x, int picture)
     free(path);
 }
 
-static void write_message(struct exporting *x, const struct saved_entry *e)
+// Draws the boxes on a copy of their picture, PATH.files/HASH-boxes.png. Returns its path; NULL:
+// the picture cannot be read.
+static char *draw_boxes(struct exporting *x, int picture, const struct boxes *b, const char *json)
+{
+    const struct saved_picture *p = &x->saved->pictures[picture];
+    const struct figure_look look = figure_look(NULL);
+    struct image image = { 0 };
+    struct hash h;
+    char hex[HASH_HEX], *bytes, *path = NULL;
+    size_t size;
+    if (saved_bytes(x->store, p, &bytes, &size, NULL) < 0) return NULL;
+    hash_start(&h);
+    hash_add(&h, bytes, size);
+    hash_add(&h, json, strlen(json));
+    hash_end(&h, hex);
+    if (image_decode(&image, bytes, size, p->path, NULL) == 0 && export_folder(x, NULL) == 0) {
+        path = xasprintf("%s/%.12s-boxes.png", x->folder, hex);
+        if (boxes_figure(path, &look, &image, b, NULL) < 0) {
+            free(path);
+            path = NULL;
+        }
+    }
+    image_release(&image);
+    free(bytes);
+    return path;
+}
+
+// Lists the boxes and points of an answer, below their picture with them.
+static void write_boxes(struct exporting *x, const struct saved_entry *e, int picture)
+{
+    struct boxes b;
+    cJSON *list = json_parse(e->boxes, strlen(e->boxes), "boxes", NULL);
+    boxes_from_json(&b, list);
+    char *path = b.count && picture >= 0 ? draw_boxes(x, picture, &b, e->boxes) : NULL;
+    if (path) { // relative, as the links to pictures
+        const char *folder = strrchr(x->folder, '/') + 1;
+        char *link = first_words(path + (folder - x->folder), 4000);
+        buf_printf(&x->text, "![boxes](<%s>)\n\n", link);
+        free(link);
+    }
+    if (b.count) buf_puts(&x->text, "| label | x | y | w | h |\n|---|---:|---:|---:|---:|\n");
+    for (size_t i = 0; i < b.count; i++) {
+        const struct picture_box *box = &b.list[i];
+        buf_puts(&x->text, "| ");
+        text_put_markdown(&x->text, box->label);
+        buf_printf(&x->text, " | %.6g | %.6g | ", box->x, box->y);
+        if (box->point)
+            buf_puts(&x->text, "| |\n");
+        else
+            buf_printf(&x->text, "%.6g | %.6g |\n", box->w, box->h);
+    }
+    if (b.count) buf_putc(&x->text, '\n');
+    free(path);
+    boxes_release(&b);
+    cJSON_Delete(list);
+}
+
+// *picture: the last one so far, to which the next answer's boxes refer; -1: none.
+static void write_message(struct exporting *x, const struct saved_entry *e, int *picture)
 {
     static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
     const struct message *m = &e->message;
@@ -45,8 +109,9 @@ static void write_message(struct exporting *x, const struct saved_entry *e)
                        m->role == ROLE_ASSISTANT ? text_trimmed(m->content[i].text)
                                                  : m->content[i].text);
         else
-            write_picture(x, m->content[i].picture);
+            write_picture(x, *picture = m->content[i].picture);
     }
+    if (e->boxes && *e->boxes) write_boxes(x, e, *picture);
     for (size_t i = 0; m->role == ROLE_RAW && i < m->ids.count; i++)
         buf_printf(&x->text, "%d%s", m->ids.data[i], i + 1 < m->ids.count ? " " : "\n\n");
     if (e->timed) {
@@ -75,6 +140,7 @@ int transcript_write(struct exporting *x, struct err *err)
     char *ended = time_text(saved->touched, "%Y-%m-%d %H:%M");
     line(&x->text, "# ", saved->name, "\n");
     buf_printf(&x->text, "%s to %s\n\n", began, ended);
+    int picture = -1;
     bool listing = true, said = false; // before the first message, default values need no line
     for (size_t i = 0; i < saved->count; i++) {
         const struct saved_entry *e = &saved->list[i];
@@ -84,7 +150,7 @@ int transcript_write(struct exporting *x, struct err *err)
         listing = !message;
         said |= message;
         if (message) {
-            write_message(x, e);
+            write_message(x, e, &picture);
         } else {
             char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
             if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/picture/boxes.h"
 #include "core/template/message.h"
 #include "sessions/internal.h"
 
@@ -44,7 +45,7 @@ struct entry {
     struct ids ids;
     bool answered;
     struct event_answer answer; // numbers only
-    char *stop;
+    char *stop, *boxes;
 };
 
 void entries_release(struct store *s)
@@ -62,6 +63,7 @@ void entries_release(struct store *s)
         free(e->value);
         free(e->arithmetic);
         free(e->stop);
+        free(e->boxes);
         ids_release(&e->ids);
     }
     free(s->pending);
@@ -170,11 +172,11 @@ static int write_message(struct store *s, struct position *at, const struct entr
     const double seconds = a->vision_s + a->prefill_s + a->decode_s;
     return store_run(s, err,
                      "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, "
-                     "computed_tokens, vision_s, prefill_s, decode_s, stop) "
-                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                     "iiiiidddt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
+                     "computed_tokens, vision_s, prefill_s, decode_s, stop, boxes) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                     "iiiiidddtt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
                      a->prompt_tokens, a->visual_tokens, a->computed_tokens, a->vision_s,
-                     a->prefill_s, a->decode_s, e->stop);
+                     a->prefill_s, a->decode_s, e->stop, e->boxes);
 }
 
 static int write_entry(struct store *s, struct position *at, const struct entry *e, struct err *err)
@@ -418,6 +420,17 @@ static void take_message(struct store *s, const struct event *event)
     }
 }
 
+static char *boxes_text(const struct boxes *b)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; b && i < b->count; i++) cJSON_AddItemToArray(list, box_json(&b->list[i]));
+    char *json = list->child ? cJSON_PrintUnformatted(list) : NULL;
+    char *text = xstrdup(json ? json : "");
+    cJSON_free(json);
+    cJSON_Delete(list);
+    return text;
+}
+
 static void take_answer(struct store *s, const struct event_answer *answer)
 {
     if (!s->begun) begin(s, answer->text);
@@ -427,6 +440,7 @@ static void take_answer(struct store *s, const struct event_answer *answer)
     e->generated = e->answered = true;
     e->answer = *answer;
     e->stop = xstrdup(answer->stop ? answer->stop : "");
+    e->boxes = boxes_text(answer->boxes);
     ids_append(&e->ids, answer->ids, answer->count);
     add_text(e, answer->text ? answer->text : "");
 }

@@ -107,13 +107,7 @@ static void add_boxes(cJSON *o, const char *key, const struct boxes *b, bool poi
         const struct picture_box *box = &b->list[i];
         if (box->point != points) continue;
         if (!list) list = cJSON_AddArrayToObject(o, key);
-        cJSON *item = cJSON_CreateObject();
-        add_text(item, "label", box->label);
-        add_real(item, "x", box->x);
-        add_real(item, "y", box->y);
-        if (!points) add_real(item, "w", box->w);
-        if (!points) add_real(item, "h", box->h);
-        cJSON_AddItemToArray(list, item);
+        cJSON_AddItemToArray(list, box_json(box));
     }
 }
 

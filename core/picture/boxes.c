@@ -327,6 +327,41 @@ void boxes_release(struct boxes *b)
     *b = (struct boxes){ 0 };
 }
 
+// --- JSON ----------------------------------------------------------------------------------------
+
+cJSON *box_json(const struct picture_box *box)
+{
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "label", box->label);
+    cJSON_AddNumberToObject(item, "x", box->x);
+    cJSON_AddNumberToObject(item, "y", box->y);
+    if (!box->point) cJSON_AddNumberToObject(item, "w", box->w);
+    if (!box->point) cJSON_AddNumberToObject(item, "h", box->h);
+    return item;
+}
+
+void boxes_from_json(struct boxes *b, const cJSON *list)
+{
+    const cJSON *item;
+    size_t room = 0;
+    *b = (struct boxes){ 0 };
+    cJSON_ArrayForEach(item, list)
+    {
+        static const char *const keys[] = { "x", "y", "w", "h" };
+        const char *label = cJSON_GetStringValue(json_get(item, "label"));
+        double n[4] = { 0 };
+        bool good = label != NULL;
+        const bool point = !json_get(item, "w");
+        for (int i = 0; i < (point ? 2 : 4); i++) {
+            n[i] = cJSON_GetNumberValue(json_get(item, keys[i]));
+            good &= n[i] >= 0 && n[i] <= 1e6; // false for NaN
+        }
+        if (!good) continue;
+        b->list = xgrow(b->list, &room, b->count, sizeof *b->list);
+        b->list[b->count++] = (struct picture_box){ xstrdup(label), n[0], n[1], n[2], n[3], point };
+    }
+}
+
 // --- drawing -------------------------------------------------------------------------------------
 
 uint32_t box_colour(size_t i)

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cjson/cJSON.h>
+
 struct image;
 struct picture_config;
 
@@ -65,6 +67,10 @@ struct boxes {
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height);
 void boxes_release(struct boxes *b);
+// Returns a box as {"label", "x", "y", "w", "h"}, a point as {"label", "x", "y"}.
+cJSON *box_json(const struct picture_box *box);
+// Reads a list of such objects; leaves out others.
+void boxes_from_json(struct boxes *b, const cJSON *list);
 // RGB colour of box i, the same in all drawings.
 uint32_t box_colour(size_t i);
 // Draws outlines and points on an image of the picture in any size; width and height are the

@@ -6,6 +6,7 @@
 
 #include "core/base/file_in.h"
 #include "core/files/checkpoint.h"
+#include "core/picture/boxes.h"
 
 static char *export_text(struct store *s, const char *file)
 {
@@ -240,6 +241,50 @@ static void test_endings(void **state)
     store_close(s);
 }
 
+// An answer's boxes are listed below a copy of their picture with them, in a fork too.
+static void test_boxes(void **state)
+{
+    struct picture_box list[] = { { "a|cat", 1, 2.5, 30, 40, false }, { "eye", 7, 8, 0, 0, true } };
+    const struct boxes boxes = { .list = list, .count = 2 };
+    const struct event_answer answer = {
+        .text = "Two.", .stop = "eos", .boxes = &boxes, .in_conversation = true
+    };
+    static const char table[] = "-boxes.png>)\n\n"
+                                "| label | x | y | w | h |\n"
+                                "|---|---:|---:|---:|---:|\n"
+                                "| a\\|cat | 1 | 2.5 | 30 | 40 |\n"
+                                "| eye | 7 | 8 | | |\n\n";
+    struct err err = { 0 };
+    size_t size, before;
+    char *bytes = file_read("demo/pictures/scene-0.png", 1 << 20, &size, &err);
+    struct store *s = open_store();
+    assert_non_null(bytes);
+    say_picture("/gone/scene.png", bytes, size, "What?");
+    tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    assert_int_equal(store_fork(s, "copy", &err), 0);
+    char *text = export_text(s, "one.md"), *from = strstr(text, "![boxes](<one.md.files/");
+    assert_contains(text, table);
+    char *drawn = xasprintf("%s/%.*s", folder, (int)(strchr(from, '>') - strchr(from, '<') - 1),
+                            strchr(from, '<') + 1);
+    char *figure = file_read(drawn, 1 << 20, &before, NULL);
+    assert_non_null(figure);
+    assert_memory_equal(figure, "\x89PNG", 4);
+    free(figure);
+    free(drawn);
+    free(text);
+    // Without a picture that can be read, the table alone.
+    say_picture("/gone/noise.png", "bytes", 5, "And here?");
+    tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    text = export_text(s, "two.md");
+    from = strstr(text, "noise.png>)");
+    assert_non_null(from);
+    assert_contains(from, strstr(table, "| label"));
+    assert_null(strstr(from, "boxes.png"));
+    free(text);
+    free(bytes);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +295,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

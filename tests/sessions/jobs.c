@@ -720,6 +720,7 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE jobs; DROP TABLE shells; "
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
+                     "ALTER TABLE answers DROP COLUMN boxes; "
                      "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
