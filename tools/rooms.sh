@@ -3,7 +3,7 @@
 # only those above it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see public
 # headers only. `make lint` runs it after a full build.
 rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
-       engine scenes draw new jobs eval train checkup lists"
+       engine scenes draw new jobs eval train checkup papers lists"
 
 set -o pipefail
 library=$1
@@ -31,8 +31,8 @@ fi
 # commands/ and tui/ see the core through these headers, with models, passes and conversations as opaque pointers; the
 # dependency lists beside the objects show how far their #includes reach.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
-    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid)|files/(checkpoint|content|whole_file)
-    |jobs/(identity|job)|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
+    |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid|score_plan)|files/(checkpoint|content|whole_file)
+    |jobs/(identity|job)|papers/paper|methods/(calibration|method)|metrics/metric|probes/(measure_data|probe|results|taps)
     |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|roles|run_folder|select|sft_options)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
     grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then

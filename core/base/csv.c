@@ -313,13 +313,18 @@ static void latex_row(struct buf *b, char *const *row, int count)
     buf_puts(b, " \\\\\n");
 }
 
+void csv_put_markdown(const struct csv *t, struct buf *to)
+{
+    markdown_row(to, t->columns, t->column_count);
+    for (int c = 0; c < t->column_count; c++) buf_puts(to, c ? "---:|" : "|---|");
+    buf_putc(to, '\n');
+    for (size_t r = 0; r < t->row_count; r++) markdown_row(to, t->rows[r], t->column_count);
+}
+
 int csv_write_markdown(const struct csv *t, const char *path, struct err *err)
 {
     struct buf b = { 0 };
-    markdown_row(&b, t->columns, t->column_count);
-    for (int c = 0; c < t->column_count; c++) buf_puts(&b, c ? "---:|" : "|---|");
-    buf_putc(&b, '\n');
-    for (size_t r = 0; r < t->row_count; r++) markdown_row(&b, t->rows[r], t->column_count);
+    csv_put_markdown(t, &b);
     const int status = file_out_update(path, b.data, b.length, err);
     buf_release(&b);
     return status;

@@ -38,6 +38,7 @@ struct sinks;
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
 // Writes the table for documents: a table of Markdown, or of LaTeX (with booktabs' rules). The
 // first column is text.
+void csv_put_markdown(const struct csv *t, struct buf *to);
 int csv_write_markdown(const struct csv *t, const char *path, struct err *err);
 int csv_write_latex(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);

@@ -193,6 +193,8 @@ struct engine_context {
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
 int64_t engine_limit(const struct engine *e); // the `limit` of struct engine_context
 
+// Measures the FLOP/s of matrix products on the engine's device, with the settings' precision.
+double engine_speed(const struct engine *e);
 // Applies a probe to the current conversation or a data set, with the current settings.
 // Conversation and cache are unchanged.
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,

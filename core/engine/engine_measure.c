@@ -3,9 +3,12 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/base/clock.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/proposal.h"
 #include "core/files/content.h"
+#include "core/graph/arena.h"
+#include "core/ops/ops.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
 
@@ -113,4 +116,33 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
     if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;
     if (request->set.data) return 0;
     return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
+}
+
+double engine_speed(const struct engine *e)
+{
+    enum { ROWS = 256, WIDTH = 1024 };
+    static const double steady_s = 0.1;
+    struct arena arena = { .backend = e->backend };
+    struct graph g = { .backend = e->backend, .arena = &arena, .settings = e->settings };
+    g.matmul = graph_matmul(e->backend, e->settings, DTYPE_BF16);
+    struct tensor *x = graph_new2(&g, DTYPE_F32, ROWS, WIDTH);
+    struct tensor *w = graph_new2(&g, DTYPE_F32, WIDTH, WIDTH), *y = NULL;
+    double begun = clock_seconds(), flops = 0;
+    float read;
+    if (x && w) {
+        e->backend->fill(x, 0.5f);
+        e->backend->fill(w, 0.5f);
+    }
+    do {
+        const struct arena_mark mark = arena_mark(&arena);
+        y = op_matmul(&g, x, w, NULL);
+        if (y && !flops) begun = clock_seconds(); // the first product is slower
+        if (y && e->backend->download) e->backend->download(&read, y->data, sizeof read);
+        arena_reset(&arena, mark);
+        flops += 2.0 * ROWS * WIDTH * WIDTH;
+    } while (y && clock_seconds() - begun < steady_s);
+    flops -= 2.0 * ROWS * WIDTH * WIDTH;
+    const double speed = flops / (clock_seconds() - begun);
+    arena_release(&arena);
+    return speed;
 }

@@ -143,6 +143,10 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
         char *name = status == 2 && !has_set(p, set->name) ? xstrdup(set->name)
                      : dot                                 ? xstrndup(file, (size_t)(dot - file))
                                                            : xstrdup(file);
+        for (int number = 2; has_set(p, name); number++) {
+            free(name);
+            name = xasprintf("%s-%d", file, number);
+        }
         char *text =
             status == 2 ? xasprintf("\"%s\" --set %s", path, set->name) : xasprintf("\"%s\"", path);
         status = add_set(p, name, text, limit, err);

@@ -1,0 +1,489 @@
+// commands/paper.c -- /paper: the tables of papers, by a plan of ordinary commands.
+//
+//   OUT/plan.vlmsh      the commands; /run runs them as well
+//   OUT/scores.plan     of /eval --plan, whose results are in OUT/scores
+//   OUT/measured.csv    of /collect
+//   OUT/table.csv, .md, .tex, OUT/report.md   the published table with ours beside it, the verdict
+//
+// Trainings, calibrations and evaluations are jobs; the same command continues after an
+// interruption.
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "commands/parse.h"
+#include "core/base/file_out.h"
+#include "core/base/folder.h"
+#include "core/base/pace.h"
+#include "core/base/places.h"
+#include "core/data/dataset.h"
+#include "core/engine/presets.h"
+#include "core/eval/score_plan.h"
+#include "core/papers/paper.h"
+#include "core/sets/source.h"
+#include "core/train/forecast.h"
+
+enum { DEMO_LIMIT = 100, DEMO_STEPS = 150 };
+
+struct asked {
+    const char *paper, *table, *model, *sets, *data, *out, *as;
+    int64_t limit, steps;
+    bool demo, dry;
+};
+
+static const struct option_row options[] = {
+    { "PAPER", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, paper), .optional = true },
+    { "TABLE", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, table), .optional = true },
+    { "--model", "M", "the model to measure, or from which training starts", OPTION_TEXT,
+      .at = offsetof(struct asked, model) },
+    { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
+      .at = offsetof(struct asked, sets) },
+    { "--data", "FILE[,FILE]", "training data (of stage 1 and 2), or samples to measure",
+      OPTION_TEXT, .at = offsetof(struct asked, data) },
+    { "--out", "DIR", "the output folder (default: PAPER-TABLE)", OPTION_TEXT,
+      .at = offsetof(struct asked, out) },
+    { "--as", "NAME", "the paper's model whose numbers are shown (default: the first)", OPTION_TEXT,
+      .at = offsetof(struct asked, as) },
+    { "--demo", NULL, "uses the demo model and its scenes, with stand-ins for the sets",
+      OPTION_FLAG, .at = offsetof(struct asked, demo) },
+    { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
+      .at = offsetof(struct asked, limit), 1, INT64_MAX },
+    { "--steps", "N", "steps of each training with --demo (default: 150)", OPTION_WHOLE,
+      .at = offsetof(struct asked, steps), 1, INT64_MAX },
+    { "--dry", NULL,
+      "writes and shows the plan, checks models and settings, and forecasts time, memory and disk",
+      OPTION_FLAG, .at = offsetof(struct asked, dry) },
+    { 0 },
+};
+
+struct plan {
+    const struct paper *paper;
+    const struct paper_table *table;
+    const struct asked *asked;
+    struct shell *shell;
+    char *out, *variant, *key;
+    char *commands, *scores; // scores: text of the plan of scores; NULL: none
+};
+
+// --- the list ------------------------------------------------------------------------------------
+
+static void list(const struct shell *shell, const struct paper *only)
+{
+    struct table_builder t;
+    table_begin(&t, "papers", "paper|table|shows|needs");
+    for (int i = 0; papers[i]; i++)
+        for (const struct paper_table *row = papers[i]->tables;
+             row->name && (!only || only == papers[i]); row++)
+            table_row(&t, "%s|%s|%s|%s", papers[i]->name, row->name, row->title, row->needs);
+    table_emit(&t, shell->sinks);
+    if (only) sinks_notice(shell->sinks, "%s", only->title);
+}
+
+// --- the plan ------------------------------------------------------------------------------------
+
+// Says which option gives the variable that a plan lacks.
+static int missing(const struct plan *p, const char *name, struct err *err)
+{
+    static const char *const hints[][2] = {
+        { "MODEL", "--model FOLDER" },
+        { "SETS", "--sets DIR" },
+        { "DATA1", "--data FILE" },
+        { "DATA2", "--data STAGE1,STAGE2" },
+    };
+    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
+        if (!strcmp(name, hints[i][0]))
+            return err_set(err, "%s %s needs %s: %s; or try it with --demo", p->paper->name,
+                           p->table->name, hints[i][1], p->table->needs);
+    BUG("a plan of %s has ${%s}", p->paper->name, name);
+}
+
+static int write_out(const struct plan *p, const char *name, const char *text, struct err *err)
+{
+    char *path = xasprintf("%s/%s", p->out, name);
+    const int status = file_out_update(path, text, strlen(text), err);
+    free(path);
+    return status;
+}
+
+// Makes OUT, unless another program's files are there.
+static int open_folder(const struct plan *p, struct err *err)
+{
+    char *plan = xasprintf("%s/plan.vlmsh", p->out);
+    const bool ours = access(plan, F_OK) == 0;
+    free(plan);
+    if (mkdir(p->out, 0777) == 0 || (errno == EEXIST && (ours || folder_is_empty(p->out))))
+        return 0;
+    if (errno == EEXIST)
+        return err_set(err, "'%s' holds other files: choose another folder with --out", p->out);
+    return err_set(err, "cannot create '%s': %s", p->out, strerror(errno));
+}
+
+// Makes the texts of the plan.
+static int expand(struct plan *p, struct err *err)
+{
+    const struct asked *a = p->asked;
+    const size_t first = a->data ? strcspn(a->data, ",") : 0;
+    char *data1 = a->data ? xstrndup(a->data, first) : NULL;
+    const char *data2 = a->data && a->data[first] ? a->data + first + 1 : NULL;
+    char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : DEMO_LIMIT));
+    char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : DEMO_STEPS));
+    char *demo = a->demo && !a->model ? places_installed("demo/model", "config.json") : NULL;
+    const char *model = a->model ? a->model : demo;
+    char *start = a->demo ? xasprintf("%s/start", p->out) : NULL;
+    const char *const values[] = { "MODEL", model,   "OUT",   p->out,
+                                   "SETS",  a->sets, "DATA1", data1,
+                                   "DATA2", data2,   "LIMIT", limit,
+                                   "STEPS", steps,   "BASE",  start ? start : model,
+                                   NULL };
+    struct err name = { 0 };
+    char *text = paper_expand(a->demo ? p->table->demo : p->table->plan, values, &name);
+    if (text && p->table->rows) p->scores = paper_scores_plan(p->table, a->demo, values, &name);
+    const bool whole = text && (p->scores || !p->table->rows);
+    if (whole) {
+        struct buf b = { 0 };
+        buf_printf(&b, "# %s, %s: %s\n%s", p->paper->name, p->table->name, p->table->title, text);
+        if (p->scores)
+            buf_printf(&b, "/eval --plan %s/scores.plan %s/scores%s%s\n/wait\n", p->out, p->out,
+                       a->limit && !a->demo ? " --limit " : "", a->limit && !a->demo ? limit : "");
+        p->commands = buf_take(&b);
+    }
+    free(text);
+    free(data1);
+    free(limit);
+    free(steps);
+    free(demo);
+    free(start);
+    return whole ? 0 : missing(p, name.text, err);
+}
+
+// --- the forecast --------------------------------------------------------------------------------
+
+struct costs {
+    struct table_builder table;
+    struct plan *plan;
+    double speed, seconds, disk, memory;
+    bool partly; // some lines need what earlier lines make
+};
+
+// FLOPs of a token in all weights; the model and the tokens of a sample with one picture.
+static double token_flops(const struct costs *c)
+{
+    struct event_info info = { 0 };
+    engine_info(c->plan->shell->engine, &info);
+    return 2 * (double)info.parameters;
+}
+
+static double sample_tokens(const struct costs *c)
+{
+    enum { TEXT = 64 };
+    struct event_info info = { 0 };
+    engine_info(c->plan->shell->engine, &info);
+    return (double)(info.visual_tokens > 0 ? info.visual_tokens : 576) + TEXT;
+}
+
+static void add_cost(struct costs *c, const char *what, double samples, double seconds,
+                     double memory, double disk)
+{
+    char time[PACE_TEXT];
+    table_row(&c->table, "%s|%.0f|%s|%.1f|%.1f", what, samples, pace_text(time, seconds),
+              memory / 1e6, disk / 1e6);
+    c->seconds += seconds;
+    c->disk += disk;
+    c->memory = fmax(c->memory, memory);
+}
+
+static double samples_of(const char *file)
+{
+    struct dataset d = { .file = -1 };
+    struct err ignored;
+    if (!file || access(file, R_OK) < 0 || dataset_open(&d, file, NULL, &ignored) < 0) return NAN;
+    const double count = (double)d.count;
+    dataset_close(&d);
+    return count;
+}
+
+static int cost_training(struct costs *c, const struct words *w, struct err *err)
+{
+    const struct engine *e = c->plan->shell->engine;
+    const struct settings *s = engine_settings(e);
+    struct forecast f;
+    double steps =
+        settings_is(s, "train.steps", "auto") ? NAN : (double)settings_integer(s, "train.steps");
+    const double batch =
+        (double)(settings_integer(s, "train.batch") * settings_integer(s, "train.accumulate"));
+    if (isnan(steps))
+        steps = ceil(settings_real(s, "train.epochs") * samples_of(w->list[1]) / batch);
+    if (forecast_model(&f, engine_model(e), s, 0, err) < 0) return err_in(err, "%s", w->list[2]);
+    const double trained = (double)f.count[MODEL_PARTS].trained;
+    // A forward and a backward pass; the weights, and the state of the newest checkpoint.
+    add_cost(c, w->list[2], steps * batch,
+             steps * batch * 3 * token_flops(c) * (sample_tokens(c) + 192) / c->speed,
+             (double)memory_own(&f.parts), trained * (2 + 3 * 4));
+    return 0;
+}
+
+// Checks the settings of the rows, and counts the samples; -1 also if a set cannot be read.
+static double check_scores(const struct costs *c, const char *file, struct err *err)
+{
+    const struct engine *e = c->plan->shell->engine;
+    struct model *m = (struct model *)(uintptr_t)engine_model(e); // not changed without adapters
+    struct score_plan p;
+    double samples = 0;
+    if (score_plan_read(&p, file, c->plan->asked->limit, err) < 0) return -1;
+    int status = score_plan_check(&p, err);
+    for (size_t i = 0; i < p.set_count && status == 0; i++) {
+        const struct evaluate_options *o = &p.sets[i].options;
+        struct dataset d = { .file = -1 };
+        if ((status = set_source_open(&o->set, &d, err)) < 0) break;
+        samples += (double)(o->limit && o->limit < d.count ? o->limit : d.count);
+        dataset_close(&d);
+    }
+    for (size_t i = 0; i < p.row_count && status == 0; i++) {
+        const struct proposal base = { .from = engine_settings(e),
+                                       .training = true,
+                                       .env = { .model = p.rows[i].model ? NULL : m } };
+        struct settings *row = score_row_settings(&p.rows[i], &base, NULL, err);
+        if (!row) status = -1;
+        settings_free(row);
+    }
+    samples *= (double)p.row_count;
+    score_plan_release(&p);
+    return status < 0 ? -1 : samples;
+}
+
+static int cost_scores(struct costs *c, const char *file, struct err *err)
+{
+    enum { ANSWER = 16, OF_TOKEN = 8 }; // a generated token takes the time of so many of a prompt
+    const struct asked *a = c->plan->asked;
+    struct event_info info = { 0 };
+    double samples = 0;
+    if (a->demo) { // whose sets the plan makes: four, for each row
+        for (const char *at = c->plan->scores; at && (at = strstr(at, "\nrow ")); at++)
+            samples += 4 * (double)(a->limit ? a->limit : DEMO_LIMIT);
+    } else if ((samples = check_scores(c, file, err)) < 0) {
+        return -1;
+    }
+    engine_info(c->plan->shell->engine, &info);
+    add_cost(c, "scores", samples,
+             samples * token_flops(c) * (sample_tokens(c) + ANSWER * OF_TOKEN) / c->speed,
+             2 * (double)info.parameters, samples * 300);
+    return 0;
+}
+
+// The value of an option among the words; NULL: none.
+static const char *option_of(const struct words *w, const char *name)
+{
+    for (int i = 0; i + 1 < w->count; i++)
+        if (!strcmp(w->list[i], name)) return w->list[i + 1];
+    return NULL;
+}
+
+// Runs a line that only opens a model or changes settings, and adds the cost of any other.
+static int cost_line(struct costs *c, const char *line, struct err *err)
+{
+    struct shell *shell = c->plan->shell;
+    struct words w = { 0 };
+    const size_t out = strlen(c->plan->out);
+    int status = words_parse(&w, line, shell, err);
+    if (status < 0 || !w.count) {
+        words_release(&w);
+        return status;
+    }
+    const char *name = w.list[0], *limit = option_of(&w, "--limit");
+    const char *first = w.count > 1 ? w.list[1] : "";
+    const double samples = limit ? strtod(limit, NULL) : 100;
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an argument is a text
+    const bool made = !strncmp(first, c->plan->out, out) && access(first, F_OK) < 0;
+    if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
+        c->partly = true;
+    } else if (!strcmp(name, "/load") || !strcmp(name, "/adapter")) {
+        if (made || !strcmp(name, "/adapter"))
+            c->partly = true;
+        else
+            status = shell_line(shell, line, err);
+    } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
+        // A calibration or an adapter may not be there yet.
+        if (strstr(line, c->plan->out) == NULL) status = shell_line(shell, line, err);
+    } else if (!strcmp(name, "/train") && w.count > 2) {
+        status = cost_training(c, &w, err);
+    } else if (!strcmp(name, "/eval") && w.count > 2) {
+        status = cost_scores(c, w.list[2], err);
+    } else if (!strcmp(name, "/calibrate") || !strcmp(name, "/collect")) {
+        if (!strstr(line, "/train plan") && !strstr(line, "/adapter show"))
+            add_cost(c, name + 1, samples, samples * token_flops(c) * sample_tokens(c) / c->speed,
+                     0, 1e6);
+    }
+    words_release(&w);
+    return status;
+}
+
+static int forecast(struct plan *p, struct err *err)
+{
+    struct costs c = { .plan = p };
+    char *copy = xstrdup(p->commands), *rest = copy, time[PACE_TEXT];
+    int status = command_check_needs(p->shell, NEEDS_MODEL, err);
+    table_begin(&c.table, "paper.forecast", "what|samples#|time|memory MB#|disk MB#");
+    c.speed = engine_speed(p->shell->engine);
+    for (char *line; status == 0 && (line = strsep(&rest, "\n"));)
+        if (*line == '/') status = cost_line(&c, line, err);
+    free(copy);
+    table_emit(&c.table, p->shell->sinks);
+    if (status < 0) return -1;
+    sinks_notice(p->shell->sinks,
+                 "about %s on this machine (%.0f GFLOP/s), at most %.1f GB of memory, %.1f GB on "
+                 "disk; a sample has a picture and 64 tokens, an answer 16",
+                 *pace_text(time, c.seconds) ? time
+                                             : "an unknown time (samples of data that the "
+                                               "plan makes)",
+                 c.speed / 1e9, c.memory / 1e9, c.disk / 1e9);
+    if (c.partly)
+        sinks_notice(p->shell->sinks,
+                     "lines that use what the plan makes are checked when they run");
+    return 0;
+}
+
+// --- the result ----------------------------------------------------------------------------------
+
+static void put_claims(struct buf *b, const struct csv *claims)
+{
+    buf_puts(b, "\n| claim | paper | here | verdict |\n|---|---:|---:|---|\n");
+    for (size_t r = 0; r < claims->row_count; r++)
+        buf_printf(b, "| %s | %s | %s | %s |\n", csv_cell(claims, r, 0), csv_cell(claims, r, 1),
+                   csv_cell(claims, r, 2), csv_cell(claims, r, 3));
+}
+
+// Writes the table, its claims and the plan as one page.
+static int write_report(const struct plan *p, const struct csv *layout, const struct csv *claims,
+                        enum paper_verdict verdict, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "# %s, %s%s%s\n\n%s: %s.\n\n", p->paper->name, p->table->name,
+               *p->variant ? ", " : "", p->variant, p->paper->title, p->table->title);
+    csv_put_markdown(layout, &b);
+    put_claims(&b, claims);
+    buf_printf(&b, "\n**Verdict: %s.** %s\n", paper_verdicts[verdict], paper_rule);
+    if (p->asked->demo)
+        buf_puts(&b,
+                 "\nThe demo model and its scenes stand in for the paper's models and sets: only "
+                 "the direction of differences can be compared.\n");
+    if (p->table->note) buf_printf(&b, "\n%s\n", p->table->note);
+    buf_printf(&b, "\n## Plan\n\n```text\n%s```\n", p->commands);
+    if (p->scores) buf_printf(&b, "\n`scores.plan`:\n\n```text\n%s```\n", p->scores);
+    const int status = write_out(p, "report.md", b.data, err);
+    buf_release(&b);
+    return status;
+}
+
+static int write_csv(const struct plan *p, const char *name, const struct csv *t,
+                     int (*write)(const struct csv *, const char *, struct err *), struct err *err)
+{
+    char *path = xasprintf("%s/%s", p->out, name);
+    const int status = write(t, path, err);
+    free(path);
+    return status;
+}
+
+static int fill(const struct plan *p, struct err *err)
+{
+    struct paper_results r;
+    struct csv layout = { 0 }, claims = { 0 };
+    if (paper_results_read(&r, p->table, p->key, p->asked->demo, p->out, err) < 0) return -1;
+    paper_layout(&r, &layout);
+    const enum paper_verdict verdict = paper_judge(&r, &claims);
+    int status = write_csv(p, "table.csv", &layout, csv_write, err);
+    if (status == 0) status = write_csv(p, "table.md", &layout, csv_write_markdown, err);
+    if (status == 0) status = write_csv(p, "table.tex", &layout, csv_write_latex, err);
+    if (status == 0) status = write_report(p, &layout, &claims, verdict, err);
+    if (status == 0) {
+        char *path = xasprintf("%s/report.md", p->out);
+        csv_emit(&layout, "paper.table", p->shell->sinks);
+        csv_emit(&claims, "paper.claims", p->shell->sinks);
+        sinks_notice(p->shell->sinks, "%s %s: %s. %s", p->paper->name, p->table->name,
+                     paper_verdicts[verdict], paper_rule);
+        if (p->table->note) sinks_notice(p->shell->sinks, "%s", p->table->note);
+        sinks_written(p->shell->sinks, "report", path, "report");
+        free(path);
+    }
+    csv_release(&layout);
+    csv_release(&claims);
+    paper_results_release(&r);
+    return status;
+}
+
+// --- the command ---------------------------------------------------------------------------------
+
+static int run_plan(const struct plan *p, struct err *err)
+{
+    struct shell *shell = p->shell;
+    char *file = xasprintf("%s/plan.vlmsh", p->out);
+    if (!shell->depth) engine_uncancel(shell->engine);
+    shell->depth++;
+    const int status = shell_script(shell, file, err);
+    shell->depth--;
+    free(file);
+    return status;
+}
+
+static int reproduce(struct plan *p, struct err *err)
+{
+    struct err later;
+    p->variant = paper_variant(p->table, p->asked->as, &p->key, err);
+    if (!p->variant || expand(p, err) < 0 || open_folder(p, err) < 0) return -1;
+    if (write_out(p, "plan.vlmsh", p->commands, err) < 0) return -1;
+    if (p->scores && write_out(p, "scores.plan", p->scores, err) < 0) return -1;
+    sinks_text(p->shell->sinks, "%s", p->commands);
+    if (p->scores) sinks_text(p->shell->sinks, "# %s/scores.plan\n%s", p->out, p->scores);
+    if (p->asked->dry) return forecast(p, err);
+    const int status = run_plan(p, err);
+    // If single cells failed, the others have results.
+    char *scores = xasprintf("%s/scores/scores.csv", p->out);
+    const bool filled = status == 0 || access(scores, F_OK) == 0;
+    free(scores);
+    return filled && fill(p, status < 0 ? &later : err) < 0 ? -1 : status;
+}
+
+static int paper_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct asked a = { 0 };
+    struct plan p = { .asked = &a, .shell = shell };
+    if (options_parse(options, &a, argc, argv, err) < 0) return -1;
+    if (a.paper && !(p.paper = paper_find(a.paper, err))) return -1;
+    if (!a.table) {
+        list(shell, p.paper);
+        return 0;
+    }
+    if (!(p.table = paper_table_find(p.paper, a.table, err))) return -1;
+    p.out = a.out ? xstrdup(a.out) : xasprintf("%s-%s%s", a.paper, a.table, a.demo ? "-demo" : "");
+    const int status = reproduce(&p, err);
+    free(p.out);
+    free(p.variant);
+    free(p.key);
+    free(p.commands);
+    free(p.scores);
+    return status;
+}
+
+const struct command command_paper = {
+    .name = "paper",
+    .also = "reproduce tables figures publication replicate",
+    .usage =
+        "/paper [PAPER [TABLE [--model M] [--sets DIR] [--data FILE[,FILE]] [--demo] [--as NAME] "
+        "[--limit N] [--steps N] [--out DIR] [--dry]]]",
+    .help = "Reproduces a published table with a model and its evaluation sets.",
+    .details =
+        "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it, runs it, and fills the "
+        "published table with ours beside the paper's numbers, 95% intervals, and a verdict on "
+        "each claim of the paper. Trainings, calibrations and evaluations are jobs: after an "
+        "interruption the same command continues. The plan begins with /reset all and loads "
+        "models, so run it in a shell of its own. Without arguments lists papers and tables.\n"
+        "    /paper capa table1 --demo\n"
+        "    /paper capa table1 --model llava-1.5-7b-hf --sets benchmarks --dry",
+    .options = options,
+    .complete = COMPLETE_NOTHING,
+    .needs = NEEDS_STORE,
+    .run = paper_run,
+};

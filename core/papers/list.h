@@ -1,0 +1,5 @@
+// core/papers/list.h -- X(NAME): core/papers/NAME.c has `const struct paper paper_NAME`.
+X(norm_alignment)
+X(layernorm)
+X(capa)
+X(ira)

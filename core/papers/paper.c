@@ -1,0 +1,429 @@
+// core/papers/paper.c -- finds papers and tables, fills their layout, judges their claims.
+#include "core/papers/paper.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define X(name) extern const struct paper paper_##name;
+#include "core/papers/list.h"
+#undef X
+#define X(name) &paper_##name,
+const struct paper *const papers[] = {
+#include "core/papers/list.h"
+    NULL
+};
+#undef X
+
+const char *const paper_verdicts[] = { "shown", "partly", "opposite", "not measurable" };
+
+const char paper_rule[] =
+    "A claim is shown if the 95% interval of its difference lies on the paper's side of 0 (or of "
+    "the margin that the claim names), opposite if it lies on the other side, else open; "
+    "measurements without intervals are judged by their sign. The table is shown if all claims "
+    "are, opposite if "
+    "none is shown and one is opposite, not measurable if all are open or without numbers, else "
+    "partly.";
+
+const struct paper *paper_find(const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    for (int i = 0; papers[i]; i++)
+        if (!strcmp(papers[i]->name, name)) return papers[i];
+    for (int i = 0; papers[i]; i++) buf_printf(&b, "%s%s", i ? ", " : "", papers[i]->name);
+    err_set(err, "no paper '%s': %s", name, b.data);
+    buf_release(&b);
+    return NULL;
+}
+
+const struct paper_table *paper_table_find(const struct paper *p, const char *name, struct err *err)
+{
+    struct buf b = { 0 };
+    for (const struct paper_table *t = p->tables; t->name; t++)
+        if (!strcmp(t->name, name)) return t;
+    for (const struct paper_table *t = p->tables; t->name; t++)
+        buf_printf(&b, "%s%s", b.length ? ", " : "", t->name);
+    err_set(err, "%s has no '%s': %s", p->name, name, b.data);
+    buf_release(&b);
+    return NULL;
+}
+
+char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err)
+{
+    for (const char *p = t->variants ? t->variants : ""; *p;) {
+        const size_t length = strcspn(p, "|"), first = strcspn(p, " ");
+        *key = xstrndup(p, first);
+        char *full = xstrndup(p + first + 1, length - first - 1);
+        if (!name || !strcmp(name, *key) || !strcmp(name, full)) return full;
+        free(*key);
+        free(full);
+        p += length + (p[length] == '|');
+    }
+    *key = NULL;
+    if (!name) {
+        *key = xstrdup("");
+        return xstrdup("");
+    }
+    err_set(err, "%s has no numbers of '%s'%s%s", t->name, name, t->variants ? ": " : "",
+            t->variants ? t->variants : "");
+    return NULL;
+}
+
+// --- the plan ------------------------------------------------------------------------------------
+
+char *paper_expand(const char *text, const char *const *values, struct err *err)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    for (const char *p = text; *p;) {
+        if (strncmp(p, "${", 2) != 0) {
+            buf_putc(&b, *p++);
+            continue;
+        }
+        const size_t length = strcspn(p + 2, "}");
+        const char *value = NULL;
+        for (int i = 0; values[i] && !value; i += 2)
+            if (strlen(values[i]) == length && !strncmp(values[i], p + 2, length))
+                value = values[i + 1];
+        if (!value) {
+            err_set(err, "%.*s", (int)length, p + 2);
+            buf_release(&b);
+            return NULL;
+        }
+        buf_puts(&b, value);
+        p += length + 3;
+    }
+    return buf_take(&b);
+}
+
+const char paper_demo_sets[] =
+    "set questions: ${OUT}/world/questions.json --limit ${LIMIT}\n"
+    "set yesno: ${OUT}/world/yesno.json --limit ${LIMIT}\n"
+    "set reasoning: ${OUT}/world/reasoning.json --limit ${LIMIT}\n"
+    "set captions: ${OUT}/world/captions.json --metric cider --limit ${LIMIT}\n";
+
+char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
+                        struct err *err)
+{
+    struct buf b = { 0 };
+    buf_printf(&b, "%s%s", demo ? paper_demo_sets : "sets ${SETS}\n", t->rows);
+    for (const struct paper_claim *c = t->claims; c && c->text; c++) {
+        char *line = c->from ? xasprintf("compare %s | %s\n", c->from, c->to) : xstrdup("");
+        if (!b.data || !strstr(b.data, line)) buf_puts(&b, line);
+        free(line);
+    }
+    char *plan = paper_expand(b.data, values, err);
+    buf_release(&b);
+    return plan;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+struct number {
+    double value, low, high; // NaN: unknown
+};
+
+static int read_if_there(struct csv *t, const char *out, const char *name, struct err *err)
+{
+    char *path = xasprintf("%s/%s", out, name);
+    *t = (struct csv){ 0 };
+    const int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
+    free(path);
+    return status;
+}
+
+int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,
+                       bool demo, const char *out, struct err *err)
+{
+    *r = (struct paper_results){ .table = t, .variant = xstrdup(variant), .demo = demo };
+    if (read_if_there(&r->scores, out, "scores/scores.csv", err) == 0 &&
+        read_if_there(&r->compared, out, "scores/compare.csv", err) == 0 &&
+        read_if_there(&r->measured, out, "measured.csv", err) == 0)
+        return 0;
+    paper_results_release(r);
+    return -1;
+}
+
+void paper_results_release(struct paper_results *r)
+{
+    free(r->variant);
+    csv_release(&r->scores);
+    csv_release(&r->compared);
+    csv_release(&r->measured);
+}
+
+static double number_at(const struct csv *t, size_t row, const char *column)
+{
+    const int c = csv_column(t, column);
+    double x;
+    return c >= 0 && csv_number(csv_cell(t, row, c), &x) ? x : NAN;
+}
+
+static bool is_at(const struct csv *t, size_t row, const char *column, const char *text)
+{
+    const int c = csv_column(t, column);
+    return c >= 0 && !strcmp(csv_cell(t, row, c), text);
+}
+
+static const char *ours(const struct paper_results *r, const struct paper_column *c)
+{
+    return r->demo ? c->demo : c->ours;
+}
+
+// A number of measured.csv; its interval is in the columns "COLUMN low" and "COLUMN high".
+static struct number measured(const struct paper_results *r, size_t row, const char *column,
+                              double scale)
+{
+    char *low = xasprintf("%s low", column), *high = xasprintf("%s high", column);
+    const struct number n = { scale * number_at(&r->measured, row, column),
+                              scale * number_at(&r->measured, row, low),
+                              scale * number_at(&r->measured, row, high) };
+    free(low);
+    free(high);
+    return n;
+}
+
+// Our number: of scores.csv (row, column, value), or of measured.csv (row, and a column for it).
+static struct number find(const struct paper_results *r, const char *row, const char *column)
+{
+    struct number n = { NAN, NAN, NAN };
+    double scale = 1;
+    if (!column) return n;
+    for (const struct paper_column *c = r->table->columns; c->name; c++)
+        if (c->scale > 0 && ours(r, c) && !strcmp(ours(r, c), column)) scale = c->scale;
+    for (size_t i = 0; i < r->scores.row_count; i++)
+        if (is_at(&r->scores, i, "row", row) && is_at(&r->scores, i, "column", column))
+            return (struct number){ number_at(&r->scores, i, "value"),
+                                    number_at(&r->scores, i, "low"),
+                                    number_at(&r->scores, i, "high") };
+    for (size_t i = 0; i < r->measured.row_count && isnan(n.value); i++)
+        if (is_at(&r->measured, i, "row", row)) n = measured(r, i, column, scale);
+    return n;
+}
+
+// Takes the next field of a line that "|" separates; NULL at its end. The caller frees it.
+static char *take_field(const char **at)
+{
+    if (**at == '\n' || !**at) return NULL;
+    const size_t length = strcspn(*at, "|\n");
+    char *field = xstrndup(*at, length);
+    *at += length + ((*at)[length] == '|');
+    return field;
+}
+
+// Returns the published line of a row after its name; NULL: no more rows. *at iterates.
+static const char *next_published(const struct paper_results *r, const char **at, char **row)
+{
+    while (**at) {
+        const char *p = *at;
+        char *variant = take_field(&p);
+        *at += strcspn(*at, "\n");
+        *at += **at == '\n';
+        const bool fits = !*variant || !strcmp(variant, r->variant);
+        free(variant);
+        if (!fits) continue;
+        *row = take_field(&p);
+        return p;
+    }
+    return NULL;
+}
+
+// The paper's number as printed, "" for none; an Avg that is not printed is computed.
+static char *published_text(const struct paper_table *t, const char *fields, size_t column)
+{
+    char *text = NULL;
+    double sum = 0, x;
+    size_t n = 0;
+    for (size_t i = 0; i <= column; i++) {
+        free(text);
+        text = take_field(&fields);
+        if (i < column && text && csv_number(text, &x)) sum += x, n++;
+    }
+    if (!text && !strcmp(t->columns[column].name, "Avg") && n)
+        return xasprintf("%.2f", sum / (double)n);
+    return text ? text : xstrdup("");
+}
+
+static double published(const struct paper_results *r, const char *row, const char *column)
+{
+    const struct paper_table *t = r->table;
+    const char *at = t->published, *fields;
+    char *name;
+    double value = NAN;
+    size_t c = 0;
+    while (t->columns[c].name &&
+           (!ours(r, &t->columns[c]) || strcmp(ours(r, &t->columns[c]), column) != 0))
+        c++;
+    while (t->columns[c].name && (fields = next_published(r, &at, &name))) {
+        char *text = published_text(t, fields, c);
+        if (!strcmp(name, row) && !csv_number(text, &value)) value = NAN;
+        free(text);
+        free(name);
+    }
+    return value;
+}
+
+// --- the layout ----------------------------------------------------------------------------------
+
+static char *number_text(double x)
+{
+    if (isnan(x)) return xstrdup("-");
+    return fabs(x) >= 10 ? xasprintf("%.2f", x) : xasprintf("%.3g", x);
+}
+
+static char *here_text(const struct number *n)
+{
+    char *value = number_text(n->value), *low = number_text(n->low), *high = number_text(n->high);
+    char *text = !isfinite(n->low) ? xstrdup(value) : xasprintf("%s (%s to %s)", value, low, high);
+    free(value);
+    free(low);
+    free(high);
+    return text;
+}
+
+static bool is_measured(const struct paper_results *r, const char *column)
+{
+    for (size_t i = 0; i < r->scores.row_count; i++)
+        if (column && is_at(&r->scores, i, "column", column)) return true;
+    return column && csv_column(&r->measured, column) >= 0;
+}
+
+// Fills the cells of ours in a row; the name of a column is in *to already.
+static void put_ours(const struct paper_results *r, struct csv *to, size_t row, const char *name,
+                     size_t column, int at)
+{
+    const struct number n = find(r, name, ours(r, &r->table->columns[column]));
+    char *text = here_text(&n);
+    csv_set(to, row, at, text);
+    free(text);
+}
+
+// Adds a row of the results that the paper does not print.
+static void add_other_row(const struct paper_results *r, struct csv *to, const char *name,
+                          const int *here)
+{
+    for (size_t i = 0; i < to->row_count; i++)
+        if (!strcmp(csv_cell(to, i, 0), name)) return;
+    const size_t row = csv_add_row(to);
+    csv_set(to, row, 0, name);
+    for (size_t c = 0; r->table->columns[c].name; c++)
+        if (here[c] >= 0) put_ours(r, to, row, name, c, here[c]);
+}
+
+void paper_layout(const struct paper_results *r, struct csv *to)
+{
+    const struct paper_column *columns = r->table->columns;
+    const char *at = r->table->published, *fields;
+    char *name;
+    size_t count = 0;
+    while (columns[count].name) count++;
+    int *here = xcalloc(count + 1, sizeof *here), *paper = xcalloc(count + 1, sizeof *paper);
+    csv_need_column(to, "row");
+    for (size_t c = 0; c < count; c++) {
+        const char *own = ours(r, &columns[c]);
+        char *one = xasprintf("%s, paper", columns[c].name);
+        char *two = r->demo && own && strcmp(own, columns[c].name) != 0 &&
+                            (!columns[c].ours || strcmp(own, columns[c].ours) != 0)
+                        ? xasprintf("%s (for %s)", own, columns[c].name)
+                        : xasprintf("%s, here", columns[c].name);
+        paper[c] = csv_need_column(to, one);
+        here[c] = is_measured(r, own) ? csv_need_column(to, two) : -1;
+        free(one);
+        free(two);
+    }
+    while ((fields = next_published(r, &at, &name))) {
+        const size_t row = csv_add_row(to);
+        csv_set(to, row, 0, name);
+        for (size_t c = 0; c < count; c++) {
+            char *text = published_text(r->table, fields, c);
+            csv_set(to, row, paper[c], text);
+            if (here[c] >= 0) put_ours(r, to, row, name, c, here[c]);
+            free(text);
+        }
+        free(name);
+    }
+    const struct csv *files[] = { &r->scores, &r->measured };
+    for (int f = 0; f < 2; f++)
+        for (size_t i = 0; i < files[f]->row_count; i++)
+            add_other_row(r, to, csv_cell(files[f], i, csv_column(files[f], "row")), here);
+    free(here);
+    free(paper);
+}
+
+// --- the verdict ---------------------------------------------------------------------------------
+
+enum claim_verdict { CLAIM_SHOWN, CLAIM_OPEN, CLAIM_OPPOSITE, CLAIM_MISSING };
+static const char *const claim_words[] = { "shown", "open", "opposite", "not measured" };
+
+static double or_else(double x, double unknown)
+{
+    return isnan(x) ? unknown : x;
+}
+
+// The difference of two rows: the paired one if the scores have it, without bounds if there are too
+// few of them for an interval; else that of two measurements, whose intervals are independent.
+static struct number difference(const struct paper_results *r, const struct paper_claim *c,
+                                const char *column)
+{
+    const struct csv *t = &r->compared;
+    for (size_t i = 0; i < t->row_count; i++)
+        if (is_at(t, i, "from", c->from) && is_at(t, i, "to", c->to) &&
+            is_at(t, i, "column", column))
+            return (struct number){ number_at(t, i, "difference"),
+                                    or_else(number_at(t, i, "low"), -INFINITY),
+                                    or_else(number_at(t, i, "high"), INFINITY) };
+    const struct number a = find(r, c->from, column), b = find(r, c->to, column);
+    return (struct number){ b.value - a.value, b.low - a.high, b.high - a.low };
+}
+
+static enum claim_verdict judge(const struct paper_claim *c, const struct number *d)
+{
+    double low = or_else(d->low, d->value), high = or_else(d->high, d->value);
+    if (isnan(d->value)) return CLAIM_MISSING;
+    if (c->less) {
+        const double turned = -low;
+        low = -high;
+        high = turned;
+    }
+    return low > -c->margin ? CLAIM_SHOWN : high < -c->margin ? CLAIM_OPPOSITE : CLAIM_OPEN;
+}
+
+enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims)
+{
+    size_t count[4] = { 0 }, all = 0;
+    static const char *const columns[] = { "claim", "paper", "here", "verdict" };
+    for (int i = 0; i < 4; i++) csv_need_column(claims, columns[i]);
+    for (const struct paper_claim *c = r->table->claims; c->text; c++, all++) {
+        const char *column = r->demo && c->demo ? c->demo : c->column;
+        const double said = published(r, c->to, column);
+        struct number here;
+        enum claim_verdict v;
+        double paper;
+        if (c->from) {
+            here = difference(r, c, column);
+            paper = said - published(r, c->from, column);
+            v = judge(c, &here);
+        } else {
+            here = find(r, c->to, column);
+            paper = said;
+            const bool good = c->equal > 0 ? fabs(here.value - said) <= c->equal * fabs(said)
+                                           : here.value > c->above;
+            v = isnan(here.value) || (c->equal > 0 && isnan(said)) ? CLAIM_MISSING
+                : good                                             ? CLAIM_SHOWN
+                                                                   : CLAIM_OPPOSITE;
+        }
+        const size_t row = csv_add_row(claims);
+        char *one = number_text(paper), *two = here_text(&here);
+        csv_set(claims, row, 0, c->text);
+        csv_set(claims, row, 1, one);
+        csv_set(claims, row, 2, two);
+        csv_set(claims, row, 3, claim_words[v]);
+        free(one);
+        free(two);
+        count[v]++;
+    }
+    if (count[CLAIM_OPEN] + count[CLAIM_MISSING] == all) return VERDICT_NOT_MEASURABLE;
+    if (count[CLAIM_SHOWN] == all) return VERDICT_SHOWN;
+    return !count[CLAIM_SHOWN] ? VERDICT_OPPOSITE : VERDICT_PARTLY;
+}

@@ -1,0 +1,135 @@
+// core/papers/paper.h -- published tables: their numbers, the commands that produce ours, and the
+// rule that judges them.
+//
+//   const struct paper *p = paper_find("capa", &err);
+//   const struct paper_table *t = paper_table_find(p, "table1", &err);
+//   char *plan = paper_expand(t->plan, names, values);   // lines of commands
+//   ... run them; they leave OUT/scores/scores.csv, OUT/scores/compare.csv or OUT/measured.csv
+//   struct paper_results r;
+//   if (paper_results_read(&r, t, "L", false, out, &err) < 0) ...
+//   paper_layout(&r, &csv);            // the published table, ours beside it
+//   enum paper_verdict v = paper_judge(&r, &claims);
+//   paper_results_release(&r);
+//
+// A new paper is a file core/papers/NAME.c with `const struct paper paper_NAME` and a line of
+// list.h; a table or figure is a row of its list.
+//
+// Room core/papers/: published tables and how to reproduce them. Uses base.
+#ifndef CORE_PAPERS_PAPER_H
+#define CORE_PAPERS_PAPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/csv.h"
+#include "core/base/err.h"
+
+// A column of the published table, and where ours comes from: a set of the plan of scores, or a
+// column of measured.csv, with its interval in the columns "NAME low" and "NAME high". NULL: not
+// measured.
+struct paper_column {
+    const char *name, *ours;
+    const char *demo; // instead of `ours` with --demo: a stand-in
+    double scale;     // of ours, to the paper's unit; 0: 1
+};
+
+// A statement of the paper about one column (of ours).
+struct paper_claim {
+    const char *text;
+    const char *from, *to;     // rows: `to` is above `from`
+    const char *column, *demo; // ours, and with --demo; demo NULL: the same
+    bool less;                 // `to` is below `from`
+    double margin;             // `to` may be worse by that much
+    double equal; // from NULL: `to` differs from the paper's number by at most this share
+    double above; // from NULL, equal 0: `to` is above this number
+};
+
+// Lines that make the scenes of a demo, and the sets of its plan of scores.
+#define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
+extern const char paper_demo_sets[];
+
+// The demo model with a new connector in OUT/base, as papers join an encoder and a language model,
+// and data to train it. Trainings of millions of weights need other rates than those of billions.
+#define PAPER_DEMO_BASE                                          \
+    PAPER_DEMO_WORLD                                             \
+    "/scenes 3000 ${OUT}/train --seed 7 --once\n"                \
+    "/set compute.matmul bf16\n"                                 \
+    "/set train.checkpointing off\n"                             \
+    "/set train.batch 16\n"                                      \
+    "/new --like demo ${OUT}/random --seed 7 --once\n"           \
+    "/load ${OUT}/random\n"                                      \
+    "/set train.method connector\n"                              \
+    "/set train.lr 0\n"                                          \
+    "/set train.steps 1\n"                                       \
+    "/train ${OUT}/train/questions.json ${OUT}/blank --resume\n" \
+    "/wait\n"                                                    \
+    "/load ${MODEL}\n"                                           \
+    "/adapter load ${OUT}/blank\n"                               \
+    "/adapter merge ${OUT}/base --once\n"                        \
+    "/adapter unload\n"
+// The same with the connector trained (stage 1), in OUT/start.
+#define PAPER_DEMO_START                                      \
+    PAPER_DEMO_BASE                                           \
+    "/load ${OUT}/base\n"                                     \
+    "/set train.lr 2e-3\n"                                    \
+    "/set train.steps ${STEPS}\n"                             \
+    "/train ${OUT}/train/dense.json ${OUT}/stage1 --resume\n" \
+    "/wait\n"                                                 \
+    "/adapter load ${OUT}/stage1\n"                           \
+    "/adapter merge ${OUT}/start --once\n"                    \
+    "/adapter unload\n"                                       \
+    "/load ${OUT}/start\n"
+
+struct paper_table {
+    const char *name, *title;
+    const char *needs;    // what a person must provide, beside a model
+    const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
+    const struct paper_column *columns; // ended by a row without a name
+    const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": of all
+    // Commands with ${MODEL}, ${OUT}, ${SETS}, ${DATA1}, ${DATA2}, ${LIMIT}, ${STEPS}.
+    const char *plan, *demo;
+    const char *rows; // of a plan of scores (core/eval/score_plan.h), run after the commands as
+                      // OUT/scores.plan; NULL: none. The sets are those in ${SETS}
+    const struct paper_claim *claims; // ended by a row without a text
+    const char *note;                 // NULL: none
+};
+
+struct paper {
+    const char *name, *title;
+    const struct paper_table *tables; // ended by a row without a name
+};
+
+extern const struct paper *const papers[]; // ended by NULL
+const struct paper *paper_find(const char *name, struct err *err);
+const struct paper_table *paper_table_find(const struct paper *p, const char *name,
+                                           struct err *err);
+// Returns the name of a variant as published ("LLaVA-1.5-7B") for its key, or the first for NULL;
+// *key: its key. NULL with a message that lists the variants.
+char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
+
+// Replaces each ${NAME}; values are NAME, VALUE pairs ended by NULL. A NAME with the value NULL, or
+// without one, is an error that says what is missing.
+char *paper_expand(const char *text, const char *const *values, struct err *err);
+// Makes the text of the plan of scores, with a comparison for each claim; the caller frees it.
+char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
+                        struct err *err);
+
+struct paper_results {
+    const struct paper_table *table;
+    char *variant; // key
+    bool demo;
+    struct csv scores, compared, measured; // empty: not there
+};
+
+int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,
+                       bool demo, const char *out, struct err *err);
+void paper_results_release(struct paper_results *r);
+void paper_layout(const struct paper_results *r, struct csv *to);
+
+enum paper_verdict { VERDICT_SHOWN, VERDICT_PARTLY, VERDICT_OPPOSITE, VERDICT_NOT_MEASURABLE };
+extern const char *const paper_verdicts[]; // their words
+extern const char paper_rule[];            // how a verdict is found, in words
+// Adds a row for each claim: claim, paper, here, verdict.
+enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims);
+
+#endif

@@ -1,0 +1,67 @@
+# paper.sh -- /paper: lists, plans, refusals, forecasts; two tables from plan to report on a tiny model.
+. tests/commands/common.bash
+export OMP_WAIT_POLICY=passive
+
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 120/' "$work/tiny/config.json" # short answers
+"$VLMSH" new --like llava-1.5-7b --zeros "$work/7b" >/dev/null 2>&1 || fail "vlmsh new --zeros"
+mkdir "$work/sets" && printf '[{"question": "Is it?", "answer": "yes"}]' >"$work/sets/pope.json"
+cp "$work/sets/pope.json" "$work/sets/own.json"
+
+lines "/paper" "/paper ira"
+check "papers" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
+    "capa ira layernorm norm-alignment"
+check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
+    "table2 table3 table4 table5 table6"
+session "refused" <<E
+> /paper nope
+error: no paper 'nope': norm-alignment, layernorm, capa, ira
+> /paper capa table99
+error: capa has no 'table99': table1, table2, figure5, figure7, figure8
+> /paper capa table1
+error: capa table1 needs --model FOLDER: --sets with files of VQAv2, MMBench, TextVQA, SEED-Bench, MMMU; or try it with --demo
+> /paper norm-alignment table3 --model $work/tiny --sets $work/sets --data $work/sets/own.json
+error: norm-alignment table3 needs --data STAGE1,STAGE2: --model: a joined model (vlmsh new --encoder siglip --decoder Llama-3.2-3B-Instruct OUT), --data STAGE1.json,STAGE2.json (LLaVA-558K, LLaVA-NeXT), --sets; or try it with --demo
+> /paper capa table1 --demo --as GPT-4
+error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I InternVL3-8B
+> /paper capa table1 --demo --out $work/sets
+error: '$work/sets' holds other files: choose another folder with --out
+E
+
+# A forecast for a model of real size, from its shape alone; what cannot run is refused before it runs.
+costs() { jq -r 'select(.event=="table" and .name=="paper.forecast").rows[] | "\(.[0] | split("/") | last) \(.[1])"' "$work/events" | paste -sd' '; }
+lines "/paper capa table1 --model $work/7b --sets $work/sets --out $work/dry --dry"
+same "13 rows of two sets" "$(costs)" "scores 26"
+check_has "in a sentence" 'select(.event=="notice").text' "at most 14.1 GB of memory"
+lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
+check "no sets" 'select(.event=="error").message' "$work/dry2/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
+lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
+same "trainings" "$(costs)" "blank 16 default-1 48 text-1 48"
+lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
+check_has "no model" 'select(.event=="error").message' "$work/none"
+
+# From the plan to the report; again, nothing is computed again.
+paper="/paper capa table1 --demo --model $work/tiny --limit 2 --as I --out $work/t"
+lines "$paper --dry"
+"$VLMSH" scenes 3 "$work/t/world" --seed 2 >/dev/null 2>&1 || fail "vlmsh scenes"
+lines "$paper"
+check "done" 'select(.event=="done").ok' true
+check "the paper's numbers of this model" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows) | .[0][0][1]' 80.28
+check "rows, claims" '[inputs, .] | map(select(.event=="table" and (.name|startswith("paper."))).rows | length) | join(" ")' "13 6"
+check_has "verdict" 'select(.event=="notice").text' "capa table1: "
+same "files" "$(ls "$work/t" | paste -sd' ')" "plan.vlmsh report.md scores scores.plan table.csv table.md table.tex world"
+grep -q '^\*\*Verdict: .*A claim is shown if' "$work/t/report.md" || fail "the report has the rule"
+grep -q '^/eval --plan .*/scores.plan .*/scores$' "$work/t/report.md" || fail "the report has the plan"
+cp "$work/t/table.csv" "$work/before"
+stat -c %Y%s "$work"/t/scores/cells/* >"$work/cells"
+lines "$paper"
+cmp -s "$work/t/table.csv" "$work/before" || fail "the same table again"
+same "the same cells" "$(stat -c %s "$work"/t/scores/cells/* | paste -sd' ')" "$(sed 's/^.\{10\}//' "$work/cells" | paste -sd' ')"
+
+mkdir -p "$work/n/world" && echo "# of an earlier run" >"$work/n/plan.vlmsh"
+rmdir "$work/n/world" && "$VLMSH" scenes 3 "$work/n/world" --seed 2 >/dev/null 2>&1
+lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $work/n"
+check "a row of ours below the paper's" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows)[0] | map(.[0]) | join("|")' \
+    "LLaVA-v1.5|Qwen-2.5-VL|KimiVL|GLM-4.1V|this model"
+check "measured" '[inputs, .] | map(select(.event=="table" and .name=="paper.claims").rows)[0][0][3]' shown
+finish

@@ -1,0 +1,198 @@
+// tests/core/papers/paper.c -- core/papers/paper.c and the papers' tables: every table is complete,
+// and the verdict follows its rule.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+// after those it needs
+#include <cmocka.h>
+
+#include "core/papers/paper.h"
+#include "tests/core/scratch.h"
+
+static const char *const values[] = { "MODEL", "M", "OUT",   "O", "SETS",  "S",
+                                      "DATA1", "1", "DATA2", "2", "LIMIT", "5",
+                                      "STEPS", "6", "BASE",  "B", NULL };
+
+static size_t fields_of(const char *line)
+{
+    size_t n = 0;
+    for (; *line && *line != '\n'; line++) n += *line == '|';
+    return n - 1;
+}
+
+// Whether a row has results: it is one of the plan of scores, or of /collect.
+static bool has_row(const char *scores, const char *commands, const char *row)
+{
+    char *line = xasprintf("\nrow %s:", row), *one = xasprintf("row=%s\"", row);
+    char *two = xasprintf("row=%s ", row);
+    const bool found =
+        (scores && strstr(scores, line)) || strstr(commands, one) || strstr(commands, two);
+    free(line);
+    free(one);
+    free(two);
+    return found;
+}
+
+static void tables_are_complete(void **state)
+{
+    struct err err;
+    for (int i = 0; papers[i]; i++)
+        for (const struct paper_table *t = papers[i]->tables; t->name; t++) {
+            size_t columns = 0;
+            assert_ptr_equal(paper_table_find(paper_find(papers[i]->name, &err), t->name, &err), t);
+            while (t->columns[columns].name) columns++;
+            for (const char *line = t->published; *line; line = strchr(line, '\n') + 1) {
+                const size_t n = fields_of(line);
+                const bool computed = !strcmp(t->columns[columns - 1].name, "Avg");
+                if (n != columns && !(computed && n + 1 == columns))
+                    fail_msg("%s %s: %.60s", papers[i]->name, t->name, line);
+            }
+            for (int demo = 0; demo < 2; demo++) {
+                char *commands = paper_expand(demo ? t->demo : t->plan, values, &err);
+                char *scores = t->rows ? paper_scores_plan(t, demo, values, &err) : NULL;
+                assert_non_null(commands);
+                assert_true(!t->rows || scores);
+                for (const struct paper_claim *c = t->claims; c->text; c++)
+                    if ((c->from && !has_row(scores, commands, c->from)) ||
+                        !has_row(scores, commands, c->to))
+                        fail_msg("%s %s: '%s' names a row that the plan lacks", papers[i]->name,
+                                 t->name, c->text);
+                free(commands);
+                free(scores);
+            }
+        }
+}
+
+static const struct paper_column columns[] = {
+    { .name = "A", .ours = "a", .demo = "x" },
+    { .name = "B", .ours = "b", .demo = NULL, .scale = 100 },
+    { .name = "Avg", .ours = "Avg", .demo = "Avg" },
+    { 0 },
+};
+
+static const struct paper_claim apart = {
+    .text = "apart", .from = "old", .to = "new", .column = "c"
+};
+
+static enum paper_verdict judge(const struct paper_claim *claims, const char *compared,
+                                struct csv *layout, struct csv *told)
+{
+    const struct paper_table t = { .name = "t",
+                                   .columns = columns,
+                                   .published = "L|old|1|2\nL|new|3|OOM\nQ|old|7|8\n",
+                                   .claims = claims };
+    struct paper_results r;
+    struct err err;
+    char *folder = scratch_new();
+    scratch_text(folder, "scores/scores.csv",
+                 "row,column,value,low,high\nold,a,10,9,11\nnew,a,12,11,13\nmore,a,5,,\n");
+    scratch_text(folder, "scores/compare.csv", compared);
+    scratch_text(folder, "measured.csv", "row,b,c,c low,c high\nold,0.5,3,2,4\nnew,0.25,6,5,7\n");
+    assert_int_equal(paper_results_read(&r, &t, "L", false, folder, &err), 0);
+    if (layout) paper_layout(&r, layout);
+    const enum paper_verdict v = paper_judge(&r, told);
+    paper_results_release(&r);
+    scratch_remove(folder);
+    return v;
+}
+
+static void verdicts_follow_the_rule(void **state)
+{
+    static const char head[] = "from,to,column,difference,low,high\n";
+    const struct paper_claim up = { .text = "up", .from = "old", .to = "new", .column = "a" };
+    const struct paper_claim down = {
+        .text = "down", .from = "old", .to = "new", .column = "b", .less = true
+    };
+    const struct paper_claim near = { .text = "near", .to = "old", .column = "a", .equal = 0.1 };
+    const struct paper_claim none = { .text = "none", .from = "old", .to = "gone", .column = "a" };
+    const struct paper_claim within = {
+        .text = "within", .from = "old", .to = "new", .column = "a", .margin = 3
+    };
+    static const struct {
+        const char *compared;
+        int claims; // bits: up, down, near, none, within, apart
+        enum paper_verdict verdict;
+        const char *words;
+    } cases[] = {
+        { "old,new,a,2,1,3\n", 1, VERDICT_SHOWN, "shown" },
+        { "old,new,a,2,-1,3\n", 1, VERDICT_NOT_MEASURABLE, "open" },
+        { "old,new,a,2,,\n", 1, VERDICT_NOT_MEASURABLE, "open" },
+        { "old,new,a,-2,-3,-1\n", 1, VERDICT_OPPOSITE, "opposite" },
+        { "old,new,a,-1,-2,0\n", 16, VERDICT_SHOWN, "shown" }, // better than 3 below
+        { "old,new,a,-2,-3,-1\n", 1 | 2, VERDICT_PARTLY, "opposite shown" },
+        { "old,new,a,2,-1,3\n", 1 | 2, VERDICT_PARTLY, "open shown" },
+        { "", 1 | 2, VERDICT_PARTLY, "open shown" }, // intervals that touch; the sign
+        { "", 4, VERDICT_OPPOSITE, "opposite" },     // 10 is not 1
+        { "", 8, VERDICT_NOT_MEASURABLE, "not measured" },
+        { "", 32, VERDICT_SHOWN, "shown" }, // 5 - 4 > 0
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct paper_claim *const all[] = { &up, &down, &near, &none, &within, &apart };
+        struct paper_claim list[7] = { 0 };
+        struct csv told = { 0 };
+        struct buf words = { 0 };
+        for (int k = 0, n = 0; k < 6; k++)
+            if (cases[i].claims >> k & 1) list[n++] = *all[k];
+        char *compared = xasprintf("%s%s", head, cases[i].compared);
+        assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
+        for (size_t r = 0; r < told.row_count; r++)
+            buf_printf(&words, "%s%s", r ? " " : "", csv_cell(&told, r, 3));
+        assert_string_equal(words.data, cases[i].words);
+        buf_release(&words);
+        csv_release(&told);
+        free(compared);
+    }
+}
+
+static void the_layout_has_both_numbers(void **state)
+{
+    const struct paper_claim none[] = { { 0 } };
+    struct csv layout = { 0 }, told = { 0 };
+    judge(none, "from,to,column,difference,low,high\n", &layout, &told);
+    static const char *const want[][5] = {
+        { "old", "1", "10.00 (9 to 11.00)", "2", "50.00" },
+        { "new", "3", "12.00 (11.00 to 13.00)", "OOM", "25.00" },
+        { "more", "", "5", "", "-" }, // not in the paper
+    };
+    assert_int_equal(layout.row_count, 3);
+    assert_string_equal(layout.columns[2], "A, here");
+    for (size_t r = 0; r < 3; r++)
+        for (int c = 0; c < 5; c++) assert_string_equal(csv_cell(&layout, r, c), want[r][c]);
+    assert_string_equal(csv_cell(&layout, 0, csv_column(&layout, "Avg, paper")), "1.50");
+    csv_release(&layout);
+    csv_release(&told);
+}
+
+static void variants_are_found(void **state)
+{
+    const struct paper_table t = { .name = "t", .variants = "L LLaVA 7B|Q Qwen" };
+    struct err err;
+    static const char *const asked[] = { NULL, "L", "Q", "Qwen" }, *const keys[] = { "L", "L", "Q",
+                                                                                     "Q" };
+    for (int i = 0; i < 4; i++) {
+        char *key, *name = paper_variant(&t, asked[i], &key, &err);
+        assert_string_equal(key, keys[i]);
+        assert_string_equal(name, *keys[i] == 'L' ? "LLaVA 7B" : "Qwen");
+        free(key);
+        free(name);
+    }
+    char *key;
+    assert_null(paper_variant(&t, "X", &key, &err));
+    assert_non_null(strstr(err.text, "no numbers of 'X'"));
+    assert_null(paper_find("x", &err));
+    assert_non_null(strstr(err.text, "no paper 'x': norm-alignment"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_are_complete),
+        cmocka_unit_test(verdicts_follow_the_rule),
+        cmocka_unit_test(the_layout_has_both_numbers),
+        cmocka_unit_test(variants_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
