@@ -190,7 +190,7 @@ static const struct {
 } impossible[] = {
     { "prune.layer", "9", "0 to 3" },
     { "prune.layer", "first", "prune.layer cannot be 'first'" },
-    { "prune.keep", "0", "must be above 0" },
+    { "prune.keep", "0,0.5", "cannot increase" },
     { "prune.score", "capa", "choose one of" },
     { "sample.top_p", "2", "from 0 to 1" },
     { "ffn.layers", "auto", "needs a calibration" }, // its default

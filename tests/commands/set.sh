@@ -40,9 +40,9 @@ check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")
     $'[false,true]\n[true]\n[true]'
 
 # Values that no model accepts are refused before one is loaded, and nothing changes.
-lines '/set prune.keep 0' '/set prune.keep 0.5,0' '/set ffn.eta nan' '/get prune.keep'
+lines '/set prune.keep -1' '/set prune.keep 0,0.5' '/set ffn.eta nan' '/get prune.keep'
 check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
-check_has "why" 'select(.event == "error").message' "must be above 0"
+check_has "why" 'select(.event == "error").message' "cannot increase"
 check "the default stays" 'select(.event == "setting").value' 0.25
 
 # A changed setting applies from the next answer on.
