@@ -1,6 +1,7 @@
-// tui/view.h -- the state of the screen: everything that panels draw, built only from news.
+// tui/view.h -- the state of the screen: everything that panels draw, built only from the news
+// queue (tui/screen_events.h).
 //
-//   view_take(v, news);                  // one piece of news
+//   view_take(v, news);                  // one struct news
 //   panel->draw(v, &canvas, area, true);
 //
 // The screen's thread owns the view. A panel changes nothing in the view but positions on the
@@ -78,7 +79,7 @@ struct image_view {
     size_t picture; // index of the shown picture
     struct map *maps;
     size_t map_count;
-    int map; // index of the shown map; -1: the newest
+    int map; // index of the chosen map; -1: the newest
     enum map_mode mode;
     bool smooth;
     struct area map_area; // cells of the map as drawn last
@@ -265,7 +266,8 @@ void view_run(struct view *v, bool key, const char *format, ...)
 void view_run_next(struct view *v, const char *key, const char *const *values);
 const char *view_setting(const struct view *v, const char *key);
 const struct preview *view_picture(const struct view *v); // the shown one; NULL: none
-// Returns the map shown over picture `image.picture`; NULL: none.
+// Returns the chosen map if it fits the shown picture, else the newest map that does; NULL: no map
+// fits, or maps are off.
 const struct map *view_map(const struct view *v);
 
 void image_view_release(struct image_view *i);

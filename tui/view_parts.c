@@ -1,4 +1,5 @@
-// tui/view_parts.c -- stores maps, pictures and tables of numbers from news.
+// tui/view_parts.c -- copies what events report (maps, pictures, comparisons, flips, tables) into
+// the view.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     if (h->rows < 1 || h->cols < 1) return;
     if (i->map_count >= MAPS_MAX) image_drop_maps(i, NULL);
     while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
-    if (at < i->map_count) { // moves it to the end: the newest is last
+    if (at < i->map_count) { // removes the older version: the new one goes to the end, because the
+                             // newest map is last
         const struct map old = i->maps[at];
         memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
         i->map_count--;
@@ -94,7 +96,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
     memcpy(m->values, h->values, count * sizeof *m->values);
     memcpy(m->area, h->area, sizeof m->area);
     m->tile = h->tile ? xstrdup(h->tile) : NULL;
-    // Shows the picture of a requested map; live maps are not requested.
+    // Shows the map's picture, except for live maps: they arrive unrequested.
     for (size_t k = 0; !results_live(h->name) && k < i->picture_count; k++)
         if (i->pictures[k]->index == h->picture) i->picture = k;
     m->words = h->words ? xcalloc(count + 1, sizeof *m->words) : NULL;
@@ -111,18 +113,20 @@ const struct preview *view_picture(const struct view *v)
     return i->picture < i->picture_count ? i->pictures[i->picture] : NULL;
 }
 
-// Returns the chosen map, else the newest map of the shown picture.
+// Returns whether the map can be drawn over the shown picture (NULL: no picture), or needs none.
+static bool fits(const struct map *m, const struct preview *shown)
+{
+    return !shown || m->picture < 0 || m->picture == shown->index;
+}
+
 const struct map *view_map(const struct view *v)
 {
     const struct image_view *i = &v->image;
     const struct preview *shown = view_picture(v);
-    const int picture = shown ? shown->index : -1;
     if (i->mode == MAP_NONE) return NULL;
-    for (size_t k = i->map_count; k-- > 0;) {
-        const size_t at = i->map >= 0 && k + 1 == i->map_count ? (size_t)i->map : k;
-        const struct map *m = at < i->map_count ? &i->maps[at] : NULL;
-        if (m && (m->picture == picture || m->picture < 0 || picture < 0)) return m;
-    }
+    if (i->map >= 0 && fits(&i->maps[i->map], shown)) return &i->maps[i->map];
+    for (size_t k = i->map_count; k-- > 0;)
+        if (fits(&i->maps[k], shown)) return &i->maps[k];
     return NULL;
 }
 
@@ -272,7 +276,7 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
     }
     d->series[at] = read_series(t);
     if (d->fresh && d->shown != at) d->unit = 0;
-    if (d->fresh) d->shown = at; // shows the first of several tables
+    if (d->fresh) d->shown = at; // of several tables of one command, shows the first
     d->fresh = false;
 }
 

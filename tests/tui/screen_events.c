@@ -411,6 +411,34 @@ static void test_maps(void **state)
     news_queue_free(q);
 }
 
+static struct preview *new_preview(int index)
+{
+    struct preview *p = xcalloc(1, sizeof *p);
+    p->path = xstrdup("cat.png");
+    p->index = index;
+    return p;
+}
+
+// A chosen map of another picture must not hide the newest map of the shown picture.
+static void test_chosen_map(void **state)
+{
+    struct view *v = view_new();
+    const float value = 1;
+    for (int k = 0; k < 2; k++) {
+        image_take_picture(&v->image, new_preview(k));
+        image_take_map(&v->image,
+                       &(struct event_heatmap){
+                           .name = "live", .picture = k, .rows = 1, .cols = 1, .values = &value });
+    }
+    v->image.map = 0;
+    assert_int_equal(view_map(v)->picture, 1);
+    panel_at(PANEL_image)->act(v, "picture-back");
+    assert_int_equal(view_map(v)->picture, 0);
+    v->image.map = 1;
+    assert_int_equal(view_map(v)->picture, 0);
+    view_free(v);
+}
+
 static void test_all_sizes(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -500,9 +528,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_maps),         cmocka_unit_test(test_all_sizes),
-        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_attached),     cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_maps),         cmocka_unit_test(test_chosen_map),
+        cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
+        cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
