@@ -1,4 +1,5 @@
-// commands/compare.c -- /compare: answers one question, or a data set, with two sets of settings.
+// commands/compare.c -- /compare: answers one question, or all of a data set, with two sets of
+// settings.
 //
 // Each side is computed with separate settings in a separate conversation: the engine's settings,
 // conversation and adapter are unchanged afterwards.
@@ -45,15 +46,16 @@ static int take_word(void *self, const char *value, struct err *err)
 static const struct option_row options[] = {
     { "TEXT", NULL, "a question", .take = take_word, .optional = true },
     { "--data", "FILE",
-      "questions as for /eval, decoded greedily; reports the paired difference with a 95% "
-      "bootstrap interval over questions (2000 resamples, fixed seed), for shares also McNemar's "
-      "exact test; /changed shows the flips: questions that one side answers better",
+      "a data set as for /eval; answers are greedy. Reports the paired difference with a 95% "
+      "bootstrap interval over questions (2000 resamples, fixed seed) and, for scores that are "
+      "only 0 or 1, McNemar's exact test. /changed shows the flips: questions that one side "
+      "answers better",
       OPTION_TEXT, .at = offsetof(struct asking, data.set.data) },
     EVALUATE_DATA_OPTIONS,
     { "--job", NULL,
       "runs as a job (/jobs, /wait, /job N resume); /results compare shows the result", OPTION_FLAG,
       .at = offsetof(struct asking, job) },
-    { "--csv", "FILE", "writes every step; with --data every question", OPTION_TEXT,
+    { "--csv", "FILE", "writes every step or, with --data, every question", OPTION_TEXT,
       .at = offsetof(struct asking, csv), .check = file_out_check },
     { "--steps", NULL, "shows all steps, not only the first 20", OPTION_FLAG,
       .at = offsetof(struct asking, all_steps) },
@@ -158,8 +160,9 @@ static void show_steps(const struct asking *a, const struct comparison *c)
     }
     table_emit(&t, a->shell->sinks);
     if (step < c->distance.steps)
-        sinks_notice(a->shell->sinks, "and %" PRId64 " more steps (--steps, --csv FILE)",
-                     c->distance.steps - step);
+        sinks_notice(a->shell->sinks,
+                     "%" PRId64 " more step%s: --steps shows all, --csv FILE writes them",
+                     c->distance.steps - step, c->distance.steps - step == 1 ? "" : "s");
 }
 
 static int write_steps(const struct asking *a, const struct comparison *c, struct err *err)
@@ -214,8 +217,8 @@ static void show_changed(const struct asking *a, const struct compared_data *d)
     t.titled = true;
     if (changed) table_emit(&t, a->shell->sinks);
     if (changed > CHANGED)
-        sinks_notice(a->shell->sinks, "and %zu more flips (--csv FILE has all questions)",
-                     changed - CHANGED);
+        sinks_notice(a->shell->sinks, "%zu more flip%s: --csv FILE writes all questions",
+                     changed - CHANGED, changed - CHANGED == 1 ? "" : "s");
 }
 
 static void show_data(const struct asking *a, const struct compared_data *d)
@@ -275,7 +278,8 @@ static void add_word(char ***words, int *count, char *word)
     (*words)[(*count)++] = word;
 }
 
-// Starts a job whose arguments are the settings of both sides, then arguments of /eval.
+// Starts a job whose arguments are the settings of both sides, then the arguments that /eval would
+// get.
 static int start_job(const struct asking *a, struct err *err)
 {
     const struct evaluate_options *o = &a->data;
@@ -335,23 +339,23 @@ static int compare_run_command(struct shell *shell, int argc, char **argv, struc
 const struct command command_compare = {
     .name = "compare",
     .also = "diff difference side-by-side ab",
-    .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT] | ... --data FILE "
-             "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]] [--limit N] [--metric M] "
-             "[--images DIR] [--shots FILE] [--job]",
+    .usage = "/compare SETTINGS | SETTINGS [--csv FILE] [--steps] [TEXT], or /compare SETTINGS | "
+             "SETTINGS --data FILE [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]] "
+             "[--limit N] [--metric M] [--images DIR] [--shots FILE] [--csv FILE] [--job]",
     .help = "Compares two sets of settings on one question or a data set, side by side.",
     .details =
         "Side A is the first SETTINGS, side B the second. SETTINGS is KEY=VALUE ..., @PRESET, "
         "`off` (every method off; the adapter stays) or `now` (the current settings); other "
-        "settings keep their values. Without TEXT, asks the last question again. Settings and "
-        "conversation are restored afterwards.\n"
+        "settings keep their values. Without TEXT, asks the last question again. The settings "
+        "and the conversation stay as they are.\n"
         "    /compare off | prune.score=contribution prune.keep=0.25\n"
         "    /compare adapter= | adapter=out/ln What is this?\n"
         "    /compare @capa-prune | @fastv --data yesno.json --limit 200\n"
-        "Each side computes prompt and pictures from scratch. Afterwards, B reads A's tokens "
-        "(teacher forcing). The Hellinger distance at step t compares the next-token "
+        "Each side computes the prompt and the pictures from scratch. Afterwards, B reads A's "
+        "tokens (teacher forcing). The Hellinger distance at step t compares the next-token "
         "distributions of A and B after the same t tokens, over the whole vocabulary (0 "
-        "identical, 1 disjoint). GFLOP counts 2 per multiply-add, in the language model only, "
-        "without norms and softmax.",
+        "identical, 1 disjoint). GFLOP counts 2 FLOP per multiply-add, in the language model "
+        "only, without norms and softmax.",
     .options = options,
     .writes = true,
     .min = 1,

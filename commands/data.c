@@ -25,7 +25,7 @@ struct data_options {
 
 static const struct option_row check_options[] = {
     { "FILE", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct data_options, file) },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of FILE)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of FILE)",
       OPTION_TEXT, .at = offsetof(struct data_options, images) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, .at = offsetof(struct data_options, kinds) },
@@ -139,7 +139,7 @@ static void show_problems(const struct shell *shell, const struct data_check *c)
         int64_t more = -SHOWN;
         for (size_t k = 0; k < c->finding_count; k++) more += (int)c->findings[k].problem == i;
         if (more > 0)
-            sinks_notice(shell->sinks, "%s: and %" PRId64 " more (--out FILE.csv has all of them)",
+            sinks_notice(shell->sinks, "%s: %" PRId64 " more (--out FILE.csv writes all of them)",
                          data_problem_name((enum data_problem)i), more);
     }
 }
@@ -182,11 +182,15 @@ static void show(const struct shell *shell, const struct data_check *c,
         sinks_notice(shell->sinks, "%s", remark);
         free(remark);
     }
-    sinks_notice(
-        shell->sinks,
-        "'%s': %" PRId64 " of %" PRId64 " samples are usable for training%s; %zu picture file%s%s",
-        o->file, c->usable, c->chosen, c->chosen < d->count ? " (the rest are of other kinds)" : "",
-        c->picture_files, c->picture_files == 1 ? "" : "s", o->headers ? ", headers only" : "");
+    char *others = c->chosen < d->count ? xasprintf(" (%" PRId64 " of other kinds not counted)",
+                                                    d->count - c->chosen)
+                                        : xstrdup("");
+    sinks_notice(shell->sinks,
+                 "'%s': %" PRId64 " of %" PRId64
+                 " samples are usable for training%s; %zu picture file%s%s",
+                 o->file, c->usable, c->chosen, others, c->picture_files,
+                 c->picture_files == 1 ? "" : "s", o->headers ? ", headers only" : "");
+    free(others);
 }
 
 // Fails because no sample is usable. If pictures are missing, the message names their base folder,
@@ -199,9 +203,10 @@ static int refuse_unusable(const struct data_check *c, const struct data_options
         missing += c->findings[i].problem == DATA_PICTURE_MISSING;
     if (!missing) return err_set(err, "no sample of '%s' is usable for training", o->file);
     return err_set(err,
-                   "no sample of '%s' is usable for training: %zu pictures are missing; --images "
-                   "DIR sets their base folder (now %s)",
-                   o->file, missing, o->images ? o->images : "the folder of the data file");
+                   "no sample of '%s' is usable for training: %zu picture%s missing; --images DIR "
+                   "sets their base folder (now %s)",
+                   o->file, missing, missing == 1 ? " is" : "s are",
+                   o->images ? o->images : "the folder of the data file");
 }
 
 static int check_samples(struct shell *shell, const struct data_options *o, struct err *err)
@@ -222,7 +227,8 @@ static int check_samples(struct shell *shell, const struct data_options *o, stru
     int status = data_check_run(&c, &d, engine_model(e), engine_settings(e), &options, err);
     if (status == 0) {
         if (!c.chosen)
-            status = err_set(err, "'%s' has no sample of this kind", o->file);
+            status = err_set(err, "'%s' has no sample%s", o->file,
+                             o->kinds.count ? " of the kinds in --kind" : "");
         else if (o->out)
             status = write_findings(shell, &c, o->out, err);
         if (status == 0) show(shell, &c, o, &d);
@@ -260,7 +266,7 @@ static int take_source(void *self, const char *value, struct err *err)
     struct mix_request *r = self;
     const char *equals = strrchr(value, '=');
     if (!equals || equals == value)
-        return err_set(err, "'%s' is not FILE=SHARE: lessons.json=0.8", value);
+        return err_set(err, "'%s' is not FILE=SHARE, as in lessons.json=0.8", value);
     if (r->count == SOURCES_MAX) return err_set(err, "at most %d files", SOURCES_MAX);
     struct mix_source *s = &r->sources[r->count];
     if (option_real(equals + 1, 1e-9, 1e9, &s->share, "the share", err) < 0)
@@ -309,7 +315,8 @@ static int write_mix(struct shell *shell, struct mix_request *r, struct err *err
                                          .seed = (uint64_t)r->seed,
                                          .kinds = (const char *const *)r->kinds.list,
                                          .kind_count = r->kinds.count };
-    if (!r->count) return err_set(err, "files are missing: /data mix OUT.jsonl FILE=SHARE ...");
+    if (!r->count)
+        return err_set(err, "no files to mix are named: /data mix OUT.jsonl FILE=SHARE ...");
     if (access(r->out, F_OK) == 0) {
         if (!r->once) return err_set(err, "'%s' already exists: choose another name", r->out);
         sinks_notice(shell->sinks, "'%s' already exists: nothing to do", r->out);
@@ -337,9 +344,9 @@ static const struct command_action actions[] = {
     { "check", "FILE", "counts the samples of a data set and lists errors", 0, -1, .run = check,
       .options = check_options },
     { "mix", "OUT.jsonl FILE=SHARE...",
-      "mixes data sets in random order, with the given share of samples from each: text.jsonl=0.2 "
-      "lessons.json=0.8. Picture paths become absolute; each id begins with the number of its "
-      "file. OUT must not exist",
+      "mixes the samples of data sets in random order, with the given share of each, as in "
+      "text.jsonl=0.2 lessons.json=0.8; shares need not add up to 1. Picture paths become "
+      "absolute; each id begins with the number of its file. OUT must not exist",
       0, -1, .run = mix, .options = mix_options },
     { 0 },
 };
@@ -351,9 +358,9 @@ const struct command command_data = {
              "mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]",
     .help = "Counts samples and tokens of a data set and lists errors; mixes data sets.",
     .details =
-        "FILE is a JSON list or JSON lines in the format of LLaVA, ShareGPT or messages, as for "
-        "/ask --data. /data check counts tokens with the loaded model's tokenizer, chat template "
-        "and picture size, without its weights. Trained tokens are those that the template puts "
+        "FILE is a JSON list or JSON lines in LLaVA, ShareGPT or \"messages\" format, as for /ask "
+        "--data. /data check counts tokens with the loaded model's tokenizer, chat template and "
+        "picture size, without its weights. Trained tokens are those that the template puts "
         "after the generation prompt of each answer, including the end-of-turn token. Answers "
         "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) "
         "count as context.\n"

@@ -64,7 +64,7 @@ static void help_command(const struct shell *shell, const struct command *c)
     if (c->writes && !strstr(details, "\n--force "))
         buf_puts(&b, "\n--force  replaces an existing file that vlmsh did not write\n");
     if (c->alias) buf_printf(&b, "\nAliases: %s\n", c->alias);
-    b.data[--b.length] = '\0'; // the last line end
+    b.data[--b.length] = '\0'; // drops the final newline
     sinks_text(shell->sinks, "%s", b.data);
     buf_release(&b);
     free(details);

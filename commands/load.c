@@ -1,4 +1,4 @@
-// commands/load.c -- /load and /unload: loads and unloads the model.
+// commands/load.c -- /load opens a model, /unload frees it.
 #include <stdlib.h>
 
 #include "commands/command.h"
@@ -18,7 +18,7 @@ static const struct option_row options[] = {
       "name); none loads the text model alone",
       OPTION_TEXT, .at = offsetof(struct load_options, encoder) },
     { "--ignore-weights", NULL,
-      "loads the model without weights that vlmsh does not know; its answers are then wrong",
+      "loads the model without weights that vlmsh does not know, but then its answers are wrong",
       OPTION_FLAG, .at = offsetof(struct load_options, ignore) },
     { 0 },
 };
@@ -39,8 +39,10 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
     const int status = engine_load_as_set(shell->engine, name, err);
     if (status == 0) {
         engine_info(shell->engine, &info);
-        sinks_notice(shell->sinks, "loaded '%s': %s, %.4g million parameters, %s, %.2f s", name,
-                     info.family, (double)info.parameters / 1e6,
+        const bool billions = info.parameters >= 1000000000;
+        sinks_notice(shell->sinks, "loaded '%s': %s, %.4g %s parameters, %s, %.2f s", name,
+                     info.family, (double)info.parameters / (billions ? 1e9 : 1e6),
+                     billions ? "billion" : "million",
                      engine_has_vision(shell->engine) ? "with vision" : "text only",
                      clock_seconds() - begin);
     }
@@ -54,14 +56,15 @@ const struct command command_load = {
     .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors; or a GGUF file (of a split model, "
-        "the first); or a folder with one GGUF model; or org/name, which is looked up in the "
+        "MODEL is a folder with config.json and *.safetensors; a GGUF file (the first one if the "
+        "model is split); a folder with one GGUF model; or org/name, which is looked up in the "
         "local hub cache (HF_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub). If a folder "
         "holds several GGUF models, name one: FOLDER/FILE.gguf, org/name/FILE.gguf.\n"
         "\n"
         "The conversation continues with the new model. If loading fails, the previous model "
-        "stays loaded. Unknown weights inside a layer that vlmsh computes are an error. A notice "
-        "and /info list all other weights and GGUF keys that vlmsh does not read.\n",
+        "stays loaded. Unknown weights inside a layer that vlmsh computes are an error, unless "
+        "--ignore-weights is given. A notice and /info list all other weights and GGUF keys that "
+        "vlmsh does not read.",
     .options = options,
     .min = 1,
     .complete = COMPLETE_MODEL,

@@ -4,10 +4,10 @@
 //   if (words_parse(&w, "cat.png \"my dog.png\"", shell, &err) < 0) ...   // w.list[0..w.count-1]
 //   words_release(&w);
 //
-// White space separates arguments. Double quotes take JSON escapes; outside them "\ " is a space, a
-// leading "~/" the home folder, and everything else is literal. ${NAME} is replaced everywhere, and
-// its value is never parsed again for quotes or spaces; ${NAME:-VALUE} defaults to VALUE; $${ is a
-// literal "${". Text from """ to the next """ at the end of a line is literal.
+// White space separates arguments. Inside double quotes, JSON escapes apply; outside, "\ " is a
+// space and a leading "~/" is the home folder. Between """ and the next """ at the end of a line,
+// neither applies. ${NAME} is replaced in all three, and its value is never parsed again for quotes
+// or spaces; ${NAME:-VALUE} defaults to VALUE; $${ is a literal "${". Everything else is literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 
@@ -41,7 +41,7 @@ bool parse_is_name(const char *text, size_t length);
 char *words_join(int count, char *const *words);
 // Skips leading white space.
 const char *skip_blanks(const char *text);
-// Returns the end of a command's name ("/name|").
+// Returns the first character after the word at the start of `text`, such as "/name".
 const char *name_end(const char *text);
 // Returns the text after an opening """ at the start of a line or of a command's arguments, or
 // NULL.

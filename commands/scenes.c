@@ -1,4 +1,5 @@
-// commands/scenes.c -- /scenes and `vlmsh scenes`: writes a demo world (core/scenes/scenes.h).
+// commands/scenes.c -- /scenes and `vlmsh scenes`: write scenes of the demo world
+// (core/scenes/scenes.h).
 #include <inttypes.h>
 #include <string.h>
 
@@ -53,7 +54,9 @@ static const struct option_row options[] = {
     { "--objects", "N", "maximum number of objects in a picture (1 to 7, default 7)", OPTION_INT,
       .at = offsetof(struct scenes_options, most), 1, SCENES_OBJECTS_MAX },
     { "--kind", "KIND",
-      "captions, questions, yesno, lessons, finds, listed or all (default); may be repeated",
+      "captions (descriptions), questions, yesno (does the picture have an object?), lessons "
+      "(questions of all kinds, 1 in 5 with a description), finds (the places of named objects), "
+      "listed (a list of all places, then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--once", NULL,
       "does nothing if DIR already holds these files, for scripts that run repeatedly", OPTION_FLAG,
@@ -82,9 +85,10 @@ static void show_report(const struct sinks *sinks, const struct scenes_options *
     }
     table_emit(&t, sinks);
     sinks_text(sinks,
-               "%" PRId64 " pictures with %" PRId64 " objects in %s; world %" PRId64
-               " of %d: different worlds share no scene",
-               o->count, r->objects, o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS);
+               "%" PRId64 " picture%s with %" PRId64 " object%s in %s; world %" PRId64
+               " (of 0 to %d): different worlds share no scene",
+               o->count, o->count == 1 ? "" : "s", r->objects, r->objects == 1 ? "" : "s",
+               o->folder, o->seed % SCENES_WORLDS, SCENES_WORLDS - 1);
 }
 
 static int scenes_check(int argc, char **argv, struct err *err)
@@ -106,7 +110,7 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
     const struct load_progress progress = engine_progress(shell->engine, "drawing");
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {
-        sinks_notice(shell->sinks, "%s already holds this world: nothing to do", o.folder);
+        sinks_notice(shell->sinks, "%s already holds these scenes: nothing to do", o.folder);
         return 0;
     }
     if (scenes_write(&request, &progress, &written, err) < 0) return -1;
@@ -120,9 +124,9 @@ const struct command command_scenes = {
     .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
-        "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in\n"
-        "LLaVA format to DIR, which must be new or empty and appears only when complete.\n"
-        "`vlmsh scenes` does the same.",
+        "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in "
+        "LLaVA format to DIR, which must be new or empty and appears only when complete. `vlmsh "
+        "scenes` does the same.",
     .options = options,
     .complete = COMPLETE_PATH,
     .check = scenes_check,

@@ -1,4 +1,4 @@
-// commands/set.c -- /set, /get, /reset and /settings: the table of settings.
+// commands/set.c -- /set, /later, /get, /toggle, /reset and /settings: show and change settings.
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +70,7 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
             shown++;
         }
     if (!argc && !shown)
-        sinks_text(shell->sinks, "all settings have their defaults; /settings lists them");
+        sinks_text(shell->sinks, "all settings are at their defaults; /settings lists them");
     if (!argc) return 0;
     char *value = set_read(argc, argv);
     if (!value) return show_matching(shell, argv[0], err);
@@ -85,7 +85,7 @@ const struct command command_set = {
     .usage = "/set [KEY [VALUE]]",
     .help = "Changes a setting; /help KEY says when it takes effect.",
     .details = "/set KEY shows a setting; /set alone shows all settings that differ from their "
-               "defaults. /set KEY=VALUE works too. /help KEY explains a setting.",
+               "defaults. /set KEY=VALUE works too.",
     .max = -1,
     .live = "",
     .complete = COMPLETE_SETTING,
@@ -123,7 +123,7 @@ const struct command command_later = {
     .details =
         "Recomputes as much of the prompt and answer as needed, then continues the answer. If "
         "one value is invalid, shows a notice and sets none. If the answer has fewer than N "
-        "tokens, the change applies to the next answer.",
+        "tokens, the change waits for the next answer that has N.",
     .min = 2,
     .max = -1,
     .complete = COMPLETE_SETTING,
@@ -138,7 +138,7 @@ static int get_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_get = {
     .name = "get",
     .usage = "/get KEY|PATTERN",
-    .help = "Shows a setting, or all settings that match a pattern (sample.*).",
+    .help = "Shows a setting, or all settings that match a pattern such as sample.*.",
     .min = 1,
     .max = 1,
     .complete = COMPLETE_SETTING,
@@ -185,7 +185,9 @@ static int toggle_run(struct shell *shell, int argc, char **argv, struct err *er
     const char *next = setting_next(row, now, argc - 1, argv + 1);
     if (!next)
         return err_set(
-            err, "%s is not an on/off setting or a choice: give two values, as in '/toggle %s A B'",
+            err,
+            "%s is neither an on/off setting nor a choice: give two or more values, as in "
+            "'/toggle %s A B'",
             row->key, row->key);
     return switch_to(shell, row->key, next, err);
 }
@@ -194,7 +196,8 @@ const struct command command_toggle = {
     .name = "toggle",
     .also = "switch",
     .usage = "/toggle KEY [VALUE...]",
-    .help = "Toggles a setting on and off, or through the given values.",
+    .help =
+        "Switches a setting between on and off, or steps through its choices or the given values.",
     .details = "    /toggle ira.on\n"
                "    /toggle prune.score off contribution\n"
                "Enabling a method also loads its adapter or calibration from the model's folder "
@@ -243,7 +246,8 @@ const struct command command_settings = {
     .name = "settings",
     .also = "options config preferences",
     .usage = "/settings [GROUP]",
-    .help = "Lists settings with value, default and allowed values (/settings sample).",
+    .help = "Lists all settings, or one group such as `sample`, with values, defaults and allowed "
+            "values.",
     .max = 1,
     .complete = COMPLETE_SETTING,
     .run = settings_run,

@@ -102,7 +102,7 @@ char *command_details(const struct command *command)
         if (b.length && a->options) buf_putc(&b, '\n');
         action_details(&b, a);
     }
-    if (b.length) b.data[--b.length] = 0; // the last line end
+    if (b.length) b.data[--b.length] = 0; // drops the final newline
     return b.data ? buf_take(&b) : xstrdup("");
 }
 
@@ -150,8 +150,8 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
     if (missing && shell->load_default && shell->load_default(shell->load_default_self, err) < 0)
         return -1;
     if (needs & NEEDS_MODEL && !engine_model(shell->engine))
-        return err_set(err, "no model is loaded: use '/load MODEL' (a folder, or org/name from the "
-                            "local hub cache)");
+        return err_set(err, "no model is loaded: use '/load MODEL' (a folder, a GGUF file, or "
+                            "org/name from the local hub cache)");
     if (needs & NEEDS_TOKENIZER && !engine_tokenizer(shell->engine))
         return err_set(err, "no tokenizer is loaded: use '/load MODEL', or '/tokenizer FILE' for a "
                             "tokenizer alone");
@@ -179,7 +179,7 @@ static int unknown_action(const struct command *command, const char *word, const
                        near);
     for (const struct command_action *a = command->actions; a->name; a++)
         buf_printf(&b, "%s%s", a == command->actions ? "" : a[1].name ? ", " : " or ", a->name);
-    if (command->usual) // the command's only argument may be a file
+    if (command->usual) // the action may be left out, so the word may be meant as a file
         err_set(err, "'%s' is neither a file nor an action of /%s: use %s", word, command->name,
                 b.data);
     else
@@ -196,8 +196,8 @@ static void move_behind(int *argc, char **argv, int at)
     argv[--*argc] = word;
 }
 
-// Finds the action and removes it from the arguments. *action NULL: the command's run() reads the
-// arguments.
+// Finds the action and removes it from the arguments. If it leaves *action NULL, the command's
+// run() reads the arguments.
 static int take_action(const struct command *command, int *argc, char **argv,
                        const struct command_action **action, struct err *err)
 {
@@ -207,7 +207,7 @@ static int take_action(const struct command *command, int *argc, char **argv,
     if (*argc <= position) {
         if (position && *argc == position && find_action(command, argv[0]) &&
             access(argv[0], F_OK) != 0)
-            return err_set(err, "name what to %s: %s", argv[0], command->usage);
+            return err_set(err, "'%s' needs something to act on: %s", argv[0], command->usage);
         return 0;
     }
     // Accepts "/pause 3" as well as "/job 3 pause".
@@ -234,11 +234,12 @@ const struct command *command_of_action(const char *action, const char *first, b
     struct buf all = { 0 };
     int many = 0;
     const struct command *named = name ? command_find(name) : NULL;
-    // Accepts "/load adapter FOLDER", unless a file or folder `adapter` exists, which /load opens.
+    // Accepts "/load adapter FOLDER", unless a file or folder `adapter` exists: then /load opens
+    // it.
     *noun = named && find_action(named, action) && named->action_at &&
             (!command_find(action) || access(first, F_OK) != 0);
     if (*noun) return named;
-    // A number after the action is a job's ("/pause 3").
+    // A number after the action is the number of a job ("/pause 3").
     const bool number = first && *first && !first[strspn(first, "0123456789")];
     for (int i = 0; (c = command_at(i)); i++) {
         if (!c->action_at || !find_action(c, action)) continue;

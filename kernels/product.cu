@@ -9,8 +9,8 @@
 static constexpr int TILE = 64, DEEP = 16, OWN = 4, ACROSS = TILE / OWN;
 static constexpr int THREADS = ACROSS * ACROSS;
 
-// Loads DEEP elements along K, from `from` on, of the TILE vectors from `first` on; 0 past the
-// ends. Neighbouring threads read neighbouring elements.
+// Loads elements from..from + DEEP - 1 (along K) of vectors first..first + TILE - 1; writes 0 past
+// the ends. Neighbouring threads read neighbouring elements.
 static __device__ void load(float (*to)[TILE + 1], const struct lt_side &side, int64_t first,
                             int64_t rows, int64_t from, int64_t k)
 {

@@ -58,8 +58,9 @@ template <bool HALF> struct reader<shorts<HALF>> {
     }
 };
 
-// These compute a b, sum + a b, and sum + x[0..3] times v. The order of operations is fixed, so a
-// row has the same bits however many rows are computed with it.
+// times: a * b. add_product: sum + a * b. add_four: sum plus the dot product of x[0..3] and v. The
+// order of operations is fixed, so a row of the result has the same bits however many rows are
+// computed with it.
 static __device__ inline float times(float a, float b)
 {
 #ifdef __CUDA_ARCH__
@@ -93,7 +94,7 @@ static inline bool weights_readable(const void *data, int64_t k, enum dtype dtyp
     return (uintptr_t)data % 16 == 0 && k % (16 / (int64_t)dtype_size(dtype)) == 0;
 }
 
-// Calls the function template F<T>(...) for the type of a dtype's weights.
+// Calls F<T>(...), where T is the C++ type of weights of `dtype`.
 #define FOR_WEIGHTS(dtype, F, ...)                           \
     ((dtype) == DTYPE_F32    ? F<float>(__VA_ARGS__)         \
      : (dtype) == DTYPE_BF16 ? F<shorts<false>>(__VA_ARGS__) \

@@ -1,5 +1,6 @@
-// kernels/rope.c -- rotary positions (Su et al. 2021), element i of a head paired with i + d/2 as
-// in Hugging Face's Llama: x' = x cos - y sin, y' = y cos + x sin.
+// kernels/rope.c -- rotary positions (Su et al. 2021). A pair (a, b) becomes (a cos - b sin, b cos
+// + a sin): elements i and i + d/2 of a head, as in Hugging Face's Llama. rope_tail pairs
+// neighbours.
 #include "kernels/fused.h"
 #include "kernels/rotate.h"
 
@@ -21,7 +22,7 @@ int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor
 int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                       const struct tensor *sin)
 {
-    enum { MOST = 512 }; // most pairs
+    enum { MOST = 512 }; // the largest number of pairs
     const int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2];
     const int64_t half = (width - first) / 2;
     if (half > MOST) return FUSED_NOT;
@@ -37,8 +38,8 @@ int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
 
 #endif
 
-// The gradient of a rotation is a rotation by the negative angle: dx += (dx' cos + dy' sin, dy' cos
-// - dx' sin).
+// The gradient of a rotation is rotated back by the same angle: for each pair (a, b) of dy, adds (a
+// cos + b sin, b cos - a sin) to the pair of dx.
 static void rotate_back(float *dx, const float *dy, const float *cos, const float *sin,
                         int64_t half)
 {

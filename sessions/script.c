@@ -1,11 +1,11 @@
 // sessions/script.c -- writes a session as a command script that replays it with the same answers.
 //
-//   settings, /load, /system   where they changed
-//   question with its answer   /image ..., then the text as a line, or /ask "..."
-//   other messages             /messages FILE beside the script; an answer to them: /answer
+//   model, settings, system prompt   /load, /set, /system at the points where they changed
+//   question with its answer         /image ..., then the text as a line, or /ask "..."
+//   other messages                   /messages FILE beside the script; an answer to them: /answer
 //
-// To reproduce the prompt, the numbers and the random draws, the script sets the random seed, the
-// length of a cancelled answer, and the values that some settings resolved to in the session
+// To reproduce the prompt, the arithmetic and the random draws, the script sets the random seed,
+// the length of a cancelled answer, and the values that some settings resolved to in the session
 // (setting.replay, setting.use).
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@ struct script {
     struct exporting *x;
     struct buf *out;
     cJSON *pending;                     // messages still to be written with /messages, or NULL
-    struct settings *session, *written; // values as the session and the script have them
+    struct settings *session, *written; // values at this point, in the session and in the script
     const char *arithmetic; // what compute.matmul auto means for the model; NULL: no model yet
-    bool after_user;        // the last message was the user's and not answered
+    bool after_user;        // the last message is the user's and has no answer
 };
 
 // --- text as the command line reads it -----------------------------------------------------------
@@ -84,7 +84,7 @@ static void comment(struct script *r, const char *before, const char *text)
     free(line);
 }
 
-// --- messages of /messages ----------------------------------------------------------------------
+// --- messages for /messages ---------------------------------------------------------------------
 
 static int add_pending(struct script *r, const struct message *m, struct err *err)
 {
@@ -115,7 +115,7 @@ static int write_pending(struct script *r, struct err *err)
     char *text = cJSON_Print(r->pending);
     cJSON_Delete(r->pending);
     r->pending = NULL;
-    if (!text) return err_set(err, "out of memory for the messages of a session");
+    if (!text) return err_set(err, "out of memory while writing the session's messages");
     char *path = export_beside(r->x, "messages.json", text, strlen(text), err);
     if (path) command(r, "/messages", path, NULL);
     int status = path ? 0 : -1;
@@ -126,8 +126,8 @@ static int write_pending(struct script *r, struct err *err)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Writes /set lines for the values that the session's settings resolve to for an answer that began
-// at this time (0: no answer).
+// Writes /set lines for the values that the session's settings resolved to in an answer that began
+// at `began` (0: no answer).
 static void write_replayed(struct script *r, int64_t began)
 {
     const struct setting *row;
@@ -203,7 +203,7 @@ static int ask_text(struct script *r, const struct message *m, struct err *err)
     return 0;
 }
 
-// True if the message can be typed: pictures followed by one text.
+// True if the message can be typed: pictures, then at most one text.
 static bool is_typed(const struct message *m)
 {
     for (size_t i = 0; i + 1 < m->content_count; i++)
@@ -219,7 +219,7 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
     if (e->kind == SAVED_MODEL) {
         char *fingerprint = xstrndup(e->value, strcspn(e->value, " "));
         if (checkpoint_identity_unknown(e->value))
-            comment(r, "weights unknown: they had not been hashed yet", "");
+            comment(r, "fingerprint of the weights unknown: they had not been hashed yet", "");
         else
             comment(r, "weights ", fingerprint);
         free(fingerprint);
@@ -245,7 +245,8 @@ static size_t find_answer(const struct saved *saved, size_t i)
     return 0;
 }
 
-// Writes the changes between a question and its answer, then both. *i moves to the answer.
+// Writes the changes made between a question and its answer, then the question, which the script
+// answers again. *i moves to the answer.
 static int write_question(struct script *r, size_t *i, size_t answer, struct err *err)
 {
     const struct saved *saved = r->x->saved;
@@ -304,7 +305,7 @@ static int write_message(struct script *r, size_t *i, struct err *err)
     }
     if (answer && e->message.role != ROLE_ASSISTANT) return write_question(r, i, answer, err);
     if (e->message.role == ROLE_RAW) {
-        comment(r, "token ids without an answer are left out", "");
+        comment(r, "a question in token ids (/raw) that has no answer is left out", "");
         return 0;
     }
     r->after_user = e->message.role == ROLE_USER;
@@ -319,8 +320,8 @@ int script_write(struct exporting *x, struct err *err)
                         .written = settings_new() };
     int status = 0;
     char *began = time_text(x->saved->began, "%Y-%m-%d %H:%M");
-    comment(&r, "Session ", x->saved->name);
-    comment(&r, "of ", began);
+    char *title = xasprintf("%s, begun %s", x->saved->name, began);
+    comment(&r, "Session ", title);
     buf_puts(
         r.out,
         "# Replays the session with the same answers: vlmsh -f THIS-FILE (from any folder).\n");
@@ -330,6 +331,7 @@ int script_write(struct exporting *x, struct err *err)
                     "/reset all\n");
     const struct setting *seed = settings_used(USE_SEED);
     command(&r, "/set", seed->key, seed->def);
+    free(title);
     free(began);
     for (size_t i = 0; i < x->saved->count && status == 0; i++) {
         const struct saved_entry *e = &x->saved->list[i];

@@ -1,4 +1,4 @@
-// tui/line_edit.c -- sets up readline's completion and keys, and runs the editor.
+// tui/line_edit.c -- sets up readline's completion and keys, and runs $EDITOR.
 #include "tui/line_edit.h"
 
 #include <errno.h>
@@ -25,7 +25,8 @@ static const struct shell *current;
 
 // --- completion ----------------------------------------------------------------------------------
 
-// Returns whether the terminal can show the name: readline would write it unescaped.
+// Returns whether the name has only printable characters: readline would send control characters to
+// the terminal as they are.
 static bool is_printable(const char *name)
 {
     struct buf b = { 0 };
@@ -43,7 +44,7 @@ static char *next_file(const char *text, int state)
     return name;
 }
 
-// Returns folders (a model, or its parent) and GGUF files.
+// Returns the next folder (which may be a model or contain one) or GGUF file.
 static char *next_model(const char *text, int state)
 {
     char *name;
@@ -77,7 +78,7 @@ static char **complete(const char *text, int start, int end)
 {
     rl_attempted_completion_over = 1; // readline must not add file names
     complete_find(current, rl_line_buffer, (size_t)start, &offered);
-    // Offers names of models only if no folder or GGUF file matches, and files only if no action
+    // Offers names of models only if no folder or GGUF file matches, and files only if no candidate
     // matches.
     const bool models = offered.paths == PATHS_MODELS, files = offered.paths == PATHS_ALL;
     char **matches = models ? rl_completion_matches(text, next_model) : NULL;
@@ -119,7 +120,8 @@ static int insert_line(int count, int key)
     return rl_insert_text("\n") < 0;
 }
 
-// Binds the unusual sequences of Home, End and Delete (Linux console, tmux, screen, rxvt).
+// Binds sequences of Home, End and Delete (Linux console, tmux, screen, rxvt) that readline may
+// leave unbound.
 // /etc/inputrc binds them too, but a ~/.inputrc replaces that file.
 static void bind_ends(void)
 {
@@ -138,7 +140,7 @@ static void bind_ends(void)
                                              rl_get_keymap_by_name(maps[m]));
 }
 
-// Runs before each line, after the user's own bindings were read.
+// Runs before each line, after the user's own bindings have been read.
 static int begin_line(void)
 {
     static const char *const keys[] = { "\\C-m", "\\C-j" };
@@ -159,7 +161,7 @@ void line_edit_setup(const struct shell *shell)
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
     // Like Esc, Ctrl-X ends a search: otherwise, as the first key of an unknown sequence, it would
-    // make readline 8.2 jump to a frame that no longer exists.
+    // make readline 8.2 longjmp to a stack frame that no longer exists.
     rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";

@@ -122,7 +122,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
     if (!count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "all settings have their defaults (c: show all)");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "all settings are at their defaults (c: show all)");
         return;
     }
     if (s->selected >= count) s->selected = count - 1;

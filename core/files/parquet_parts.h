@@ -4,10 +4,11 @@
 
 #include "core/files/parquet.h"
 
-// Limits far above the files of `datasets`, so that a small file cannot take all memory or time.
+// Limits that keep a small malicious file from exhausting memory or time. Files written by Hugging
+// Face's `datasets` stay far below them.
 enum {
-    PARQUET_MAX_LEVELS = 1 << 23, // values of one page or chunk
-    PARQUET_MAX_BYTES = 1 << 30,  // of all decoded pages of a row
+    PARQUET_MAX_LEVELS = 1 << 23, // levels of a page or chunk; values of a dictionary
+    PARQUET_MAX_BYTES = 1 << 30,  // of all decoded pages that one row needs
     PARQUET_MAX_ROW = 1 << 26,    // bytes of a row's JSON: many values may repeat one long text
     PARQUET_MAX_LEAVES = 4096,    // of the schema
 };
@@ -30,7 +31,7 @@ union parquet_value {
     } bytes;
 };
 
-// Decoded pages of a leaf: complete rows.
+// The decoded pages of a leaf column that hold certain complete rows.
 struct parquet_block {
     size_t group, leaf;
     int64_t first, rows;         // in the group
@@ -46,7 +47,8 @@ struct parquet_block {
 // Returns the block that contains row `row` of the group. NULL with a message.
 struct parquet_block *parquet_block(struct parquet *p, size_t group, size_t leaf, int64_t row,
                                     struct err *err);
-// Releases blocks not used lately if they take too much memory.
+// Releases the least recently used blocks while all together are too many or too large, but none
+// that one of the last rows used.
 void parquet_trim(struct parquet *p);
 
 // Returns the index of the last item whose int64_t member at `offset` is at most `at`. The items
@@ -58,7 +60,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
                               uint32_t *out);
 // Returns the decompressed bytes; free() them. NULL with a message.
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err);
-// Prepends "'FILE', column answers.list.element".
+// Prepends the file and the column, as in "'a.parquet', column answers.list.element".
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
 
 // --- Thrift's compact protocol -------------------------------------------------------------------
@@ -75,11 +77,12 @@ void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
 //           thrift_skip(&t, &f);
 //   if (t.broken) ...
 //
-// After the first fault all numbers are 0, all lists are empty and no field follows.
+// After the first fault, numbers are 0 (thrift_within: `least`), booleans are false, texts and
+// lists are empty, and no field follows.
 
 struct thrift {
     const uint8_t *at, *end;
-    bool broken;    // cut off, or not of the requested type
+    bool broken;    // cut off, malformed, not of the requested type or range, or cancelled
     bool cancelled; // broken because Ctrl-C was pressed
     uint32_t taken; // bytes read one by one; does not count skipped bytes
 };
@@ -99,7 +102,7 @@ enum thrift_type {
     THRIFT_STRUCT,
 };
 
-// Zeroed before the first field of a struct.
+// The caller zeroes it before the first field of a struct.
 struct thrift_field {
     int id, type;
 };
@@ -109,12 +112,13 @@ void thrift_skip(struct thrift *t, const struct thrift_field *f);
 
 // Returns the value of a field, which must have the function's type.
 int64_t thrift_int(struct thrift *t, const struct thrift_field *f);
-// thrift_int; a number outside of least..most is a fault.
+// Like thrift_int; a number outside least..most is a fault.
 int64_t thrift_within(struct thrift *t, const struct thrift_field *f, int64_t least, int64_t most);
 bool thrift_bool(struct thrift *t, const struct thrift_field *f);
 // Returns borrowed bytes that are not NUL-terminated.
 const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t *size);
-// Returns the number of elements of that type that follow; each takes at least a byte.
+// Returns the number of elements of type `type` that follow. It never exceeds the number of bytes
+// left, because each element takes at least one.
 size_t thrift_list(struct thrift *t, const struct thrift_field *f, int type);
 bool thrift_struct(struct thrift *t, const struct thrift_field *f);
 

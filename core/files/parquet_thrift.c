@@ -3,7 +3,10 @@
 
 #include "core/base/cancel.h"
 
-enum { DEPTH = 32, LOOK = 1 << 16 }; // bytes between checks for Ctrl-C
+enum {
+    DEPTH = 32,     // deepest nesting
+    LOOK = 1 << 16, // bytes read between checks for Ctrl-C
+};
 
 static int byte(struct thrift *t)
 {
@@ -84,7 +87,7 @@ const char *thrift_binary(struct thrift *t, const struct thrift_field *f, size_t
     return bytes;
 }
 
-// An element takes at least a byte, so the count cannot exceed the bytes left.
+// An element takes at least one byte, so the count cannot exceed the number of bytes left.
 static size_t list_head(struct thrift *t, int *type)
 {
     const int head = byte(t);
@@ -109,8 +112,9 @@ bool thrift_struct(struct thrift *t, const struct thrift_field *f)
 
 static void skip(struct thrift *t, int type, int depth);
 
-// Skips an element of a list, set or map. There a boolean takes a byte, unlike in a struct: if it
-// took none, a map could have as many elements as bytes follow without consuming any.
+// Skips an element of a list, set or map. A boolean element takes one byte; a boolean field takes
+// none, because its type is its value. If elements took none either, a short file could demand long
+// loops that read nothing.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static void skip_element(struct thrift *t, int type, int depth)
 {

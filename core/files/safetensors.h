@@ -5,9 +5,9 @@
 //   const struct safetensor *t = safetensors_find(f, "lm_head.weight");
 //   ... t->dtype, t->shape, t->data (in the mapping, valid until safetensors_close) ...
 //
-// Checks every rule of the format before allocating: header length, UTF-8, JSON, duplicate names,
-// known dtype, contiguous offsets without gap or overlap up to the end of the file, shape x dtype
-// size = span, overflow of every product.
+// Opening checks every rule of the format: header length, UTF-8, JSON, duplicate names, known
+// dtype, offsets without gaps or overlaps up to the end of the file, shape x dtype size = span,
+// overflow of every product. Memory stays proportional to the number of tensors in any file.
 #ifndef CORE_FILES_SAFETENSORS_H
 #define CORE_FILES_SAFETENSORS_H
 
@@ -23,7 +23,7 @@ enum { SAFETENSORS_MAX_RANK = 8 };
 struct safetensor {
     char *name;         // must come first, for text_sort
     const char *stored; // its name in a GGUF file, owned by the file; NULL: the same
-    const char *type;   // the file's name of its type: "BF16"
+    const char *type;   // its type as the file spells it, such as "BF16"
     int dtype;          // enum dtype, or -1 for a valid type that is not supported
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
@@ -45,37 +45,41 @@ struct safetensors {
 };
 
 struct safetensors *safetensors_open(const char *path, struct err *err);
-// safetensors_open for a file in memory (fuzzing, tests); the bytes are borrowed.
+// Like safetensors_open, for a file in memory (fuzzing, tests); the bytes are borrowed.
 struct safetensors *safetensors_parse(const void *bytes, uint64_t size, const char *name,
                                       struct err *err);
 void safetensors_close(struct safetensors *f);
 int64_t safetensor_count(const struct safetensor *t); // number of elements
 bool safetensor_is_float(const struct safetensor *t); // f32, f16 or bf16
 const struct safetensor *safetensors_find(const struct safetensors *f, const char *name);
-// Returns the resident bytes of the mapping.
+// Returns how many bytes of the mapping are resident in memory.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
-// -1 if the file differs from its own hash (safetensors_writer_hash); 0 if it has none.
+// Returns -1 if the file does not match the hash stored in it (safetensors_writer_hash), 0 if it
+// does or stores none.
 int safetensors_check_hash(const struct safetensors *f, struct err *err);
 
 // Writing: declare tensors first (name, dtype, shape), then write the data in the same order, in
-// pieces of any size. The file gets its name only when complete (written beside, fsync, rename).
+// pieces of any size. The file gets its name only when complete: it is written under a temporary
+// name in the same folder, synced and renamed.
 
 struct safetensors_writer *safetensors_writer_new(const char *path);
 void safetensors_writer_metadata(struct safetensors_writer *w, const char *key, const char *value);
-// Stores a hash of the file in its metadata "hash"; call it before adding other metadata.
+// Stores a hash of the file under the metadata key "hash". Call it before adding other metadata.
 void safetensors_writer_hash(struct safetensors_writer *w);
 void safetensors_writer_declare(struct safetensors_writer *w, const char *name, enum dtype dtype,
                                 int rank, const int64_t *shape);
-// safetensors_writer_declare for any type by its name in files ("I64"), `size` bytes per element.
+// Like safetensors_writer_declare, for any type, given by its name in the format ("I64") and its
+// size in bytes per element.
 void safetensors_writer_declare_type(struct safetensors_writer *w, const char *name,
                                      const char *type, size_t size, int rank, const int64_t *shape);
 int safetensors_writer_data(struct safetensors_writer *w, const void *bytes, uint64_t size,
                             struct err *err);
 // Writes `size` zero bytes, as a hole in the file.
 int safetensors_writer_zeros(struct safetensors_writer *w, uint64_t size, struct err *err);
-// Completes or discards the file and frees the writer. -1 on any failure or missing data.
+// Completes the file and frees the writer. Returns -1 on any failure, or if data is missing.
 int safetensors_writer_finish(struct safetensors_writer *w, struct err *err);
+// Discards the file and frees the writer.
 void safetensors_writer_abandon(struct safetensors_writer *w);
 
 #endif

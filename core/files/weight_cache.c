@@ -1,5 +1,5 @@
-// core/files/weight_cache.c -- converted weights by fingerprint; a file's time of change is the
-// time of its last use.
+// core/files/weight_cache.c -- converted weights by fingerprint; a file's modification time (mtime)
+// is the time of its last use.
 #include "core/files/weight_cache.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "core/base/unfinished.h"
 #include "core/files/gguf_write.h"
 
-enum { UNFINISHED_SECONDS = 3600 }; // a file unchanged for this long is not being written
+enum { UNFINISHED_SECONDS = 3600 }; // an unfinished file unchanged for this long is abandoned
 
 char *weight_cache_path(const char *fingerprint, const char *kind, struct err *err)
 {
@@ -42,7 +42,8 @@ void weight_cache_use(const char *path)
 
 // --- holding -------------------------------------------------------------------------------------
 
-// Locks the folder and returns the lock as a file descriptor; -1 with errno.
+// Locks the folder and returns the lock as a file descriptor. Returns -1 on failure; errno says
+// why, unless no folder is set.
 static int lock_folder(int how)
 {
     char *folder = places_file("XDG_CACHE_HOME", ".cache", "weights");
@@ -107,7 +108,8 @@ static int trim(const char *folder, double most, struct err *err)
     struct kept *list = NULL;
     size_t count = 0;
     double all = 0;
-    // A link may point to a folder with files of other programs.
+    // Removes nothing through a link or from another user's folder: other programs may need the
+    // files.
     const bool own = lstat(folder, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
     char **names = folder_list(folder);
     for (char **name = names; *name; name++) {
@@ -134,9 +136,10 @@ static int trim(const char *folder, double most, struct err *err)
     if (own || all <= most) return 0;
     return err_set(
         err,
-        "'%s' holds %.3g GB of converted weights, more than weights.cache, and nothing is "
-        "removed: it is a link or another user's folder; remove files there, or set "
-        "XDG_CACHE_HOME to a folder of your own",
+        "'%s' holds %.3g GB of converted weights, more than weights.cache allows, but vlmsh "
+        "removes "
+        "nothing from it because it is a link or belongs to another user: remove files yourself, "
+        "or set XDG_CACHE_HOME to a folder of your own",
         folder, all / 1e9);
 }
 

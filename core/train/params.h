@@ -1,5 +1,5 @@
-// core/train/params.h -- trained parameters: f32 masters in place of the model's tensors,
-// gradients, and optimizer state.
+// core/train/params.h -- trained parameters: their gradients, their optimizer state, and f32
+// masters that take the place of the model's tensors.
 //
 //   struct params p = { .backend = b };
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
@@ -50,27 +50,27 @@ struct param {
     char *name;
     enum param_kind kind;
     enum param_group group;
-    const struct backend *where; // backend that stores and computes it: the model's device, or the
-                                 // CPU
-    const struct weight *weight; // PARAM_WEIGHT; LoRA: of the layer it is attached to; else NULL
-    struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
-    struct tensor stored;        // the original tensor
-    struct lora *former;         // PARAM_LORA_A: the LoRA that training continues from; NULL: none
-    int64_t count;               // elements
-    bool decay;                  // weight decay applies: matrices, not gains and biases
-    struct grad *grad;           // lasts for the whole run; zero after params_clear
-    int owner;                   // rank that updates it and has its moments, if they are shared out
-    float *m, *v;                // Adam's moments, initially zero; NULL: another rank's
+    const struct backend *where; // stores it and computes with it: the model's device, or the CPU
+    const struct weight
+        *weight;           // the weight itself, or that of the LoRA's layer; PARAM_EXTRA: NULL
+    struct tensor *tensor; // the model's (or the method's) tensor; data is the master, f32
+    struct tensor stored;  // the original tensor
+    struct lora *former;   // PARAM_LORA_A: the LoRA that training continues from; NULL: none
+    int64_t count;         // elements
+    bool decay;            // weight decay applies: matrices, not gains and biases
+    struct grad *grad;     // lasts for the whole run; zero after params_clear
+    int owner;             // rank that updates it and holds its moments, if these are distributed
+    float *m, *v;          // Adam's moments, initially zero; NULL: another rank's
 };
 
 // A parameter that a method adds. Its tensor is f32 in the backend's memory, holds the initial
-// value, and outlives params; training changes a master, not the tensor's own data.
+// value, and must outlive params; training changes a master, not the tensor's own data.
 struct param_extra {
-    const char *name; // outlives params
+    const char *name; // must outlive params
     struct tensor *tensor;
     enum param_group group;
     enum model_part_kind part; // the part of the model that it belongs to
-    bool with_part;            // trained with any weight of that part
+    bool with_part;            // trained if any weight of that part is
     bool always; // always trained; neither flag: only if a rule of train.params names it
 };
 
@@ -84,21 +84,22 @@ struct params {
     struct param_extra *extra;
     size_t extra_count;
     // Set before params_open: the processes that train together (NULL: this one alone), or, for a
-    // forecast, their number; the forecast counts the rank with the most memory.
+    // forecast, their number. The forecast is for the rank that needs the most memory.
     struct ranks *ranks;
     int forecast_ranks; // 0: not a forecast
-    int rank;           // number of this rank, or of the counted one
-    bool shared_out;    // each parameter's moments are in one rank only
+    int rank;           // this process's rank; in a forecast, the rank that it is for
+    bool shared_out;    // each parameter's moments are on one rank only
 };
 
 // Call before params_open; the struct is copied.
 void params_extra(struct params *p, const struct param_extra *extra);
-// Makes the parameters. LoRA's A is drawn with train.seed (as in PEFT: uniform in +-1/sqrt(in)), B
-// is zero; if an applied adapter has a LoRA of that rank, both start from the adapter's values. On
-// failure the model is restored and `p` is released.
+// Creates the parameters. LoRA's A is drawn with train.seed (as in PEFT: uniform in +-1/sqrt(in)),
+// B is zero. If the adapter in use has a LoRA on the layer, both start from its values. On failure,
+// restores the model and releases `p`.
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
-// Checks that these settings select something in this model. Fast; uses no device memory. Counts a
-// method's parameters in every layer, even if the method learns in chosen layers only.
+// Checks that training with these settings is possible: that they select something in this model,
+// and that it can start from the adapter in use. Fast; uses no device memory. Assumes a method's
+// parameters in every layer, even if the method learns in chosen layers only.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
 int params_clear(struct params *p, struct err *err);
@@ -107,21 +108,21 @@ bool params_own(const struct params *p, const struct param *one);
 // Returns the rank that needs the parameter's summed gradient; -1: all ranks need it (always for
 // vectors, because their gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);
-// Returns the number of pieces of a parameter: 1, or the rows of a table on the host, where a pass
-// needs few rows and memory is slow.
+// Returns the number of pieces of a parameter: 1, or the number of rows of an embedding table in
+// host memory, of which a pass needs few.
 int64_t params_pieces(const struct param *one);
 // Calls `work` with every piece that gradients have reached; several threads share the rows of a
 // table. -1 if a call returned -1.
 int params_each_piece(const struct param *one,
                       int (*work)(void *self, int64_t piece, int64_t from, int64_t count),
                       void *self);
-// Call after loading moments: rows with a non-zero moment have been reached.
+// Marks the rows that have a non-zero moment as reached. Call it after loading moments.
 void params_mark_reached(struct params *p);
 struct param *params_find(const struct params *p, const char *name); // NULL: none
 // Returns a non-cryptographic checksum of the masters.
 uint64_t params_digest(const struct params *p);
 
-// Selects among the weights of a model, then the extras. selection_release frees it.
+// Selects among the weights of a model, then among the extras. Free *chosen with selection_release.
 int params_choose(struct selection *chosen, const struct model *m, const struct settings *s,
                   const struct param_extra *extra, size_t extra_count, struct err *err);
 // Returns the selectable items of a model: its weights, then the extras. The caller frees them.

@@ -17,7 +17,7 @@ $job
 $job"
 lines '/job pause' '/job 3 paus' '/delete x' '/delete session x' '/resume session x' '/save preset x'
 check "the missing argument, or the intended command" 'select(.event == "error").message | .[:40]' \
-    "name what to pause: /job N|OUT [show|log
+    "'pause' needs something to act on: /job 
 /job has no action 'paus': did you mean 
 /delete is an action of several commands
 no session 'x' (/session list)

@@ -83,7 +83,7 @@ error: --data needs FILE
 > /compare | ffn.approx=hadamard Hi
 error: side B: ffn.layers auto needs a calibration: make one with /calibrate ffn DATA OUT and /calibration load OUT, or name the layers
 > /set
-all settings have their defaults; /settings lists them
+all settings are at their defaults; /settings lists them
 > Hi
 (an answer to 0 visual tokens)
 E

@@ -89,7 +89,7 @@ all           trained  8    8       9     10   10
 problem          id   line  why
 not readable     #13  14    sample 13 (line 14 of the data) is not valid JSON
 picture missing  c    3     '$work/none.png': No such file or directory
-'$work/data.json': 2 of 4 samples are usable for training (the rest are of other kinds); 3 picture files, headers only
+'$work/data.json': 2 of 4 samples are usable for training (10 of other kinds not counted); 3 picture files, headers only
 E
 # The counts are the tokens of a conversation.
 cat >"$work/one.jsonl" <<'J'
@@ -294,13 +294,13 @@ picture missing  n"17,  17    '$work/gone17.png': No such file or directory
 picture missing  n"18,  18    '$work/gone18.png': No such file or directory
 picture missing  n"19,  19    '$work/gone19.png': No such file or directory
 picture missing  n"20,  20    '$work/gone20.png': No such file or directory
-picture missing: and 10 more (--out FILE.csv has all of them)
+picture missing: 10 more (--out FILE.csv writes all of them)
 '$work/many.jsonl': 0 of 30 samples are usable for training; 30 picture files
 error: no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets their base folder (now the folder of the data file)
 > /data check $work/many.jsonl --out $work/all.csv
 (written: csv $work/all.csv)
 ...
-picture missing: and 10 more (--out FILE.csv has all of them)
+picture missing: 10 more (--out FILE.csv writes all of them)
 '$work/many.jsonl': 0 of 30 samples are usable for training; 30 picture files
 error: no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets their base folder (now the folder of the data file)
 E
@@ -322,7 +322,7 @@ error: cannot open '$work/none.json': No such file or directory
 > /data check $work/broken.png
 error: '$work/broken.png' is neither a JSON list of samples nor JSON lines
 > /data check $work/one.jsonl --kind detail
-error: '$work/one.jsonl' has no sample of this kind
+error: '$work/one.jsonl' has no sample of the kinds in --kind
 > /data check $work/one.jsonl --kind
 error: --kind needs K,...
 > /data check $work/one.jsonl --kind ,

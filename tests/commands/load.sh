@@ -53,9 +53,9 @@ session "without a model" $llama <<E
 no model is loaded; device: ...
 ...
 > hello
-error: no model is loaded: use '/load MODEL' (a folder, or org/name from the local hub cache)
+error: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or org/name from the local hub cache)
 > /unload
-error: no model is loaded: use '/load MODEL' (a folder, or org/name from the local hub cache)
+error: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or org/name from the local hub cache)
 > /load $llama
 loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
 E

@@ -20,7 +20,7 @@ same "progress" "$(jq -r 'select(.event == "progress" and .step == .steps).what'
     "drawing loading writing "
 check "for programs" 'select(.event == "written") | "\(.what) \(.file)"' "data $work/world
 model $work/model"
-check_has "once" 'select(.event == "notice").text' "$work/world already holds this world"
+check_has "once" 'select(.event == "notice").text' "$work/world already holds these scenes"
 check_has "once" 'select(.event == "notice").text' "$work/model already holds a model"
 check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 samples"
 [ ! -e "$work/x" ] || fail "a failed line left a folder"

@@ -16,7 +16,7 @@ check_has "reports guessed layers" 'select(.event=="notice").text' "1/8, 3/8 and
 check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
 lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
 check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
-check "no setting of the preset is applied" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
+check "no setting of the preset is applied" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 
 # In another process it is still there.
 lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'
@@ -32,7 +32,7 @@ check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | 
     'true true true true true true false true false true'
 check_has "a calibration is missing" 'select(.event=="error").message' '/calibrate ffn DATA OUT'
 check "nothing is set" 'select(.event=="text").text' \
-    $'all settings have their defaults; /settings lists them\nall settings have their defaults; /settings lists them'
+    $'all settings are at their defaults; /settings lists them\nall settings are at their defaults; /settings lists them'
 
 # A recipe after any other one equals the recipe alone, including the folder's adapter and calibration.
 # (tests/core/engine/presets.c compares settings of training, which recipes for the chat do not touch.)
@@ -68,7 +68,7 @@ same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(se
 # A user's preset, saved whole, sets the settings of recipes; one for training uses no trained parameters either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
-check "plain again" 'select(.event=="text").text' 'all settings have their defaults; /settings lists them'
+check "plain again" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 same "for a training" "$(setting adapter)" 'none '
 
 # Values that need each other are set in one step.

@@ -115,14 +115,14 @@ static void test_script_errors(void **state)
                  ":3: unknown command '/lod': did you mean '/load'?");
     check_script("/load\n", "", ":1: usage: /load MODEL [--mmproj FILE] [--ignore-weights]");
     check_script("# c\nhello\n", "done 1;",
-                 ":2: no model is loaded: use '/load MODEL' (a folder, or org/name from the "
-                 "local hub cache)");
+                 ":2: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or "
+                 "org/name from the local hub cache)");
     check_script("/version\n\"\"\"\nabc\n", "text vlmsh ;done 1;",
                  ":2: the file ends before the closing \"\"\"");
     check_script("a \\\nb\\\n", "", ":1: the file ends after a \\ at the end of a line");
     check_script("/version\n/raw \\\n1 \\\n2\n", "text vlmsh ;done 1;",
-                 ":2: no model is loaded: use '/load MODEL' (a folder, or org/name from the "
-                 "local hub cache)");
+                 ":2: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or "
+                 "org/name from the local hub cache)");
 }
 
 static void test_missing(void **state)

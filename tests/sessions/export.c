@@ -73,7 +73,8 @@ static void test_script_before_hash(void **state)
     say(ROLE_USER, "hi");
     reply("Ho.");
     char *text = export_commands(s, "early.vlmsh");
-    assert_contains(text, "# weights unknown: they had not been hashed yet\n/load /m\n");
+    assert_contains(
+        text, "# fingerprint of the weights unknown: they had not been hashed yet\n/load /m\n");
     free(text);
     store_close(s);
 }

@@ -220,7 +220,7 @@ wait_for 'no picture yet' '--clear leaves the picture'
 # An empty list has no pages.
 line '/reset all'
 keys F4 c
-wait_for 'all settings have their defaults'
+wait_for 'all settings are at their defaults'
 keys PageDown c
 wait_for 'sample.temperature: 0..100'
 keys Escape; sleep 0.2

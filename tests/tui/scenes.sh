@@ -12,7 +12,7 @@ run() {
 
 run 0 scenes 30 "$work/a" --seed 5
 grep -q '^yesno.json *180$' "$work/out" || fail "the table: $(cat "$work/out")"
-grep -q 'world 5 of 16' "$work/out" || fail "the world: $(cat "$work/out")"
+grep -q 'world 5 (of 0 to 15)' "$work/out" || fail "the world: $(cat "$work/out")"
 same "pictures" "$(ls "$work/a/pictures" | wc -l)" 30
 same "nothing half written" "$(find "$work/a" -name '*.part')" ""
 run 0 scenes --seed=5 30 "$work/b"

@@ -1,5 +1,5 @@
-// core/model/families/llava_next.c -- LLaVA-Next (LLaVA 1.6): CLIP, a projector, a Llama, Mistral
-// or Qwen2 decoder. Every picture is cut into tiles (anyres.c).
+// core/model/families/llava_next.c -- LLaVA-Next (LLaVA 1.6): CLIP, a projector, and a Llama,
+// Mistral or Qwen2 decoder. Every picture is cut into tiles (anyres.c).
 #include "core/model/families/anyres.h"
 
 static const char grids[] = "[[336,672],[672,336],[672,672],[1008,336],[336,1008]]";
