@@ -192,6 +192,13 @@ static void exchange_template(struct settings *s, char *template, size_t size)
     free(was);
 }
 
+// Drops what was computed before a change.
+static void change_done(struct checkup *c, enum kind kind)
+{
+    conversation_stale(&c->talk, kinds[kind].sees ? STALE_VISUAL : STALE_KV);
+    conversation_reset_methods(&c->talk);
+}
+
 // Makes the change; a second call undoes it.
 static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
 {
@@ -218,8 +225,7 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
     case ENCODER_LAYERS: EXCHANGE(struct vision_layer, e[v->a], e[v->b]); break;
     default: break;
     }
-    conversation_stale(&c->talk, kinds[v->kind].sees ? STALE_VISUAL : STALE_KV);
-    conversation_reset_methods(&c->talk);
+    change_done(c, v->kind);
 }
 
 static char *name_of(const struct model *m, const struct variant *v)
@@ -281,7 +287,7 @@ static double gained_text(const struct checkup *c, const struct score *was, cons
     return knows_text(c, is) ? gained(was->text, is->text, text_nats_least) : -1;
 }
 
-// The same over the scenes; -1 also if the description of one becomes less likely.
+// Returns gained() over the scenes; -1 also if the description of one becomes less likely.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;
@@ -404,11 +410,79 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
     return 0;
 }
 
-static int try_pairs(struct search *s, enum kind kind, int layers, int distance, struct err *err)
+// Scores the model with a layer or block replaced by its neighbour, which helps if the layer is in
+// the wrong place: the sum of the log-probabilities of text and of the first scene.
+static int score_without(struct search *s, enum kind kind, int at, int layers, bool scene,
+                         double *sum, struct err *err)
 {
-    for (int a = 0; a + distance < layers; a++)
-        if (try_variant(s, (struct variant){ kind, a, a + distance, 1 }, err) < 0) return -1;
+    struct checkup *c = s->c;
+    struct model *m = c->model;
+    const int next = at + 1 < layers ? at + 1 : at - 1;
+    const bool sees = kinds[kind].sees;
+    struct decoder_layer *l = &m->decoder.layer[at], layer = *l;
+    struct vision_layer *e = &m->vision.layer[at], block = { 0 };
+    struct score text = { 0 };
+    double own = 0;
+    if (sees) block = *e, *e = m->vision.layer[next];
+    if (!sees) *l = m->decoder.layer[next];
+    change_done(c, kind);
+    int status = sees ? 0 : score_text(c, &text, err);
+    if (status == 0 && scene) {
+        const char *truth = c->views[s->order[0]].truth;
+        checkup_ask(c, &s->order[0], 1, checkup_question);
+        status = checkup_rank(c, c->settings, &truth, 1, &own, err);
+    }
+    if (sees) *e = block;
+    if (!sees) *l = layer;
+    change_done(c, kind);
+    s->seconds += (sees ? 0 : c->text_s) + (scene ? scene_seconds(s, kind) : 0);
+    *sum = text.text + own;
+    return status;
+}
+
+// Orders the layers by how much it helps to replace them. A layer that cannot be replaced is last.
+static int rank_layers(struct search *s, enum kind kind, int layers, int *rank, struct err *err)
+{
+    double *score = xcalloc((size_t)layers, sizeof *score);
+    const bool scene =
+        kinds[kind].sees || (s->scenes && layers * scene_seconds(s, kind) < 0.25 * s->allowed);
+    for (int l = 0; l < layers; l++) {
+        const int next = l + 1 < layers ? l + 1 : l - 1;
+        const struct variant v = { kind, l, next, 1 };
+        struct err why = { 0 };
+        double x = -INFINITY;
+        if (possible(s->c->model, &v) && score_without(s, kind, l, layers, scene, &x, &why) < 0) {
+            if (s->c->stopped) {
+                *err = why;
+                free(score);
+                return -1;
+            }
+            x = -INFINITY;
+        }
+        int at = l;
+        for (; at && !(score[at - 1] >= x); at--)
+            score[at] = score[at - 1], rank[at] = rank[at - 1];
+        score[at] = x, rank[at] = l;
+    }
+    free(score);
     return 0;
+}
+
+// Swaps two layers or blocks: first neighbours, then those that are likely in the wrong place.
+static int try_pairs(struct search *s, enum kind kind, int layers, struct err *err)
+{
+    int *rank = xcalloc((size_t)layers + 1, sizeof *rank);
+    int status = 0;
+    for (int a = 0; a + 1 < layers && status == 0; a++)
+        status = try_variant(s, (struct variant){ kind, a, a + 1, 1 }, err);
+    if (status == 0 && layers > 2) status = rank_layers(s, kind, layers, rank, err);
+    for (int sum = 1; sum < 2 * layers - 2 && status == 0; sum++)
+        for (int i = sum < layers ? 0 : sum - layers + 1; 2 * i < sum && status == 0; i++) {
+            const int x = rank[i], y = rank[sum - i], a = x < y ? x : y, b = x < y ? y : x;
+            if (b - a > 1) status = try_variant(s, (struct variant){ kind, a, b, 1 }, err);
+        }
+    free(rank);
+    return status;
 }
 
 // Finds the first of the layers that lie completely in a file of weights, and their number.
@@ -463,10 +537,12 @@ static int search(struct search *s, struct err *err)
     for (int i = 0; i < blocks && status == 0; i++)
         status = try_variant(s, (struct variant){ .kind = ENCODER_HEADS, .a = i }, err);
     if (status == 0) status = try_shards(s, err);
-    for (int d = 1; (d < layers || d < blocks) && status == 0; d++) {
-        status = try_pairs(s, LAYERS, layers, d, err);
-        if (status == 0) status = try_pairs(s, ENCODER_LAYERS, blocks, d, err);
-    }
+    // The blocks have half of the time that is left.
+    const double allowed = s->allowed;
+    if (blocks) s->allowed = s->seconds + fmax(0, allowed - s->seconds) / 2;
+    if (status == 0) status = try_pairs(s, LAYERS, layers, err);
+    s->allowed = allowed;
+    if (status == 0 && blocks) status = try_pairs(s, ENCODER_LAYERS, blocks, err);
     return status;
 }
 
