@@ -28,6 +28,10 @@ out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
 [[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
 
+# A text-only model is trained too.
+out=$(checkup tests/goldens/qwen2 --quick --out "$dir/text" --only sees,learns) || fail "a text-only model" "$out"
+[[ $out == *"the model is text-only"*norms*works* ]] || fail "a text-only model" "$out"
+
 # Settings of the shell that concern other work change nothing.
 out=$("$VLMSH" --plain $model -c "/set train.filter nothing" -c "/set train.clip 1e-7" \
     -c "/checkup --here --quick --out $dir/settings --only learns" </dev/null 2>&1) || fail "with settings" "$out"
