@@ -32,11 +32,12 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
         if (method_on(m, engine_settings(shell->engine))) continue;
         if (adapter_learned(a, m))
             sinks_notice(shell->sinks,
-                         "it includes trained parameters of %s: /set %s %s enables it", m->title,
-                         m->toggle.key, m->toggle.on);
+                         "the adapter has trained parameters of %s: /set %s %s enables it",
+                         m->title, m->toggle.key, m->toggle.on);
         else if (role[i] == ROLE_FIXED)
             sinks_notice(shell->sinks,
-                         "it was trained while %s was on: /set %s %s computes the same model",
+                         "the adapter was trained while %s was on: /set %s %s gives the model of "
+                         "the training",
                          m->title, m->toggle.key, m->toggle.on);
     }
 }
@@ -72,7 +73,8 @@ void adapter_report(const struct shell *shell)
     a->reported = true;
     if (a->unused)
         sinks_notice(shell->sinks,
-                     "%" PRId64 " of its tensors belong to parts that inference does not use",
+                     "%" PRId64 " tensors of the adapter belong to parts that inference does not "
+                     "use",
                      a->unused);
     names_put(&b, &a->bare, NAMED);
     if (a->bare.count)
@@ -98,11 +100,12 @@ static void notice_loaded(const struct shell *shell, struct adapter *a)
     if (adapter_has(a, ADAPTER_LORA) && strtod(scale, NULL) != 1)
         sinks_notice(
             shell->sinks,
-            "its LoRA scale is multiplied by %s: /set adapter.scale 1 restores the trained scale",
+            "the adapter's LoRA scale is multiplied by %s: /set adapter.scale 1 restores the "
+            "trained scale",
             scale);
     if (settings_is(engine_settings(shell->engine), "adapter.when", "pictures"))
-        sinks_notice(shell->sinks, "it is used only in conversations with a picture: /set "
-                                   "adapter.when always uses it in all");
+        sinks_notice(shell->sinks, "the adapter is used only in conversations with a picture: "
+                                   "/set adapter.when always uses it in all conversations");
     notice_methods(shell, a);
 }
 

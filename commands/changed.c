@@ -159,7 +159,7 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
         if (!title[k].length) buf_puts(&title[k], "now");
     }
     const int status = at > row->argc
-                           ? err_set(err, "its arguments are incomplete")
+                           ? err_set(err, "the arguments of this job are incomplete")
                            : evaluate_options_read(&o, row->argc - at, row->argv + at, err);
     if (status == 0) {
         char *data = from_folder(row, o.set.data), *images = from_folder(row, o.set.images);

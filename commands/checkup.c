@@ -16,9 +16,9 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
     if (status == 0) status = checkup_show(folder, shell->sinks, err);
     if (status == 0) sinks_written(shell->sinks, "checkup", folder, NULL);
     if (status == 0 && w->fails)
-        status = err_set(err, "%s; '%s/checkup.html'", w->outcome, folder);
+        status = err_set(err, "%s; the report is '%s/checkup.html'", w->outcome, folder);
     else if (status == 0)
-        sinks_notice(shell->sinks, "%s; '%s/checkup.html'", w->outcome, folder);
+        sinks_notice(shell->sinks, "%s; the report is '%s/checkup.html'", w->outcome, folder);
     free(folder);
     return status;
 }

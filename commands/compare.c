@@ -85,7 +85,9 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
     if (at < 0) return -1;
     if (at > 0 && a->text_begins) at--; // take_word has read the first word of the question
     if (at < argc && preset_find(argv[at]))
-        sinks_notice(a->shell->sinks, "'%s' begins the question; to name the preset, write @%s",
+        sinks_notice(a->shell->sinks,
+                     "'%s' was read as the start of the question; to name the "
+                     "preset, write @%s",
                      argv[at], argv[at]);
     char *text = words_join(argc - at, argv + at);
     if (*text)

@@ -5,7 +5,7 @@ static int info_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct err why = { "" };
     if (engine_identify(shell->engine, &why) < 0 && engine_cancelled(shell->engine))
-        err_set(&why, "hashing was stopped; /info continues it");
+        err_set(&why, "hashing was stopped; /info continues hashing");
     engine_show(shell->engine, why.text);
     return 0;
 }

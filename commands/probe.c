@@ -165,10 +165,11 @@ static int take_token(void *self, const char *value, struct err *err)
     } else if (!strcmp(value, "last")) {
         o->token = PROBE_TOKEN_LAST;
     } else {
-        if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n,
-                           "--token (besides answer, each and last, an answer token or row:N)",
-                           err) < 0)
-            return -1;
+        if (option_integer(row ? value + 4 : value, 0, INT32_MAX, &n, "--token", err) < 0)
+            return err_set(err,
+                           "--token takes answer, each, last, row:N or the number of an answer "
+                           "token, counted from 0, not '%s'",
+                           value);
         o->token = row ? PROBE_TOKEN_ROW : PROBE_TOKEN_NUMBER;
         o->number = n;
     }

@@ -71,13 +71,14 @@ static void report_model(const struct shell *shell, const struct quantize_option
     report_file(shell, o->path, "language model", s);
     if (s->misfits)
         sinks_notice(shell->sinks,
-                     "%d of %d matrices have another type: their rows do not fit the blocks of %s",
+                     "%d of %d matrices get another type, because their rows do not fit the "
+                     "blocks of %s",
                      s->misfits, s->matrices, o->type);
     if (s->unread) sinks_notice(shell->sinks, "not written: %s", s->unread);
     if (s->ends > 3)
         sinks_notice(shell->sinks,
                      "%zu tokens end answers; llama.cpp reads three of them from the file, vlmsh "
-                     "and ollama all (tokenizer.ggml.eos_token_ids)",
+                     "and ollama read all (tokenizer.ggml.eos_token_ids)",
                      s->ends);
 }
 

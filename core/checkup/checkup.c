@@ -632,7 +632,8 @@ static int finish(struct run *r, struct err *err)
     int failing;
     if (!r->computed)
         sinks_notice(r->work->sinks,
-                     "'%s' has all findings already, nothing was computed: --again checks again",
+                     "'%s' already has all findings, so nothing was computed; --again checks "
+                     "again",
                      r->folder);
     r->work->outcome = outcome_of(r->record, &failing);
     r->work->fails = failing;
@@ -705,7 +706,7 @@ static int run(struct job *j, struct err *err)
         job_result(j, "checkup", "%s", w.outcome);
         job_result(j, "page", "%s/checkup.html", folder);
     }
-    if (w.fails) status = err_set(err, "%s; '%s/checkup.html'", w.outcome, folder);
+    if (w.fails) status = err_set(err, "%s; the report is '%s/checkup.html'", w.outcome, folder);
     free(folder);
     checkup_work_release(&w);
     return status;

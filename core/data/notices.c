@@ -99,8 +99,8 @@ char *data_notice(const struct data_notices *n, int index)
     if (unread && index-- == 0) return unread;
     free(unread);
     if (n->repeated && index-- == 0)
-        return xasprintf("%lld sample%s the id and question of an earlier one, which counts once "
-                         "(the first: %s)",
+        return xasprintf("%lld sample%s the id and question of an earlier sample, which counts "
+                         "once (the first: %s)",
                          (long long)n->repeated, n->repeated == 1 ? " repeats" : "s repeat",
                          n->repeats);
     if (untrained && index-- == 0)

@@ -223,8 +223,8 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     if (m->unread) sinks_notice(e->sinks, "not read: %s", m->unread);
     if (m->decoder.config.window)
         sinks_notice(e->sinks,
-                     "the model attends over a sliding window of %lld tokens: texts that fit in it "
-                     "are exact, longer ones are refused",
+                     "the model attends over a sliding window of %lld tokens: texts that fit "
+                     "into the window are computed exactly, longer texts are refused",
                      (long long)m->decoder.config.window);
     report_template(e, m);
     char *missing[COMPANIONS_MOST + UNUSED_MOST];

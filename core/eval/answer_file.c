@@ -256,7 +256,7 @@ const char *answer_file_find(const struct answer_file *f, int64_t sample, size_t
                 of->lines, of->lines == 1 ? "" : "s", of->questions, of->questions == 1 ? "" : "s",
                 utf8_head(q->prompt, SHOWN < first ? SHOWN : (int)first), q->prompt);
     else
-        err_set(err, "the file of --answers has no answer for it");
+        err_set(err, "the file of --answers has no answer for this question");
     return NULL;
 }
 

@@ -293,7 +293,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
         if (a.output.earlier)
             sinks_notice(
                 engine_sinks(a.engine),
-                "answers in '%s' are an earlier version's, which did not record tokenizer, chat "
+                "an earlier version wrote answers in '%s' and did not record tokenizer, chat "
                 "template and preprocessor: make sure that they are unchanged",
                 a.o->out);
         if ((r->there = ask_mark_done(&a.data, &a.output, err)) < 0) status = -1;

@@ -166,8 +166,7 @@ void compare_data_results(struct results *r, const char *const title[2],
 
     t = distance_table(r);
     put_mean(t, "difference B - A", &d->difference);
-    if (d->metric && d->metric->smaller)
-        results_note(r, "the smaller %s is better", d->metric->name);
+    if (d->metric && d->metric->smaller) results_note(r, "lower %s is better", d->metric->name);
     result_row(t, "pairs")[0] = (double)d->pairs;
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];

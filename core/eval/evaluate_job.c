@@ -40,8 +40,8 @@ static int take_thinking(void *self, const char *value, struct err *err)
     ((struct evaluate_options *)self)->thinking = keep ? THINKING_KEEP : THINKING_STRIP;
     if (keep || !strcmp(value, "strip")) return 0;
     return err_set(err,
-                   "--thinking is keep or strip, not '%s'; by default each rule scores what its "
-                   "suite would pass to it",
+                   "--thinking takes keep or strip, not '%s'; by default, each rule scores the "
+                   "part of the answer that its suite would score",
                    value);
 }
 

@@ -400,7 +400,7 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     } else {
         status = err_set(
             err,
-            "'%s' begins no line of a plan: set NAME: DATA, sets DIR, row NAME: "
+            "a line of a plan cannot begin with '%s': use set NAME: DATA, sets DIR, row NAME: "
             "SETTINGS, model NAME: FOLDER, checkpoints RUN, seeds N N ..., compare ROW | ROW",
             key);
     }

@@ -146,7 +146,9 @@ static int check_place(const struct checkpoint *c, const char **names, int count
             item->valuestring);
     if (other == count) return -1;
     const struct err why = *err;
-    return err_set(err, "%s: it is in '%s'; were the files swapped, or is the index another one's?",
+    return err_set(err,
+                   "%s: it is in '%s'; were the files swapped, or does the index belong to "
+                   "another model?",
                    why.text, names[other]);
 }
 

@@ -143,9 +143,9 @@ static char *correct_types(const struct token_list *l, uint8_t *types)
         buf_printf(&b, "%s%.*s", b.length ? ", " : "", (int)l->tokens[i].length, l->tokens[i].text);
     }
     char *notice =
-        b.length
-            ? xasprintf("the file does not mark %s as a control token; it is used as one", b.data)
-            : NULL;
+        b.length ? xasprintf("the file does not mark %s as a control token; vlmsh uses it as one",
+                             b.data)
+                 : NULL;
     buf_release(&b);
     return notice;
 }

@@ -23,7 +23,7 @@ static bool bare(const struct model *m)
 static char *missing_template(const struct model *m)
 {
     char *what = bare(m) ? xstrdup("the model gets the bare text, and nothing separates the turns")
-                         : xasprintf("its family's, '%s', is used", layout_title(m->layout));
+                         : xasprintf("that of its family, '%s', is used", layout_title(m->layout));
     char *text = xasprintf(
         "the %s has no chat template (%s): %s; /set chat.template NAME chooses another one (see "
         "/help templates)",
@@ -73,7 +73,7 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
         list[n++] = xstrdup("the folder has no tokenizer_config.json: special tokens are those of "
                             "its other files, and the defaults of the tokenizer's class");
     if (!m->eos.count)
-        list[n++] = xasprintf("no file of the %s names a token that ends answers: they end at "
+        list[n++] = xasprintf("no file of the %s names a token that ends answers: answers end at "
                               "sample.max_tokens",
                               kind_of(m));
     if (tokenizer_notice(m->tokenizer)) list[n++] = xstrdup(tokenizer_notice(m->tokenizer));

@@ -275,7 +275,7 @@ int unread_check(struct model *m, struct err *err)
     else if (inside.tensors)
         status = err_set(err,
                          "%s belong to computed parts, but the family %s does not read them: "
-                         "answers would be wrong. Is the architecture other than %s? "
+                         "answers would be wrong. Is the architecture not what %s? "
                          "--ignore-weights opens it without them",
                          in, m->family->name,
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");

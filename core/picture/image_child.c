@@ -250,7 +250,7 @@ static int decoder_request(struct image_decoder *d, struct image *image,
                        CHILD_SECONDS);
     if (status > 0 || !s->done)
         return err_set(err, "cannot read '%s': it crashes the decoder (%s), so the file is damaged",
-                       name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early end");
+                       name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early exit");
     struct image got = s->image;
     if (got.channels == 0) {
         struct err message = s->err;

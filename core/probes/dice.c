@@ -131,8 +131,8 @@ static bool is_thumbnail(const struct probe_env *env, const struct results *maps
 static void *dice_start(const struct probe_env *env, struct err *err)
 {
     if (!env->options->box && !env->options->mask) {
-        err_set(err, "/dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, "
-                     "or with --data a file of positions, --objects FILE");
+        err_set(err, "/dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask "
+                     "FILE, or, with --data, --objects FILE");
         return NULL;
     }
     return attention_sum_start(env, err);

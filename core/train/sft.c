@@ -274,8 +274,8 @@ static int begin(struct sft *t, struct err *err)
         if (!ranks_same(t->job->ranks, state, sizeof state))
             return err_set(
                 err,
-                "'%s' holds other weights (after step %lld) than for rank 0: every rank needs "
-                "the same folder and model",
+                "'%s' holds other weights (after step %lld) than on rank 0: every rank needs the "
+                "same folder and model",
                 t->options.out, (long long)t->state.point.step);
     }
     if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);

@@ -197,7 +197,7 @@ error: usage: /adapter load FOLDER
 adapter = $work/saved
 adapter 'saved' applied: LoRA 28, 15488 parameters
 the adapter was trained on a different model ('tests/goldens/llava-1.5'): answers may be wrong
-its LoRA scale is multiplied by 0.5: /set adapter.scale 1 restores the trained scale
+the adapter's LoRA scale is multiplied by 0.5: /set adapter.scale 1 restores the trained scale
 > /adapter scale 1
 adapter.scale = 1
 > /set sample.max_tokens 8
@@ -221,7 +221,7 @@ adapter = $work/small
 adapter changed: the next answer recomputes the conversation
 adapter 'small' applied: LoRA 28, 15488 parameters
 the adapter was trained on a different model ('tests/goldens/llava-1.5'): answers may be wrong
-its LoRA scale is multiplied by 0.5: /set adapter.scale 1 restores the trained scale
+the adapter's LoRA scale is multiplied by 0.5: /set adapter.scale 1 restores the trained scale
 > /adapter scale 1
 adapter.scale = 1
 > /adapter show

@@ -22,7 +22,7 @@ same "likelihood" "$(wc -l <"$work/here.csv")" 5
 check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
-    "1 of 5 samples, the first: sample none: the file of --answers has no answer for it"
+    "1 of 5 samples, the first: sample none: the file of --answers has no answer for this question"
 
 # Ctrl-C stops matching many answers with their questions, which shows progress.
 python3 - "$work" <<'P'

@@ -34,7 +34,7 @@ session "a preset without @" $llava <<E
 > /image $scene
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
 > /compare off | fastv Where is it?
-'fastv' begins the question; to name the preset, write @fastv
+'fastv' was read as the start of the question; to name the preset, write @fastv
 (columns)
 ...
 E
@@ -140,8 +140,8 @@ same "the same visual tokens" "$(value compare 'norm of visual tokens, first lay
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
-check "says that smaller losses are better" '[inputs, .] | map(select(.event=="notice" and
-    (.text | test("smaller .*is better")))) | length' 2
+check "says that lower losses are better" '[inputs, .] | map(select(.event=="notice" and
+    (.text | test("^lower .*is better")))) | length' 2
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
 
 # The metric decides which side is better: with a loss, the smaller one.

@@ -106,7 +106,7 @@ say("/info")
 until(lambda e: e["event"] == "progress" and e["what"] == "hashing")
 p.send_signal(signal.SIGINT)
 events = until(lambda e: e.get("name") == "memory")
-assert fingerprint(events) == ["not known yet: hashing was stopped; /info continues it"], events
+assert fingerprint(events) == ["not known yet: hashing was stopped; /info continues hashing"], events
 assert [e["fingerprint"] for e in events if e["event"] == "model" and "layers" in e] == [""], events
 os.truncate(big + "/model.safetensors", 200 << 20)
 say("/info")

@@ -193,7 +193,7 @@ done
 without $llava chat_template.{json,jinja}
 session "LLaVA-1.5 without a template" $work/cut <<E
 > /info
-the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): its family's, 'vicuna', is used; /set chat.template NAME chooses another one (see /help templates)
+the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): that of its family, 'vicuna', is used; /set chat.template NAME chooses another one (see /help templates)
 [model]
 what            value
 family          llava

@@ -174,13 +174,13 @@ error: --picture 3: the conversation has only 1 picture(s), counted from 0
 > /attention here
 error: unexpected 'here': see /help attention
 > /attention --colour
-error: unknown option '--colour': options are --layer, --head, --token, --picture, --data, --images, --limit, --given, --csv, --figure, --film
+error: unknown option '--colour': options are --layer, --head, --token, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure, --film
 > /sinks --dims 9999
 error: --dims 9999: the residual stream has dimensions 0 to 63
 > /sinks --dims a
 error: --dims takes up to 8 dimensions separated by commas, not 'a'
 > /dice
-error: /dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or with --data a file of positions, --objects FILE
+error: /dice needs the object's position: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
 > /dice --box 1,2,3
 error: --box needs LEFT,TOP,WIDTH,HEIGHT in pixels, not '1,2,3'
 > /dice --box 0,0,9,9 --head 99
@@ -188,11 +188,11 @@ error: --head 99: the layers have heads 0 to 3
 > /dice --box 0,0,9,9 --mask $scene
 error: give either --box or --mask
 > /norms --layer 2
-error: unknown option '--layer': options are --data, --images, --limit, --given, --csv, --figure
+error: unknown option '--layer': options are --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /redundancy --box 0,0,9,9
-error: unknown option '--box': options are --data, --images, --limit, --given, --csv, --figure
+error: unknown option '--box': options are --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /curvature --head 1
-error: unknown option '--head': options are --picture, --data, --images, --limit, --given, --csv, --figure
+error: unknown option '--head': options are --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /norms $llava --data none.json
 error: give either 'tests/goldens/llava-1.5' or --data
 > /dice --box 0,0,nan,2

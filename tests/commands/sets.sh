@@ -207,7 +207,7 @@ printf '%s\n' '{"question_id":0,"text":"A"}' '{"question_id":1,"text":"B"}' '{"q
 for shard in 0 1; do cp tests/core/sets/parquet/pope-00000-of-00002.parquet "$work/twice/pope-0000$shard-of-00002.parquet"; done
 tiny "/eval $work/twice/*.tsv --set mcq --answers $work/twice.jsonl --here" "/compare off | @fastv --data $work/twice/*.tsv --set mcq --job" "/wait" \
     "/eval $work/twice/pope-00001-of-00002.parquet --set pope --here"
-said="2 samples repeat the id and question of an earlier one, which counts once (the first: '0', row 3 of 'a' after row 1 of 'a')"
+said="2 samples repeat the id and question of an earlier sample, which counts once (the first: '0', row 3 of 'a' after row 1 of 'a')"
 same "counted once" "$(value n | paste -sd' ') $(value score | head -1)" "3 2 0.666666667"
 check_has "said" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "$said"
 check_has "said of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"

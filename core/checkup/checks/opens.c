@@ -291,13 +291,14 @@ static void judge_template(struct checkup *c, struct finding *f, const char *sou
                       source, e.markers.data);
     else if (!e.ended && e.special && m->eos.count)
         finding_fails(f,
-                      "%s: it writes %s after an answer, which is none of the tokens that end this "
-                      "model's answers: they run on, or the template belongs to another family",
+                      "%s: it writes %s after an answer, but this token does not end this "
+                      "model's answers: either answers run on, or the template belongs to "
+                      "another family",
                       source, e.special);
     else if (!e.ended && checkup_turn_end(m) && !bare)
         finding_fails(f,
-                      "%s: the model ends its answers with %s, which the template never writes: it "
-                      "belongs to another family",
+                      "%s: the model ends its answers with %s, which the template never writes: "
+                      "the template belongs to another family",
                       source, checkup_turn_end(m));
     else
         finding_works(f, "%s%s%s", source, m->template_problem ? ": " : "",

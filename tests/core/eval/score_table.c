@@ -155,7 +155,7 @@ static void plans_are_multiplied(void **state)
 
     static const char *const wrong[][2] = {
         { "row a: off\n", "needs a line 'set NAME: DATA'" },
-        { "sat one: x\n", "'sat' begins no line of a plan" },
+        { "sat one: x\n", "a line of a plan cannot begin with 'sat'" },
         { "\nset one: /none --limit 0\n", "plan:2: set one: " },
         { "set : x\n", "write 'set NAME: ...'" },
         { "sets /none\n", "cannot read the folder '/none'" },
