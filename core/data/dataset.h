@@ -71,7 +71,7 @@ struct sample {
     size_t reference_count;
     char *unanswered; // why it has no reference; NULL: unknown
     char *repeats; // names the sample, and the earlier one with the same id and question: only the
-                   // earlier one counts; NULL: there is none
+                   // earlier one counts; NULL: none
     int64_t repeated;         // with `repeats`: index of the earlier one
     int right;                // index of the right choice, or -1
     struct dialogue dialogue; // all turns, answers included

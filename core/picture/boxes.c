@@ -3,7 +3,7 @@
 // Sources of the forms: LLaVA's issue 606 (shares of the padded square), the model cards and
 // cookbooks of Qwen-VL, Qwen2-VL, Qwen2.5-VL and Qwen3-VL, InternVL's evaluate_grounding.py,
 // GLM-V's README, CogVLM's README, big_vision's PaliGemma (<loc>, vertical first), Molmo's model
-// card.
+// card, Kimi-VL's issues 52 and 56. LLaVA-NeXT and LLaVA-OneVision: docs/chat.md.
 #include "core/picture/boxes.h"
 
 #include <math.h>

@@ -266,7 +266,7 @@ static char *read_entry(const struct entry *e, size_t limit, size_t *size, struc
 
 int zipped_find(const char *path, struct err *err)
 {
-    struct entry e;
+    struct entry e = { 0 };
     pthread_mutex_lock(&lock);
     const int found = find(path, &e, err);
     pthread_mutex_unlock(&lock);
@@ -275,10 +275,10 @@ int zipped_find(const char *path, struct err *err)
 
 int zipped_read(const char *path, size_t limit, char **bytes, size_t *size, struct err *err)
 {
-    struct entry e;
+    struct entry e = { 0 };
     pthread_mutex_lock(&lock);
     int found = find(path, &e, err);
-    if (found > 0 && !(*bytes = read_entry(&e, limit, size, err))) found = -1;
+    if (found > 0 && e.archive && !(*bytes = read_entry(&e, limit, size, err))) found = -1;
     pthread_mutex_unlock(&lock);
     return found;
 }
