@@ -38,11 +38,11 @@ struct asked {
 static const struct option_row options[] = {
     { "PAPER", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, paper), .optional = true },
     { "TABLE", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, table), .optional = true },
-    { "--model", "M", "the model to measure, or from which training starts", OPTION_TEXT,
+    { "--model", "M", "the model to measure or to train", OPTION_TEXT,
       .at = offsetof(struct asked, model) },
     { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
       .at = offsetof(struct asked, sets) },
-    { "--data", "FILE[,FILE]", "training data (of stage 1 and 2), or samples to measure",
+    { "--data", "FILE[,FILE]", "training data (for stages 1 and 2), or samples to measure",
       OPTION_TEXT, .at = offsetof(struct asked, data) },
     { "--out", "DIR", "the output folder (default: PAPER-TABLE)", OPTION_TEXT,
       .at = offsetof(struct asked, out) },
@@ -475,11 +475,11 @@ const struct command command_paper = {
         "[--limit N] [--steps N] [--out DIR] [--dry]]]",
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
-        "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it, runs it, and fills the "
-        "published table with ours beside the paper's numbers, 95% intervals, and a verdict on "
-        "each claim of the paper. Trainings, calibrations and evaluations are jobs: after an "
-        "interruption the same command continues. The plan begins with /reset all and loads "
-        "models, so run it in a shell of its own. Without arguments lists papers and tables.\n"
+        "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it and runs it. The "
+        "resulting table has our numbers beside the paper's, 95% intervals, and a verdict on "
+        "each claim of the paper. Trainings, calibrations and evaluations are jobs: to continue "
+        "after an interruption, repeat the command. The plan begins with /reset all and loads "
+        "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"
         "    /paper capa table1 --demo\n"
         "    /paper capa table1 --model llava-1.5-7b-hf --sets benchmarks --dry",
     .options = options,

@@ -398,9 +398,9 @@ const struct command command_plot = {
                "/plot 3 --figure loss.png   writes a figure; default series: loss\n"
                "/plot 3 loss lr       plots two series\n"
                "/plot 3 4 loss        compares two jobs\n"
-               "/plot runs/ln loss    all runs that wrote to this folder, joined in order\n"
+               "/plot runs/ln loss    plots all runs that wrote to this folder, joined in order\n"
                "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
-               "/plot keep.csv keep score --by method    one line per method\n"
+               "/plot keep.csv keep score --by method    draws one line per method\n"
                "If column X of a CSV file holds text, draws a bar chart.",
     .options = options,
     .writes = true,

@@ -20,7 +20,8 @@ static const struct tour_step steps[] = {
       "Its map shows dropped tokens in grey. Alt-2 switches pruning on and off, even during an "
       "answer." },
     { "/compare off | prune.score=contribution prune.layer=2 What is in the picture?",
-      "Two settings side by side: answers, speed, maps. F12 steps through their tokens." },
+      "Two settings side by side: answers, speed, maps. F12, then arrow keys: step through the "
+      "tokens of both answers." },
     { "/compare off | @norm-alignment What is in the picture?",
       "Norm alignment: visual tokens enter the first layer with the norm of text embeddings, 3 "
       "instead of 22 (row \"norm of visual tokens, first layer\"). The model was trained without "

@@ -49,7 +49,7 @@ void screen_draft_announce(struct screen *s, const struct draft *d)
     char *here = getcwd(NULL, 0);
     const bool moved = *d->folder && here && strcmp(here, d->folder) != 0;
     const bool other = *d->model && strcmp(model_of(s), d->model) != 0;
-    char *text = xasprintf("the input line has an unsent text, typed%s%s%s%s; Ctrl-C discards it",
+    char *text = xasprintf("the input line holds unsent text, typed%s%s%s%s; Ctrl-C discards it",
                            moved ? " in " : "", moved ? d->folder : "", other ? " with model " : "",
                            other ? d->model : "");
     if (moved || other)

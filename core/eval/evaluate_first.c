@@ -16,8 +16,8 @@ const struct setting first_settings[] = {
       .choices = words,
       .stale = STALE_SCORED,
       .help = "First question that evaluations ask about a sample's pictures, such as \"Describe "
-              "the picture.\"; the sample's own question follows in the same conversation. Not for "
-              "losses." },
+              "the picture.\"; the sample's own question follows in the same conversation. The "
+              "metric loss and --answers ignore it." },
     { 0 },
 };
 

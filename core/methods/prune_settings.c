@@ -32,8 +32,8 @@ const struct setting prune_settings[] = {
       .def = "auto",
       .choices = places,
       .stale = STALE_SEEN,
-      .help = "Layers after which visual tokens are pruned; auto is the model's transition layer, "
-              "input is before the first layer." },
+      .help = "Layers after which visual tokens are pruned; auto is the model's transition "
+              "layer, input prunes before the first layer." },
     { .key = "prune.keep",
       .type = SETTING_REALS,
       .max = 1,
@@ -53,8 +53,8 @@ const struct setting prune_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_SEEN,
-      .help = "Reverses pruning: keeps the tokens with the lowest scores; with sinks, dumps, "
-              "anchors or list keeps all other tokens.",
+      .help = "Reverses pruning: keeps the tokens with the lowest scores; with prune.score "
+              "sinks, dumps, anchors or list, keeps all other tokens.",
       .also = "reverse ranking control" },
     { .key = "prune.tokens",
       .type = SETTING_LIST,

@@ -34,7 +34,7 @@ const struct setting sinks_settings[] = {
       .choices = word_none,
       .stale = STALE_MEASURED,
       .help = "Calibration file written by /calibrate sinks, with the sink dimensions; none uses "
-              "the first token's.",
+              "the two largest dimensions of the first token.",
       .check = check_calibration },
     { 0 },
 };

@@ -246,7 +246,7 @@ const struct metric metric_box_lmms_eval = {
     .help = "Boxes as lmms-eval scores RefCOCO.",
     .rule =
         "the first \"[x1, y1, x2, y2]\", in shares of the picture's sides, overlaps the reference "
-        "by at least half (intersection over union); no box is wrong",
+        "by at least half (intersection over union); an answer without a box is wrong",
     .suite = SUITE_LMMS_EVAL,
     .score = score,
     .summary = summary,
@@ -255,9 +255,10 @@ const struct metric metric_box_lmms_eval = {
 const struct metric metric_box_vlmevalkit = {
     .name = "box-vlmevalkit",
     .help = "Boxes as VLMEvalKit scores RefCOCO.",
-    .rule = "the first four numbers in brackets, else the first four, as shares up to 1.5, "
-            "thousandths up to 1000, else pixels, overlap the reference by at least half "
-            "(intersection over union); no box is wrong",
+    .rule = "the first four numbers in brackets, else the first four numbers, overlap the "
+            "reference by at least half (intersection over union). They are shares if none "
+            "exceeds 1.5, thousandths if none exceeds 1000, otherwise pixels; an answer without "
+            "a box is wrong",
     .suite = SUITE_VLMEVALKIT,
     .score = score,
     .summary = summary,
@@ -267,7 +268,8 @@ const struct metric metric_box_llava = {
     .name = "box-llava",
     .help = "Boxes as LLaVA-1.5 writes them.",
     .rule = "the first \"[x1, y1, x2, y2]\", in shares of the picture padded to a square, overlaps "
-            "the reference by at least half (intersection over union); no box is wrong",
+            "the reference by at least half (intersection over union); an answer without a box is "
+            "wrong",
     .suite = SUITE_LLAVA,
     .score = score,
     .summary = summary,
@@ -278,7 +280,7 @@ const struct metric metric_box_internvl = {
     .help = "Boxes as InternVL's program scores RefCOCO.",
     .rule = "the first \"[x1,y1,x2,y2]\", in thousandths of the picture's sides (shares if the "
             "numbers add up to less than 4), overlaps the reference by at least half "
-            "(intersection over union); no box is wrong",
+            "(intersection over union); an answer without a box is wrong",
     .suite = SUITE_OFFICIAL,
     .score = score,
     .summary = summary,
@@ -287,8 +289,9 @@ const struct metric metric_box_internvl = {
 const struct metric metric_box_qwen_vl = {
     .name = "box-qwen-vl",
     .help = "Boxes as Qwen-VL's program scores RefCOCO.",
-    .rule = "the first \"(x1,y1),(x2,y2)\", from 0 to 999 along the picture's sides, overlaps the "
-            "reference by at least half (intersection over union); no box is wrong",
+    .rule =
+        "the first \"(x1,y1),(x2,y2)\", from 0 to 999 along the picture's sides, overlaps the "
+        "reference by at least half (intersection over union); an answer without a box is wrong",
     .suite = SUITE_OFFICIAL,
     .score = score,
     .summary = summary,

@@ -152,7 +152,7 @@ const struct metric metric_cider = {
     .name = "cider",
     .help = "CIDEr-D of captions against the references, 0 to 10.",
     .rule = "tf-idf of the answer's 1- to 4-grams against every reference (sigma 6; words as "
-            "Stanford's PTBTokenizer splits them, in lower case, without punctuation and "
+            "Stanford's PTBTokenizer splits them, in lower case, without punctuation or "
             "stemming); idf counts the references of all samples",
     .graded = true,
     .beyond = true,

@@ -157,10 +157,10 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 const struct metric metric_letter = {
     .name = "letter",
     .help = "Share of right letters in multiple-choice questions.",
-    .rule = "the whole answer if it is a letter; else the letter after \"answer\"; else the first "
-            "capital letter of a choice that is a separate word (B, B., (B); not the words A and "
-            "I); else a lower-case letter after \"is\" at the end of a sentence; else the only "
-            "choice whose text is in the answer; otherwise wrong",
+    .rule = "the whole answer if it is a letter; else the letter after \"answer\"; else the "
+            "first capital letter of a choice that is a separate word (B, B., (B), but not the "
+            "words A and I); else a lower-case letter after \"is\" at the end of a sentence; "
+            "else the only choice whose text is in the answer; otherwise wrong",
     .score = score,
     .summary = choices_summary,
 };

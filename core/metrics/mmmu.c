@@ -217,7 +217,8 @@ const struct metric metric_mmmu_pro = {
     .help = "Multiple choice as MMMU-Pro's program scores it.",
     .rule =
         "the only choice letter, even inside a word, after the last \"Answer:\"; else the letter "
-        "as mmmu-lmms-eval reads it; no letter counts as wrong (the program draws one)",
+        "as mmmu-lmms-eval reads it; an answer without a letter is wrong (the program draws a "
+        "letter)",
     .suite = SUITE_OFFICIAL,
     .letter = read_pro,
     .score = choices_score,

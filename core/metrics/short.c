@@ -146,9 +146,9 @@ static int score_same(const struct metric *m, const struct metric_case *c, struc
 const struct metric metric_relaxed = {
     .name = "relaxed",
     .help = "Relaxed accuracy (ChartQA): numbers may differ by 5%.",
-    .rule = "the answer is a number within 5% of the reference (\"12%\" is 0.12); if the reference "
-            "is 0, or either is not a plain number (commas, units), both must be the same "
-            "text, ignoring case",
+    .rule = "the answer is a number within 5% of the reference (\"12%\" is 0.12); if the "
+            "reference is 0, or either is not a plain number (has commas or a unit), both must "
+            "be the same text, ignoring case",
     .score = score_relaxed,
 };
 

@@ -82,7 +82,7 @@ keys F10
 wait_for "^session '.*' is saved; to continue: vlmsh --db "
 mkdir "$work/other"
 start "$work/other" "$here/$model"
-wait_for '· the input line has an unsent text, typed in'
+wait_for '· the input line holds unsent text, typed in'
 # The path decides where it wraps.
 notice=$(tmux capture-pane -p | sed 's/^│\([^│]*\).*/\1/' | tr -d ' \n')
 [[ $notice == *"typedin${here// /}withmodelmodel;Ctrl-C"* ]] ||
