@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), one more in parallel than processors
-# (some wait for others), the slow ones first (tests/slow), and prints the output of failing ones.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), four more in parallel than processors
+# (scripts mostly wait), the slow ones first (tests/slow), and prints the output of failing ones.
 # Lines that begin with "SKIPPED: " name checks that this machine does not allow; they are shown and
 # counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and
 # fails if any failed. TEST_UNDER is a command to run the programs
@@ -75,7 +75,7 @@ ordered() {
 }
 
 [ $# = 0 ] || ordered "$@" | tr '\n' '\0' |
-    xargs -0 -r -n 1 -P "${TEST_JOBS:-$(($(nproc) + 1))}" bash -c 'run_test "$1"' run_test
+    xargs -0 -r -n 1 -P "${TEST_JOBS:-$(($(nproc) + 4))}" bash -c 'run_test "$1"' run_test
 touch "$scratch/counts"
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 || !passed }' \
