@@ -270,8 +270,8 @@ const struct command command_adapter = {
         "[--once]|merge FOLDER [--once]",
     .help = "Loads, unloads, shows, scales, saves or merges adapters (LoRA, LN tuning).",
     .details =
-        "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that\n"
-        "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The\n"
+        "FOLDER is an adapter in PEFT format (LoRA, LN tuning, modules_to_save); tensors that "
+        "PEFT cannot represent are in extra.safetensors. Changes apply from the next token. The "
         "setting `adapter` names the adapter in use; /set adapter none removes it.",
     .needs = NEEDS_MODEL,
     .live = "load unload scale",

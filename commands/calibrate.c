@@ -124,9 +124,10 @@ static int show_file(struct shell *shell, const char *path, struct err *err)
     struct calibration c;
     if (calibration_open(&c, path, err) < 0) return -1;
     sinks_text(shell->sinks,
-               "%s: kind %s, weights %.12s, data %.12s, %" PRId64 " samples, arithmetic %s", path,
+               "%s: kind %s, weights %.12s, data %.12s, %" PRId64 " sample%s, arithmetic %s", path,
                calibration_kind_of(&c)->name, c.model ? c.model : "unknown",
-               c.data ? c.data : "unknown", c.count, c.arithmetic ? c.arithmetic : "unknown");
+               c.data ? c.data : "unknown", c.count, c.count == 1 ? "" : "s",
+               c.arithmetic ? c.arithmetic : "unknown");
     calibration_show(&c, shell->sinks);
     calibration_close(&c);
     return 0;

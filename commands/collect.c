@@ -307,8 +307,7 @@ static int read_words(struct collecting *c, int argc, char **argv, int *at, stru
     for (int k = 0; k < c->pair_count; k++) cells |= c->pairs[k].cell;
     if (i + 1 >= argc || argv[i + 1][0] != '/')
         return err_set(
-            err,
-            "' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here");
+            err, "give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --here");
     if (!cells)
         return err_set(err, "nothing to collect: add NAME=@ROW for a number that the command "
                             "shows, or the name of a table");

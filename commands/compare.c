@@ -227,7 +227,8 @@ static void show_data(const struct asking *a, const struct compared_data *d)
 {
     struct results r = { 0 };
     compare_data_results(&r, (const char *const *)a->title, d);
-    results_note(&r, "over %" PRId64 " samples of %s", d->evaluation[0].samples, a->data.set.data);
+    results_note(&r, "over %" PRId64 " sample%s of %s", d->evaluation[0].samples,
+                 d->evaluation[0].samples == 1 ? "" : "s", a->data.set.data);
     results_show(&r, a->shell->sinks);
     show_changed(a, d);
     compare_data_results_questions(&r, d);
@@ -356,7 +357,7 @@ const struct command command_compare = {
         "Each side computes the prompt and the pictures from scratch. Afterwards, B reads A's "
         "tokens (teacher forcing). The Hellinger distance at step t compares the next-token "
         "distributions of A and B after the same t tokens, over the whole vocabulary (0 "
-        "identical, 1 disjoint). GFLOP counts 2 FLOP per multiply-add, in the language model "
+        "identical, 1 disjoint). GFLOP counts 2 FLOPs per multiply-add, in the language model "
         "only, without norms and softmax.",
     .options = options,
     .writes = true,

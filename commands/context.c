@@ -23,7 +23,7 @@ const struct command command_context = {
     .usage = "/context",
     .help = "Shows context usage: text, visual and cached tokens, and what is left.",
     .details =
-        "text, visual: tokens of the conversation; waiting: tokens of pictures attached to the\n"
+        "text, visual: tokens of the conversation; waiting: tokens of pictures attached to the "
         "next message; cached: tokens in the KV cache; limit: the setting ctx.max.",
     .needs = NEEDS_MODEL,
     .run = context_run,

@@ -305,7 +305,7 @@ static void show_written(const struct shell *shell, const struct mix_request *r,
         total += written[i];
     }
     table_emit(&t, shell->sinks);
-    sinks_notice(shell->sinks, "'%s': %" PRId64 " samples", r->out, total);
+    sinks_notice(shell->sinks, "'%s': %" PRId64 " sample%s", r->out, total, total == 1 ? "" : "s");
 }
 
 static int write_mix(struct shell *shell, struct mix_request *r, struct err *err)

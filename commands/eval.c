@@ -143,12 +143,13 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
         file_out_abandon(a.csv, o.csv);
     } else if (a.csv && (status = file_out_close(a.csv, o.csv, err)) == 0) {
         sinks_written(shell->sinks, "csv", o.csv, NULL);
-        sinks_notice(shell->sinks, "'%s': %" PRId64 " answers of %s", o.csv, a.chosen, title);
+        sinks_notice(shell->sinks, "'%s': %" PRId64 " answer%s of %s", o.csv, a.chosen,
+                     a.chosen == 1 ? "" : "s", title);
     } else if (!a.csv) {
         end_answers(&a, shell);
         if (!count && a.scores.count)
-            sinks_notice(shell->sinks, "mean score so far: %.4f over %" PRId64 " questions",
-                         tally_mean(&a.scores), a.scores.count);
+            sinks_notice(shell->sinks, "mean score so far: %.4f over %" PRId64 " question%s",
+                         tally_mean(&a.scores), a.scores.count, a.scores.count == 1 ? "" : "s");
     }
 out:
     job_results_free(results, count);

@@ -127,14 +127,14 @@ static void topic_lines(const struct shell *shell)
         "'//'.\n"
         "\n"
         "Spaces separate arguments. Text in double quotes may contain JSON escapes: \"a\\n"
-        "b\". Outside quotes,\n"
+        "b\". Outside quotes, "
         "'\\ ' is a space, and a leading '~/' is the home folder.\n"
         "\n"
-        "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment, and\n"
+        "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment, and "
         "${NAME:-VALUE} by VALUE if NAME has no value. $${ stands for '${'.\n"
         "\n"
-        "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\"\n"
-        "may span lines: the opening mark starts a line or the arguments of a command, the\n"
+        "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\" "
+        "may span lines: the opening mark starts a line or the arguments of a command, the "
         "closing mark ends a line.");
 }
 

@@ -299,7 +299,7 @@ const struct command command_image = {
     .usage = "/image [FILE...|-|--clipboard|--remove N|--clear]",
     .help = "Attaches pictures (PNG, JPEG, WebP, GIF, BMP, PPM) to the next message.",
     .details =
-        "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture\n"
+        "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture "
         "from standard input. Wildcards (*, ?, []) attach all matching files (/image "
         "scenes/*.png); put a pattern with spaces in double quotes. Names of existing files need "
         "no quotes. Without arguments, lists all pictures.",

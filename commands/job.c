@@ -105,9 +105,9 @@ const struct command command_jobs = {
     .usage = "/jobs",
     .help = "Lists jobs with state, step, loss and time left.",
     .details =
-        "Jobs run in separate processes: they continue when the shell exits, and every\n"
-        "shell with the same database sees them. \"interrupted\" means that a job's process is\n"
-        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is\n"
+        "Jobs run in separate processes: they continue when the shell exits, and every "
+        "shell with the same database sees them. \"interrupted\" means that a job's process is "
+        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is "
         "known); /job N resume continues it.",
     .needs = NEEDS_STORE,
     .run = jobs_run,
@@ -418,8 +418,8 @@ const struct command command_wait = {
     .usage = "/wait [N]",
     .help = "Waits for job N, or for all jobs that this shell started; fails if one failed.",
     .details =
-        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of\n"
-        "a training run and the path of its result, or the scores of a sweep. Ctrl-C stops\n"
+        "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of "
+        "a training run and the path of its result, or the scores of a sweep. Ctrl-C stops "
         "waiting, not the job. /wait also fails if a job was paused, cancelled or interrupted.",
     .max = 1,
     .needs = NEEDS_STORE,

@@ -29,10 +29,10 @@ const struct command command_bind = {
     .usage = "/bind KEY [COMMAND]",
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
-        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or\n"
-        "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default\n"
-        "~/.config/vlmsh/config) runs at every interactive start (not with -c, -f, --json or\n"
-        "piped input): put your key bindings and settings there.\n"
+        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or "
+        "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default "
+        "~/.config/vlmsh/config) runs at every interactive start (not with -c, -f, --json or "
+        "piped input): put your key bindings and settings there. "
         "Lines that fail are reported; the others still apply.",
     .min = 1,
     .max = 1,

@@ -76,16 +76,14 @@ static int read_options(struct new_options *o, int argc, char **argv, struct err
     if (joins && (o->shape || o->text_count || o->zeros))
         return err_set(
             err, "--like, --text and --zeros cannot be combined with --encoder and --decoder");
-    if (joins && !o->decoder)
-        return err_set(err, "--decoder MODEL, the language model, is missing");
-    if (joins && !o->encoder)
-        return err_set(err, "--encoder MODEL, the picture encoder, is missing");
-    if (!joins && !o->shape) return name_shapes("--like SHAPE is missing", err);
+    if (joins && !o->decoder) return err_set(err, "give --decoder MODEL, the language model");
+    if (joins && !o->encoder) return err_set(err, "give --encoder MODEL, the picture encoder");
+    if (!joins && !o->shape) return name_shapes("give --like SHAPE", err);
     bool known = joins;
     for (int i = 0; !joins && new_model_shape(i); i++)
         known |= !strcmp(new_model_shape(i), o->shape);
     if (!known) return name_shapes("unknown shape", err);
-    if (!o->folder && !o->dry) return err_set(err, "DIR, the output folder, is missing");
+    if (!o->folder && !o->dry) return err_set(err, "give DIR, the output folder");
     return 0;
 }
 

@@ -75,8 +75,8 @@ const struct command command_pope = {
     .usage = "/pope FILE DIR [--seed S] [--pictures N] [--each N]",
     .help = "Generates POPE's yes/no questions for annotated pictures.",
     .details =
-        "FILE is objects.jsonl of /scenes, or COCO's instances (instances_val2014.json). Writes\n"
-        "pope_random.json, pope_popular.json and pope_adversarial.json to DIR, for\n"
+        "FILE is objects.jsonl of /scenes, or COCO's instances (instances_val2014.json). Writes "
+        "pope_random.json, pope_popular.json and pope_adversarial.json to DIR, for "
         "/eval DIR/pope_random.json --set pope --images PICTURES.",
     .options = options,
     .writes = true,

@@ -131,8 +131,8 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
         sinks_notice(shell->sinks, "this model's early, transition and late layers are not known: "
                                    "using 1/8, 3/8 and 5/8 of its depth");
     if (status == 0)
-        sinks_notice(shell->sinks, "preset '%s' loaded: %zu settings (/preset show %s)", argv[0],
-                     v.count, argv[0]);
+        sinks_notice(shell->sinks, "preset '%s' loaded: %zu setting%s (/preset show %s)", argv[0],
+                     v.count, v.count == 1 ? "" : "s", argv[0]);
     preset_values_release(&v);
     return status;
 }

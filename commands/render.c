@@ -88,8 +88,8 @@ const struct command command_render = {
     .usage = "/render FILE.jinja MESSAGES.json [--no-generation] [NAME=VALUE...]",
     .help = "Renders a chat template with a list of messages and shows the text.",
     .details = "MESSAGES.json holds a list of messages, in whatever form the template expects. "
-               "Renders the template as Hugging Face transformers does, with messages,\n"
-               "add_generation_prompt and the variables given by NAME=VALUE,\n"
+               "Renders the template as Hugging Face transformers does, with messages, "
+               "add_generation_prompt and the variables given by NAME=VALUE, "
                "such as bos_token=<s> or tools=null. A VALUE that is JSON is read as JSON.",
     .options = options,
     .complete = COMPLETE_PATH,

@@ -100,7 +100,7 @@ static int read_table(struct report_table *w, const char *line, size_t length,
         end ? words_parse(&w->words, text, shell, err) : err_set(err, "the line has no '-->'");
     free(text);
     const char *file = w->words.count ? w->words.list[0] : NULL;
-    if (status == 0 && !file) status = err_set(err, "the file name is missing");
+    if (status == 0 && !file) status = err_set(err, "the line names no file");
     if (status < 0 || !file) return -1;
     w->path = find_file(file, folders);
     if (csv_read(&w->t, w->path, err) < 0) return -1;

@@ -98,11 +98,11 @@ const struct command command_run = {
     .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
     .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =
-        "Each ${NAME} in the file is replaced by VALUE. With several values, the file runs\n"
+        "Each ${NAME} in the file is replaced by VALUE. With several values, the file runs "
         "once for each; with several names, once for each combination of their values. If values "
-        "contain commas,\n"
+        "contain commas, "
         "separate them with |. ${NAME:-VALUE} sets a default. FILE may be a pipe. Ctrl-C stops the "
-        "whole\n"
+        "whole "
         "file, not only the current answer.\n"
         "    /run keep.vlmsh SCORE=contribution,attention,random KEEP=0.5,0.25,0.1\n"
         "/help lines explains how lines are read.",

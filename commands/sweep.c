@@ -32,9 +32,9 @@ const struct command command_sweep = {
         "1e-5, 6e-6, 1e-6 and 1e-7. Each run trains like /train, in a folder OUT/VALUE. Runs are "
         "compared by validation (train.validation, train.score), each at its best checkpoint. If "
         "a run fails, for instance because the learning rate is too high, the sweep reports it "
-        "and continues. /job N shows the scores and the best value;\n"
+        "and continues. /job N shows the scores and the best value; "
         "/plot N loss@1e-3 loss@1e-4 shows the curves of two values. After a pause or kill -9, "
-        "/job N resume\n"
+        "/job N resume "
         "continues the unfinished run.",
     .min = 1,
     .options = sweep_rows,

@@ -84,8 +84,8 @@ static const char *const words[] = { "on", "off", NULL };
         .run = alias_run,                 \
     };
 ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
-      "Applies the preset capa-auto to these methods only; others stay unchanged.\n"
-      "Without a calibration the FFN approximation stays off, with a notice. /preset load\n"
+      "Applies the preset capa-auto to these methods only; others stay unchanged. "
+      "Without a calibration the FFN approximation stays off, with a notice. /preset load "
       "capa loads the paper's recipe.")
 ALIAS(align, "Enables norm alignment with its defaults.",
       "Applies the preset norm-alignment to this method only; others stay unchanged.")

@@ -19,7 +19,7 @@ const struct command command_tokenizer = {
     .usage = "/tokenizer FILE",
     .help = "Loads a tokenizer on its own, for /tokenize and /detokenize.",
     .details = "FILE is a tokenizer.json, a tiktoken.model, a SentencePiece tokenizer.model, a "
-               "vocab.json\n"
+               "vocab.json "
                "with its merges.txt, a GGUF file, or a model folder. tokenizer_config.json, "
                "special_tokens_map.json and added_tokens.json beside FILE define added tokens "
                "and, as in transformers 4, the special tokens that the tokenizer's class puts "
@@ -78,7 +78,7 @@ const struct command command_tokenize = {
     .usage = "/tokenize [--no-special] [--table] TEXT",
     .help = "Shows the token ids of a text.",
     .details =
-        "Special tokens spelled in TEXT are recognised. After an option, TEXT must be in double\n"
+        "Special tokens spelled in TEXT are recognised. After an option, TEXT must be in double "
         "quotes.",
     .options = options,
     .min = 1,

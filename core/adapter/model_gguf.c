@@ -312,7 +312,7 @@ int model_gguf_type(const char *type, struct err *err)
     if (type)
         err_set(err, "unknown type '%s'; types: %s", type, names);
     else
-        err_set(err, "--type TYPE is missing; types: %s", names);
+        err_set(err, "give --type TYPE; types: %s", names);
     free(names);
     return -1;
 }

@@ -62,7 +62,7 @@ static int check_free(const char *target, struct err *err)
 {
     struct stat st;
     const char *last = text_file_name(target);
-    if (!*target) return err_set(err, "the output folder is missing");
+    if (!*target) return err_set(err, "give the output folder");
     if (!strcmp(last, ".") || !strcmp(last, ".."))
         return err_set(err, "'%s' does not name an output folder: give its name", target);
     if (lstat(target, &st) < 0 && errno == ENOENT) return 0;

@@ -194,6 +194,6 @@ int options_parse(const struct option_row *rows, void *self, int argc, char **ar
     }
     for (; next->name; next++)
         if (is_argument(next) && !next->optional)
-            return err_set(err, "%s, %s, is missing", next->name, next->help);
+            return err_set(err, "give %s, %s", next->name, next->help);
     return at;
 }

@@ -105,7 +105,7 @@ int checkup_options_read(struct checkup_options *o, int argc, char **argv, const
     int status = options_parse(checkup_rows, o, argc, argv, err) < 0 ? -1 : 0;
     o->unnamed = !o->models.count;
     if (status == 0 && o->unnamed && model) names_add(&o->models, model, NULL);
-    if (status == 0 && !o->models.count) status = err_set(err, "MODEL is missing");
+    if (status == 0 && !o->models.count) status = err_set(err, "give a MODEL");
     if (status == 0) status = check_only(&o->only, err);
     if (status < 0) checkup_options_release(o);
     return status;

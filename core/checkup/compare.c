@@ -147,7 +147,7 @@ int checkup_compare(const char *a, const char *b, const struct sinks *sinks, str
         table_begin(&c.table, "checkup_compare", "model|check|what|A|B|change");
         compare_records(&c, first, second);
         table_emit(&c.table, sinks);
-        sinks_notice(sinks, "%d entries differ, %d are equal (numbers within %g%%)", c.changed,
+        sinks_notice(sinks, "entries that differ: %d; equal: %d (numbers within %g%%)", c.changed,
                      c.equal, tolerance * 100);
     }
     cJSON_Delete(first);

@@ -167,7 +167,7 @@ int engine_adapter_load(struct engine *e, const char *folder, struct err *err)
     char *named = setting_spell(settings_find("adapter"), folder, err);
     const bool none = named && !strcmp(named, "none");
     free(named);
-    if (none && !*folder) return err_set(err, "the adapter's folder is missing");
+    if (none && !*folder) return err_set(err, "give the adapter's folder");
     if (none)
         return err_set(err,
                        "'%s' means no adapter (/adapter unload); a folder of that name is './%s'",

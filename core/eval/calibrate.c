@@ -319,8 +319,8 @@ static char *outcome(const struct job_end *end)
     const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");
     const char *notices = job_end_value(end, "data");
     if (!out || !used) return NULL;
-    return xasprintf("'%s', over %s samples%s%s", out, used, notices ? "; " : "",
-                     notices ? notices : "");
+    return xasprintf("'%s', over %s sample%s%s%s", out, used, !strcmp(used, "1") ? "" : "s",
+                     notices ? "; " : "", notices ? notices : "");
 }
 
 const struct job_kind job_kind_calibrate = {

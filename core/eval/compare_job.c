@@ -100,8 +100,9 @@ static void report(const struct comparing_job *c)
     struct results r = { 0 };
     struct buf json = { 0 };
     compare_data_results(&r, title, d);
-    results_note(&r, "over %lld samples of %s (job %lld)", (long long)d->evaluation[0].samples,
-                 c->work.options.set.data, (long long)j->id);
+    results_note(&r, "over %lld sample%s of %s (job %lld)", (long long)d->evaluation[0].samples,
+                 d->evaluation[0].samples == 1 ? "" : "s", c->work.options.set.data,
+                 (long long)j->id);
     job_result(j, "A", "%s", title[0]);
     job_result(j, "B", "%s", title[1]);
     for (size_t i = 0; i < r.table_count; i++)

@@ -292,7 +292,8 @@ int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
         safetensors_writer_abandon(w);
     if (status == 0) {
         sinks_written(sinks, "tensors", d->path, NULL);
-        sinks_notice(sinks, "wrote %zu tensors to '%s'", d->count, d->path);
+        sinks_notice(sinks, "wrote %zu tensor%s to '%s'", d->count, d->count == 1 ? "" : "s",
+                     d->path);
     }
     dump_free(d);
     return status;

@@ -273,11 +273,11 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     results_mean_take(&w.mean, r);
     results_move_tables(r, &w.kept);
     if (status == 0) {
-        results_note(r, "means over %lld samples%s", (long long)samples,
+        results_note(r, "means over %lld sample%s%s", (long long)samples, samples == 1 ? "" : "s",
                      request->given ? " with the reference answers" : "");
         if (w.broken)
-            results_note(r, "%lld samples are skipped, the first because: %s", (long long)w.broken,
-                         w.why.text);
+            results_note(r, "%lld sample%s skipped, the first because: %s", (long long)w.broken,
+                         w.broken == 1 ? " is" : "s are", w.why.text);
         if (w.replaced)
             results_note(r,
                          "answers are scored by contains: the metric %s of the data does not "

@@ -213,9 +213,9 @@ static int open_validation(struct sft *t, struct err *err)
     const char *file = file_of_validation(s, &t->sets, &share);
     t->validation_file = file != NULL;
     for (size_t i = 0; i < t->sets.count; i++)
-        job_log(t->job, "validation: %s as %s, %lld samples of '%s'", t->sets.list[i].name,
+        job_log(t->job, "validation: %s as %s, %lld sample%s of '%s'", t->sets.list[i].name,
                 t->sets.list[i].from.way->suite, (long long)t->sets.list[i].data.count,
-                t->sets.list[i].from.data);
+                t->sets.list[i].data.count == 1 ? "" : "s", t->sets.list[i].from.data);
     if (t->sets.count) return 0;
     if (file) { // a separate data file
         size_t both = 0, which;

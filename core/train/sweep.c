@@ -133,7 +133,7 @@ static int read_words(struct sweep *s, int argc, char **argv, struct err *err)
 {
     if (options_parse(sweep_rows, s, argc, argv, err) < 0) return err_in(err, "%s", usage);
     const bool preset = !strcmp(s->words[0], "lr-grid");
-    if (preset == (s->words[3] != NULL)) return err_set(err, "arguments are missing: %s", usage);
+    if (preset == (s->words[3] != NULL)) return err_set(err, "usage: %s", usage);
     s->key = preset ? "train.lr" : s->words[0];
     s->list = xstrdup(preset ? rates : s->words[1]);
     s->set.data = s->words[preset ? 1 : 2];

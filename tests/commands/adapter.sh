@@ -358,7 +358,7 @@ check "a preset in another folder, read once" \
 # Words that mean "no adapter" are not taken as folders.
 session "no adapter" $llava <<E
 > /adapter load ""
-error: the adapter's folder is missing
+error: give the adapter's folder
 > /adapter load none
 error: 'none' means no adapter (/adapter unload); a folder of that name is './none'
 > /adapter load OFF

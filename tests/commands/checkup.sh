@@ -143,7 +143,7 @@ refuse() { # part of the message, arguments
     out=$(checkup "${@:2}") && fail "'${*:2}' was not refused" "$out"
     [[ $out == *"$1"* ]] || fail "'${*:2}' should say: $1" "$out"
 }
-refuse "MODEL is missing"
+refuse "give a MODEL"
 refuse "there is no check 'sight'" $model --only sight
 refuse "holds another check-up" $model --out "$dir/sound" --quick
 mkdir "$dir/full" && touch "$dir/full/x"

@@ -120,9 +120,9 @@ error: the command showed no table 'nothing'; it showed: norms.interface, norms.
 angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 error: no table shown so far has 'nothing': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with the names shown
 > /collect $layers run=c x=@all
-error: ' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here
+error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --here
 > /collect $layers run=c x=@all : norms
-error: ' : ' and a command are missing: /collect FILE.csv score=@score : /eval DATA --here
+error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --here
 > /collect $layers run=c x=@all : /nonsense
 error: unknown command '/nonsense': /help lists the commands
 > /collect

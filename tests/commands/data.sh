@@ -316,7 +316,7 @@ error: usage: /data check FILE [--images DIR] [--kind K,...] [--no-decode] [--ou
 > /data chek x
 error: /data has no action 'chek': did you mean 'check'?
 > /data check
-error: FILE, the data set, is missing
+error: give FILE, the data set
 > /data check $work/none.json
 error: cannot open '$work/none.json': No such file or directory
 > /data check $work/broken.png
@@ -586,7 +586,7 @@ over 3 samples of $work/odd.jsonl
 > /compare data.special_tokens=text | now --data $work/odd.jsonl --limit 1
 ...
 data: A: $first; 4 special tokens in the texts of 1 sample stay text (data.special_tokens); $moves; B: $first; 4 $tokens; $moves
-over 1 samples of $work/odd.jsonl
+over 1 sample of $work/odd.jsonl
 ...
 > /compare off | off --data $work/odd.jsonl --job
 job 4: compare started (/job 4, /wait 4)

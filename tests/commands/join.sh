@@ -159,8 +159,8 @@ refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 
 grep -q "its features are merged" "$work/out" || fail "merged, as GGUF: $(tail -1 "$work/out")"
 
 # --- refusals ----------------------------------------------------------------------------------------------------
-refused "--decoder MODEL, the language model, is missing" --encoder demo/model "$work/x"
-refused "--encoder MODEL, the picture encoder, is missing" --decoder demo/model "$work/x"
+refused "give --decoder MODEL, the language model" --encoder demo/model "$work/x"
+refused "give --encoder MODEL, the picture encoder" --decoder demo/model "$work/x"
 refused "cannot be combined with --encoder" --encoder demo/model --decoder demo/model --like tiny "$work/x"
 refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2.5-vl --decoder $goldens/qwen2 "$work/x"
 refused "has no CLIP, SigLIP or MoonViT encoder" --encoder $goldens/qwen2 --decoder $goldens/qwen2 "$work/x"

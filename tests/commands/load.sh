@@ -220,7 +220,7 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 > Hello
 (an answer to 25 visual tokens)
 (written: tensors $work/without.safetensors)
-wrote 1 tensors to '$work/without.safetensors'
+wrote 1 tensor to '$work/without.safetensors'
 > /load $llava
 loaded 'tests/goldens/llava-1.5': llava, 0.242 million parameters, with vision, N s
 > /clear
@@ -231,7 +231,7 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 > Hello
 (an answer to 25 visual tokens)
 (written: tensors $work/with.safetensors)
-wrote 1 tensors to '$work/with.safetensors'
+wrote 1 tensor to '$work/with.safetensors'
 E
 cmp "$work/without.safetensors" "$work/with.safetensors" || fail "the prompt of LLaVA-1.5 without a template"
 without tests/goldens/qwen2.5-vl preprocessor_config.json generation_config.json tokenizer_config.json

@@ -167,7 +167,7 @@ refused() {
 mkdir "$work/copy" && touch "$work/copy/mmproj-m.gguf"
 refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
-refused "--type TYPE is missing" quantize tests/goldens/qwen2 "$work/x.gguf"
+refused "give --type TYPE" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
 refused "exclude each other" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
 refused "MODEL" quantize --type f16

@@ -20,7 +20,7 @@ lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl
     "/train $work/data.jsonl $work/no" "/set train.validation none" "/train README.md $work/no" \
     "/train $work/cut.json $work/no"
 check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
-OUT, the output folder, is missing
+give OUT, the output folder
 '$work' holds other files: choose a new folder
 unknown option '--fast': options are --images, --resume, --ranks, --sbatch, --submit
 cannot read '$work': it is a folder, not a file

@@ -181,9 +181,9 @@ static void check_tokenizer(struct checkup *c)
                    tokens);
     if (outside)
         finding_fails(&f,
-                      "%lld tokens have numbers outside the embedding table of %lld rows: "
-                      "another model's tokenizer",
-                      (long long)outside, (long long)vocab);
+                      "%lld token%s outside the embedding table of %lld rows: another model's "
+                      "tokenizer",
+                      (long long)outside, outside == 1 ? " is" : "s are", (long long)vocab);
     else if (changed > (count + 1) / 2)
         finding_fails(&f, "%lld of %d texts change when encoded and decoded, such as '%.40s'",
                       (long long)changed, count + 1, first);

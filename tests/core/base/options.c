@@ -131,7 +131,7 @@ static void errors_name_the_option(void **state)
            "--kind, -c, --ranks");
     refuse(none, "--x", "unknown option '--x': no options are possible here");
     refuse(none, "x", "unexpected 'x'");
-    refuse(rows, "", "DIR, the output folder, is missing");
+    refuse(rows, "", "give DIR, the output folder");
     refuse(rows, "a b c", "unexpected 'c' after DIR FILE");
     refuse(rows, "out --seed", "--seed needs N");
     refuse(rows, "out --seed -1", "--seed must be a whole number of at least 0, not '-1'");
