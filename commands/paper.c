@@ -32,7 +32,7 @@ enum { DEMO_LIMIT = 100, DEMO_STEPS = 150 };
 struct asked {
     const char *paper, *table, *model, *sets, *data, *out, *as;
     int64_t limit, steps;
-    bool demo, dry;
+    bool demo, small, dry;
 };
 
 static const struct option_row options[] = {
@@ -50,10 +50,16 @@ static const struct option_row options[] = {
       .at = offsetof(struct asked, as) },
     { "--demo", NULL, "uses the demo model and its scenes, with stand-ins for the sets",
       OPTION_FLAG, .at = offsetof(struct asked, demo) },
+    { "--small", NULL,
+      "the same with the model that sees: the demo model's encoder, SmolLM2-135M (make real) and "
+      "demo/seeing/adapter; for tables without trainings",
+      OPTION_FLAG, .at = offsetof(struct asked, small) },
     { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
       .at = offsetof(struct asked, limit), 1, INT64_MAX },
-    { "--steps", "N", "steps of each training with --demo (default: 150)", OPTION_WHOLE,
-      .at = offsetof(struct asked, steps), 1, INT64_MAX },
+    { "--steps", "N",
+      "with --demo: steps of each training (default: 150); else steps between the checkpoints of "
+      "ira figure6",
+      OPTION_WHOLE, .at = offsetof(struct asked, steps), 1, INT64_MAX },
     { "--dry", NULL,
       "writes and shows the plan, checks models and settings, and forecasts time, memory and disk",
       OPTION_FLAG, .at = offsetof(struct asked, dry) },
@@ -122,17 +128,60 @@ static int open_folder(const struct plan *p, struct err *err)
     return err_set(err, "cannot create '%s': %s", p->out, strerror(errno));
 }
 
+// Returns the lines that make the model that sees in OUT/joined; NULL if a part is missing.
+static char *make_small(const struct plan *p, struct err *err)
+{
+    char *encoder = places_installed("demo/model", "config.json");
+    char *decoder = places_installed("build", "smollm2.gguf");
+    char *lines = NULL;
+    if (strstr(p->table->demo, "/train "))
+        err_set(err, "%s %s trains models, which --small does not: use --demo", p->paper->name,
+                p->table->name);
+    else if (!encoder || !decoder)
+        err_set(err, "--small needs build/smollm2.gguf beside the program: run make real");
+    else
+        lines = xasprintf("/new --encoder %s --decoder %s/smollm2.gguf --merge 4 --seed 1 "
+                          "%s/joined --once\n",
+                          encoder, decoder, p->out);
+    free(encoder);
+    free(decoder);
+    return lines;
+}
+
+// Adds a line after each that loads the model.
+static char *with_adapter(char *commands, const char *model)
+{
+    char *folder = places_installed("demo/seeing/adapter", "adapter_config.json");
+    char *load = xasprintf("/load %s\n", model);
+    struct buf b = { 0 };
+    for (const char *p = commands; *p; p++) {
+        if (strncmp(p, load, strlen(load)) != 0) {
+            buf_putc(&b, *p);
+            continue;
+        }
+        buf_printf(&b, "%s/adapter load %s\n", load, folder ? folder : "demo/seeing/adapter");
+        p += strlen(load) - 1;
+    }
+    free(folder);
+    free(load);
+    free(commands);
+    return buf_take(&b);
+}
+
 // Makes the texts of the plan.
 static int expand(struct plan *p, struct err *err)
 {
     const struct asked *a = p->asked;
+    char *small = a->small ? make_small(p, err) : NULL;
+    char *joined = small ? xasprintf("%s/joined", p->out) : NULL;
+    if (a->small && !small) return -1;
     const size_t first = a->data ? strcspn(a->data, ",") : 0;
     char *data1 = a->data ? xstrndup(a->data, first) : NULL;
     const char *data2 = a->data && a->data[first] ? a->data + first + 1 : NULL;
     char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : DEMO_LIMIT));
     char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : DEMO_STEPS));
     char *demo = a->demo && !a->model ? places_installed("demo/model", "config.json") : NULL;
-    const char *model = a->model ? a->model : demo;
+    const char *model = joined ? joined : a->model ? a->model : demo;
     char *start = a->demo ? xasprintf("%s/start", p->out) : NULL;
     const char *const values[] = { "MODEL", model,   "OUT",   p->out,
                                    "SETS",  a->sets, "DATA1", data1,
@@ -141,17 +190,24 @@ static int expand(struct plan *p, struct err *err)
                                    NULL };
     struct err name = { 0 };
     char *text = paper_expand(a->demo ? p->table->demo : p->table->plan, values, &name);
+    char *after = paper_expand(p->table->after ? p->table->after : "", values, &name);
     if (text && p->table->rows) p->scores = paper_scores_plan(p->table, a->demo, values, &name);
-    const bool whole = text && (p->scores || !p->table->rows);
+    const bool whole = text && after && (p->scores || !p->table->rows);
     if (whole) {
         struct buf b = { 0 };
-        buf_printf(&b, "# %s, %s: %s\n%s", p->paper->name, p->table->name, p->table->title, text);
+        buf_printf(&b, "# %s, %s: %s\n%s%s", p->paper->name, p->table->name, p->table->title,
+                   small ? small : "", text);
         if (p->scores)
             buf_printf(&b, "/eval --plan %s/scores.plan %s/scores%s%s\n/wait\n", p->out, p->out,
                        a->limit && !a->demo ? " --limit " : "", a->limit && !a->demo ? limit : "");
+        buf_puts(&b, after);
         p->commands = buf_take(&b);
+        if (small) p->commands = with_adapter(p->commands, joined);
     }
+    free(small);
+    free(joined);
     free(text);
+    free(after);
     free(data1);
     free(limit);
     free(steps);
@@ -367,9 +423,10 @@ static int write_report(const struct plan *p, const struct csv *layout, const st
     put_claims(&b, claims);
     buf_printf(&b, "\n**Verdict: %s.** %s\n", paper_verdicts[verdict], paper_rule);
     if (p->asked->demo)
-        buf_puts(&b,
-                 "\nThe demo model and its scenes stand in for the paper's models and sets: only "
-                 "the direction of differences can be compared.\n");
+        buf_puts(
+            &b,
+            "\nA small model and generated scenes stand in for the paper's models and sets: only "
+            "the direction of differences can be compared.\n");
     if (p->table->note) buf_printf(&b, "\n%s\n", p->table->note);
     buf_printf(&b, "\n## Plan\n\n```text\n%s```\n", p->commands);
     if (p->scores) buf_printf(&b, "\n`scores.plan`:\n\n```text\n%s```\n", p->scores);
@@ -451,13 +508,18 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
     struct asked a = { 0 };
     struct plan p = { .asked = &a, .shell = shell };
     if (options_parse(options, &a, argc, argv, err) < 0) return -1;
+    if (a.small) a.demo = true; // with another model
     if (a.paper && !(p.paper = paper_find(a.paper, err))) return -1;
     if (!a.table) {
         list(shell, p.paper);
         return 0;
     }
     if (!(p.table = paper_table_find(p.paper, a.table, err))) return -1;
-    p.out = a.out ? xstrdup(a.out) : xasprintf("%s-%s%s", a.paper, a.table, a.demo ? "-demo" : "");
+    p.out = a.out ? xstrdup(a.out)
+                  : xasprintf("%s-%s%s", a.paper, a.table,
+                              a.small  ? "-small"
+                              : a.demo ? "-demo"
+                                       : "");
     const int status = reproduce(&p, err);
     free(p.out);
     free(p.variant);
@@ -470,9 +532,9 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_paper = {
     .name = "paper",
     .also = "reproduce tables figures publication replicate",
-    .usage =
-        "/paper [PAPER [TABLE [--model M] [--sets DIR] [--data FILE[,FILE]] [--demo] [--as NAME] "
-        "[--limit N] [--steps N] [--out DIR] [--dry]]]",
+    .usage = "/paper [PAPER [TABLE [--model M] [--sets DIR] [--data FILE[,FILE]] [--demo|--small] "
+             "[--as NAME] "
+             "[--limit N] [--steps N] [--out DIR] [--dry]]]",
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
         "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it and runs it. The "

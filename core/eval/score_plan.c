@@ -20,7 +20,11 @@ enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
 
 // Lines that multiply the rows.
 struct factors {
-    struct names models, model_names, checkpoints, seeds;
+    struct names models, model_names, seeds;
+    struct run {
+        char *folder, *row, *words; // row "": of all rows
+    } * runs;
+    size_t run_count;
 };
 
 static char *trimmed(const char *text, size_t length)
@@ -266,22 +270,34 @@ static int64_t *list_steps(const char *run, size_t *count)
     return steps;
 }
 
+// Adds a row for each checkpoint of a run, with its words, to the row that it names, or to all.
 // Step 0 is the row as it is, before the training.
-static int multiply_checkpoints(struct score_plan *p, const char *run, struct err *err)
+static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };
     size_t count;
-    int64_t *steps = list_steps(run, &count);
+    int64_t *steps = list_steps(run->folder, &count);
     for (size_t i = 0; i < p->row_count && count; i++) {
-        row_copy(&to, &p->rows[i], "step 0", NULL, NULL, 0);
+        const struct score_row *r = &p->rows[i];
+        if (*run->row && strcmp(run->row, r->name) != 0) {
+            row_copy(&to, r, "", NULL, NULL, -1);
+            continue;
+        }
+        row_copy(&to, r, "step 0", NULL, NULL, 0);
         for (size_t k = 0; k < count; k++) {
-            char *folder = xasprintf("%s/checkpoint-%lld", run, (long long)steps[k]);
-            char *name = xasprintf("step %lld", (long long)steps[k]);
-            const bool adapter = adapter_is(folder);
-            row_copy(&to, &p->rows[i], name, adapter ? NULL : folder, adapter ? folder : NULL,
-                     steps[k]);
+            char *folder = xasprintf("%s/checkpoint-%lld", run->folder, (long long)steps[k]);
+            char *step = xasprintf("step %lld", (long long)steps[k]);
+            char *config = xasprintf("%s/config.json", folder);
+            // A full training of a method that learns leaves both.
+            const bool model = access(config, F_OK) == 0, adapter = adapter_is(folder);
+            row_copy(&to, r, step, model ? folder : NULL, adapter ? folder : NULL, steps[k]);
+            char **own = &to.rows[to.row_count - 1].words,
+                 *both = xasprintf("%s %s", *own, run->words);
+            free(*own);
+            *own = both;
+            free(config);
             free(folder);
-            free(name);
+            free(step);
         }
     }
     free(steps);
@@ -289,7 +305,7 @@ static int multiply_checkpoints(struct score_plan *p, const char *run, struct er
         return err_set(err,
                        "'%s' has no checkpoints with weights: train with /set train.keep N, which "
                        "keeps the weights of the last N checkpoints",
-                       run);
+                       run->folder);
     replace_rows(p, &to);
     return 0;
 }
@@ -321,8 +337,8 @@ static int multiply(struct score_plan *p, const struct factors *f, struct err *e
     int status = 0;
     if (!p->row_count) status = add_row(p, xstrdup(""), xstrdup(""), err);
     if (f->models.count) multiply_models(p, f);
-    for (size_t i = 0; i < f->checkpoints.count && status == 0; i++)
-        status = multiply_checkpoints(p, f->checkpoints.list[i], err);
+    for (size_t i = 0; i < f->run_count && status == 0; i++)
+        status = multiply_checkpoints(p, &f->runs[i], err);
     if (f->seeds.count) multiply_seeds(p, &f->seeds);
     for (size_t i = 0; i < p->row_count; i++)
         if (!*p->rows[i].name) {
@@ -351,7 +367,15 @@ static int check_compares(const struct score_plan *p, struct err *err)
     return 0;
 }
 
-// Reads the words of "seeds" or "checkpoints".
+// Reads FOLDER WORDS of "checkpoints [ROW:] FOLDER WORDS"; takes the row.
+static void add_run(struct factors *f, char *row, const char *text)
+{
+    const size_t length = strcspn(text, " \t");
+    f->runs = xreallocarray(f->runs, f->run_count + 1, sizeof *f->runs);
+    f->runs[f->run_count++] = (struct run){ xstrndup(text, length), row, xstrdup(text + length) };
+}
+
+// Reads the words of "seeds".
 static void add_words(struct names *to, char *text)
 {
     char *rest = NULL;
@@ -365,8 +389,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
 {
     const size_t length = strcspn(line, " \t");
     char *key = xstrndup(line, length), *text = trimmed(line + length, strlen(line + length));
+    const bool of_run = !strcmp(key, "checkpoints");
     const bool named = !strcmp(key, "set") || !strcmp(key, "row") || !strcmp(key, "model");
-    const char *colon = named ? strchr(text, ':') : strchr(text, '|');
+    const char *colon = strchr(text, named || of_run ? ':' : '|');
     char *name = colon ? trimmed(text, (size_t)(colon - text)) : xstrdup("");
     const size_t last = strlen(name);
     if (last > 1 && *name == '"' && name[last - 1] == '"') {
@@ -389,8 +414,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
         names_add(&f->model_names, name, NULL);
     } else if (!strcmp(key, "sets") && *text) {
         status = add_folder(p, text, limit, err);
-    } else if (!strcmp(key, "checkpoints")) {
-        add_words(&f->checkpoints, text);
+    } else if (of_run) {
+        add_run(f, name, colon ? after : text);
+        name = NULL;
     } else if (!strcmp(key, "seeds")) {
         add_words(&f->seeds, text);
     } else if (!strcmp(key, "compare") && *name && *after) {
@@ -401,7 +427,8 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
         status = err_set(
             err,
             "a line of a plan cannot begin with '%s': use set NAME: DATA, sets DIR, row NAME: "
-            "SETTINGS, model NAME: FOLDER, checkpoints RUN, seeds N N ..., compare ROW | ROW",
+            "SETTINGS, model NAME: FOLDER, checkpoints [ROW:] RUN, seeds N N ..., compare ROW | "
+            "ROW",
             key);
     }
     free(key);
@@ -415,7 +442,12 @@ static void factors_release(struct factors *f)
 {
     names_release(&f->models);
     names_release(&f->model_names);
-    names_release(&f->checkpoints);
+    for (size_t i = 0; i < f->run_count; i++) {
+        free(f->runs[i].folder);
+        free(f->runs[i].row);
+        free(f->runs[i].words);
+    }
+    free(f->runs);
     names_release(&f->seeds);
 }
 

@@ -9,6 +9,7 @@
 //   row IRA: model=runs/ira ira.on=on                     a model of its own
 //   model 7B: llava-1.5-7b-hf                             every row without a model of its own
 //   checkpoints runs/sft                                  every row, for each checkpoint of a run
+//   checkpoints IRA: runs/ira ira.on=on                   the row IRA, with words for checkpoints
 //   seeds 1 2 3                                           every row with {seed}, for each seed
 //   compare FastV | CAPA                                  reports the difference CAPA - FastV
 //

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/sets/total.h"
 
 enum { REPEAT_SEED = 22 };
@@ -247,9 +248,22 @@ static size_t columns_of(const struct score_table *t)
     return t->columns.count + (t->averaged > 1);
 }
 
+// Returns the name of a row without its step.
+static char *series_of(const struct score_table *t, size_t row)
+{
+    char *step = xasprintf("step %lld", (long long)t->steps[row]);
+    const char *name = t->rows.list[row];
+    size_t length = strlen(name);
+    if (t->steps[row] >= 0 && text_ends(name, step)) length -= strlen(step);
+    while (length && strchr(", ", name[length - 1])) length--;
+    free(step);
+    return xstrndup(name, length);
+}
+
 void score_table_long(const struct score_table *t, struct csv *to)
 {
     csv_need_column(to, "row");
+    csv_need_column(to, "series");
     csv_need_column(to, "step");
     csv_need_column(to, "column");
     for (size_t r = 0; r < t->rows.count; r++)
@@ -257,9 +271,12 @@ void score_table_long(const struct score_table *t, struct csv *to)
             const bool all = c == t->columns.count;
             const size_t at = csv_add_row(to);
             struct score_value d = score_table_difference(t, 0, r, c);
+            char *series = series_of(t, r);
             csv_set(to, at, 0, t->rows.list[r]);
+            csv_set(to, at, 1, series);
             if (t->steps[r] >= 0) put(to, at, "step", (double)t->steps[r]);
-            csv_set(to, at, 2, column_name(t, c));
+            csv_set(to, at, 3, column_name(t, c));
+            free(series);
             put_value(to, at, all ? &t->average[r] : &t->cells[r][c].mean);
             put(to, at, "difference", d.value);
             put(to, at, "difference low", d.low);

@@ -64,8 +64,8 @@ void score_table_finish(struct score_table *t);
 // Difference of two rows in a column, or in Avg (column = columns.count). The caller frees draws.
 struct score_value score_table_difference(const struct score_table *t, size_t from, size_t to,
                                           size_t column);
-// Columns row, step, column, value, low, high, n, difference (from the first row), difference low,
-// difference high, improve %.
+// Columns row, series (the row without its step), step, column, value, low, high, n, difference
+// (from the first row), difference low, difference high, improve %.
 void score_table_long(const struct score_table *t, struct csv *to);
 // Adds rows of a comparison: from, to, column, difference, low, high.
 void score_table_compare(const struct score_table *t, const char *from, const char *to,

@@ -198,9 +198,12 @@ static const struct paper_column sink_columns[] = {
 
 static const char sinks[] = "|Pt|48.8|96.9\n|+ SFT|53.8|46.9\n|+ IRA|54.4|40.6\n";
 
-#define SINKS(row, load, data)                     \
-    load "/collect ${OUT}/measured.csv \"row=" row \
-         "\" \"sink ratio=@share of layers*\" : /sink-ratio --data " data " --limit ${LIMIT}\n"
+#define SINKS(row, load, data)                                                           \
+    load "/collect ${OUT}/measured.csv \"row=" row                                       \
+         "\" \"sink ratio=@sink_ratio.total:share of layers*:\" \"sink ratio std="       \
+         "@sink_ratio.total.std:share of layers*:\" n=@sink-ratio.data:samples:value : " \
+         "/sink-ratio "                                                                  \
+         "--data " data " --limit ${LIMIT}\n"
 #define SINKS_ALL(base, data)                                                            \
     SINKS("Pt", "/load " base "\n", data)                                                \
     SINKS("+ SFT", "/load ${OUT}/sft\n", data)                                           \
@@ -219,6 +222,19 @@ static const struct paper_claim sink_claims[] = {
       .column = "sink ratio",
       .less = true },
     { .text = "IRA above SFT in accuracy", .from = "+ SFT", .to = "+ IRA", .column = "Avg" },
+    { 0 },
+};
+
+// --- figure 6 ------------------------------------------------------------------------------------
+
+#define KEEP(steps) "/set train.keep 10\n/set train.save_every " steps "\n"
+
+static const struct paper_claim course_claims[] = {
+    { .text = "at the end: IRA above SFT", .from = "SFT, end", .to = "IRA, end", .column = "Avg" },
+    { .text = "at the end: IRA above the model before",
+      .from = "Pt",
+      .to = "IRA, end",
+      .column = "Avg" },
     { 0 },
 };
 
@@ -279,6 +295,28 @@ static const struct paper_table tables[] = {
       .demo = DEMO_BOTH SINKS_ALL("${OUT}/start", "${OUT}/world/captions.json"),
       .rows = THREE_ROWS("${BASE}"),
       .claims = sink_claims },
+    { .name = "figure6",
+      .title = "mean of the sets along the training (forgetting)",
+      .needs = NEEDS,
+      .columns = general_sets,
+      .published = "",
+      .plan = "/reset all\n" KEEP("${STEPS}") REAL("sft", SFT) REAL("ira", "") RESET
+      "/reset train.keep\n/reset train.save_every\n/load ${MODEL}\n",
+      .demo = PAPER_DEMO_START KEEP("30") DEMO("sft", SFT) DEMO("ira", "") RESET
+      "/reset train.keep\n/reset train.save_every\n/load ${OUT}/start\n",
+      .rows = "row Pt: off model=${BASE}\n"
+              "row SFT: off model=${BASE}\n"
+              "row IRA: off model=${BASE}\n"
+              "checkpoints SFT: ${OUT}/sft\n"
+              "checkpoints IRA: ${OUT}/ira ira.on=on\n"
+              "row SFT, end: off model=${OUT}/sft\n"
+              "row IRA, end: off model=${OUT}/ira adapter=${OUT}/ira ira.on=on\n",
+      .after = "/plot ${OUT}/scores/scores.csv step value --by series --where column=Avg --where "
+               "series=SFT|IRA --interval low,high --y \"mean of the sets\" --figure "
+               "${OUT}/figure6.svg\n",
+      .claims = course_claims,
+      .note = "The figure prints no numbers; it shows the change relative to the model before the "
+              "training, which is the column improve % of scores/scores.csv." },
     { 0 },
 };
 

@@ -171,17 +171,30 @@ static const char *ours(const struct paper_results *r, const struct paper_column
     return r->demo ? c->demo : c->ours;
 }
 
-// A number of measured.csv; its interval is in the columns "COLUMN low" and "COLUMN high".
+static double or_else(double x, double unknown)
+{
+    return isnan(x) ? unknown : x;
+}
+
+static double number_of(const struct csv *t, size_t row, const char *column, const char *what)
+{
+    char *name = xasprintf("%s %s", column, what);
+    const double x = number_at(t, row, name);
+    free(name);
+    return x;
+}
+
+// A number of measured.csv; its interval is in the columns "COLUMN low" and "COLUMN high", or
+// follows from those of its deviation over samples, "COLUMN std", and of their number, "n".
 static struct number measured(const struct paper_results *r, size_t row, const char *column,
                               double scale)
 {
-    char *low = xasprintf("%s low", column), *high = xasprintf("%s high", column);
-    const struct number n = { scale * number_at(&r->measured, row, column),
-                              scale * number_at(&r->measured, row, low),
-                              scale * number_at(&r->measured, row, high) };
-    free(low);
-    free(high);
-    return n;
+    const struct csv *t = &r->measured;
+    const double value = number_at(t, row, column), n = number_at(t, row, "n");
+    const double error = 1.96 * number_of(t, row, column, "std") / sqrt(n);
+    return (struct number){ scale * value,
+                            scale * or_else(number_of(t, row, column, "low"), value - error),
+                            scale * or_else(number_of(t, row, column, "high"), value + error) };
 }
 
 // Our number: of scores.csv (row, column, value), or of measured.csv (row, and a column for it).
@@ -355,11 +368,6 @@ void paper_layout(const struct paper_results *r, struct csv *to)
 
 enum claim_verdict { CLAIM_SHOWN, CLAIM_OPEN, CLAIM_OPPOSITE, CLAIM_MISSING };
 static const char *const claim_words[] = { "shown", "open", "opposite", "not measured" };
-
-static double or_else(double x, double unknown)
-{
-    return isnan(x) ? unknown : x;
-}
 
 // The difference of two rows: the paired one if the scores have it, without bounds if there are too
 // few of them for an interval; else that of two measurements, whose intervals are independent.

@@ -25,8 +25,8 @@
 #include "core/base/err.h"
 
 // A column of the published table, and where ours comes from: a set of the plan of scores, or a
-// column of measured.csv, with its interval in the columns "NAME low" and "NAME high". NULL: not
-// measured.
+// column of measured.csv, with its interval in the columns "NAME low" and "NAME high" or its
+// deviation in "NAME std" over "n" samples. NULL: not measured.
 struct paper_column {
     const char *name, *ours;
     const char *demo; // instead of `ours` with --demo: a stand-in
@@ -88,8 +88,9 @@ struct paper_table {
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": of all
     // Commands with ${MODEL}, ${OUT}, ${SETS}, ${DATA1}, ${DATA2}, ${LIMIT}, ${STEPS}.
     const char *plan, *demo;
-    const char *rows; // of a plan of scores (core/eval/score_plan.h), run after the commands as
-                      // OUT/scores.plan; NULL: none. The sets are those in ${SETS}
+    const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
+                       // OUT/scores.plan; NULL: none. The sets are those in ${SETS}
+    const char *after; // commands after the scores; NULL: none
     const struct paper_claim *claims; // ended by a row without a text
     const char *note;                 // NULL: none
 };

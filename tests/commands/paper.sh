@@ -12,7 +12,7 @@ lines "/paper" "/paper ira"
 check "papers" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
     "capa ira layernorm norm-alignment"
 check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
-    "table2 table3 table4 table5 table6"
+    "table2 table3 table4 table5 table6 figure6"
 session "refused" <<E
 > /paper nope
 error: no paper 'nope': norm-alignment, layernorm, capa, ira
@@ -24,6 +24,8 @@ error: capa table1 needs --model FOLDER: --sets with files of VQAv2, MMBench, Te
 error: norm-alignment table3 needs --data STAGE1,STAGE2: --model: a joined model (vlmsh new --encoder siglip --decoder Llama-3.2-3B-Instruct OUT), --data STAGE1.json,STAGE2.json (LLaVA-558K, LLaVA-NeXT), --sets; or try it with --demo
 > /paper capa table1 --demo --as GPT-4
 error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I InternVL3-8B
+> /paper ira table4 --small
+error: ira table4 trains models, which --small does not: use --demo
 > /paper capa table1 --demo --out $work/sets
 error: '$work/sets' holds other files: choose another folder with --out
 E

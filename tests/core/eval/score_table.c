@@ -168,6 +168,24 @@ static void plans_are_multiplied(void **state)
     p = read_plan(folder, text, &err);
     assert_non_null(strstr(err.text, "has no checkpoints with weights"));
     free(text);
+    scratch_text(folder, "run/checkpoint-20/config.json", "{}");
+    scratch_text(folder, "run/checkpoint-5/config.json", "{}");
+    scratch_text(folder, "run/checkpoint-5/adapter_config.json", "{}");
+    text = xasprintf("set one: %s/set.json\nrow a: off\nrow b: off\ncheckpoints b: %s ira.on=on\n",
+                     folder, run);
+    p = read_plan(folder, text, &err);
+    assert_string_equal(err.text, "");
+    static const char *const steps[] = { "a", "b, step 0", "b, step 5", "b, step 20" };
+    assert_int_equal(p.row_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(p.rows[i].name, steps[i]);
+        assert_true(!p.rows[i].model == (i < 2));
+        assert_true((strstr(p.rows[i].words, "ira.on=on") != NULL) == (i > 1));
+    }
+    assert_non_null(strstr(p.rows[2].words, "adapter="));
+    assert_null(strstr(p.rows[3].words, "adapter="));
+    score_plan_release(&p);
+    free(text);
     text = xasprintf("set one: %s/set.json\ncompare a | b\n", folder);
     p = read_plan(folder, text, &err);
     assert_non_null(strstr(err.text, "there is no row 'a'"));

@@ -77,6 +77,11 @@ static const struct paper_claim apart = {
     .text = "apart", .from = "old", .to = "new", .column = "c"
 };
 
+// 5 - 2 * 1.96 * 2 / sqrt(4) > 0
+static const struct paper_claim spread = {
+    .text = "spread", .from = "old", .to = "new", .column = "d"
+};
+
 static enum paper_verdict judge(const struct paper_claim *claims, const char *compared,
                                 struct csv *layout, struct csv *told)
 {
@@ -90,7 +95,8 @@ static enum paper_verdict judge(const struct paper_claim *claims, const char *co
     scratch_text(folder, "scores/scores.csv",
                  "row,column,value,low,high\nold,a,10,9,11\nnew,a,12,11,13\nmore,a,5,,\n");
     scratch_text(folder, "scores/compare.csv", compared);
-    scratch_text(folder, "measured.csv", "row,b,c,c low,c high\nold,0.5,3,2,4\nnew,0.25,6,5,7\n");
+    scratch_text(folder, "measured.csv",
+                 "row,b,c,c low,c high,d,d std,n\nold,0.5,3,2,4,1,2,4\nnew,0.25,6,5,7,6,2,4\n");
     assert_int_equal(paper_results_read(&r, &t, "L", false, folder, &err), 0);
     if (layout) paper_layout(&r, layout);
     const enum paper_verdict v = paper_judge(&r, told);
@@ -113,7 +119,7 @@ static void verdicts_follow_the_rule(void **state)
     };
     static const struct {
         const char *compared;
-        int claims; // bits: up, down, near, none, within, apart
+        int claims; // bits: up, down, near, none, within, apart, spread
         enum paper_verdict verdict;
         const char *words;
     } cases[] = {
@@ -127,14 +133,16 @@ static void verdicts_follow_the_rule(void **state)
         { "", 1 | 2, VERDICT_PARTLY, "open shown" }, // intervals that touch; the sign
         { "", 4, VERDICT_OPPOSITE, "opposite" },     // 10 is not 1
         { "", 8, VERDICT_NOT_MEASURABLE, "not measured" },
-        { "", 32, VERDICT_SHOWN, "shown" }, // 5 - 4 > 0
+        { "", 32 | 64, VERDICT_SHOWN, "shown shown" }, // 5 - 4 > 0
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct paper_claim *const all[] = { &up, &down, &near, &none, &within, &apart };
-        struct paper_claim list[7] = { 0 };
+        const struct paper_claim *const all[] = {
+            &up, &down, &near, &none, &within, &apart, &spread
+        };
+        struct paper_claim list[8] = { 0 };
         struct csv told = { 0 };
         struct buf words = { 0 };
-        for (int k = 0, n = 0; k < 6; k++)
+        for (int k = 0, n = 0; k < 7; k++)
             if (cases[i].claims >> k & 1) list[n++] = *all[k];
         char *compared = xasprintf("%s%s", head, cases[i].compared);
         assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
