@@ -136,6 +136,31 @@ static const struct paper_claim ffn_claims[] = {
     { 0 },
 };
 
+// --- figure 3 ------------------------------------------------------------------------------------
+
+static const struct paper_column redundancy_columns[] = {
+    { .name = "cosine, visual tokens", .ours = "visual", .demo = "visual" },
+    { .name = "cosine, text", .ours = "text", .demo = "text" },
+    { 0 },
+};
+
+#define REDUNDANCY(data)                                                                         \
+    "/load ${MODEL}\n/collect ${OUT}/measured.csv \"row=mean of layers\" redundancy : "          \
+    "/redundancy --data " data " --limit ${LIMIT}\n/plot ${OUT}/measured.csv layer visual text " \
+    "--y cosine --figure ${OUT}/figure3.svg\n"
+
+static const struct paper_claim redundancy_claims[] = {
+    { .text = "FFNs change visual tokens less than text, in the mean of layers",
+      .to = "mean of layers",
+      .column = "visual",
+      .against = "text" },
+    { .text = "the mean of visual tokens is above eta, 0.96",
+      .to = "mean of layers",
+      .column = "visual",
+      .above = 0.96 },
+    { 0 },
+};
+
 // --- figures 5, 7 and 8 --------------------------------------------------------------------------
 
 static const struct paper_column distance_columns[] = {
@@ -250,6 +275,15 @@ static const struct paper_table tables[] = {
               "row CAPA, Hadamard: off ffn.approx=hadamard " FFN PRUNE "\n",
       .claims = ffn_claims,
       .note = "MM-Vet needs a judge model: its answers can be exported, not scored." },
+    { .name = "figure3",
+      .title = "redundancy of FFNs by layer, for visual tokens and text",
+      .needs = "--data with pictures (the paper: 500 of COCO)",
+      .columns = redundancy_columns,
+      .published = "",
+      .plan = "/reset all\n" REDUNDANCY("${DATA1}"),
+      .demo = PAPER_DEMO_WORLD REDUNDANCY("${OUT}/world/questions.json"),
+      .claims = redundancy_claims,
+      .note = "The figure prints no numbers: figure3.svg draws ours by layer." },
     { .name = "figure5",
       .title = "distance of the answers from those of the unpruned model",
       .needs = "--data with pictures (the paper: 200 of COCO)",

@@ -225,6 +225,32 @@ static const struct paper_claim sink_claims[] = {
     { 0 },
 };
 
+// --- figure 3 ------------------------------------------------------------------------------------
+
+static const struct paper_column curve_columns[] = {
+    { .name = "change of the curvature over layers, degrees", .ours = "V", .demo = "V" },
+    { 0 },
+};
+
+#define CURVE(row, load, data)                                                     \
+    load "/collect ${OUT}/measured.csv \"row=" row                                 \
+         "\" \"V=@sink_ratio.total:V (*:\" \"V std=@sink_ratio.total.std:V (*:\" " \
+         "n=@sink-ratio.data:samples:value : /sink-ratio --data " data " --limit ${LIMIT}\n"
+#define CURVES(base, data)                                                               \
+    CURVE("Pt", "/load " base "\n", data)                                                \
+    CURVE("+ SFT", "/load ${OUT}/sft\n", data)                                           \
+    CURVE("+ IRA", "/load ${OUT}/ira\n/adapter load ${OUT}/ira\n/set ira.on on\n", data) \
+    "/baseline\n/adapter unload\n"
+
+static const struct paper_claim curve_claims[] = {
+    { .text = "IRA is straighter than SFT",
+      .from = "+ SFT",
+      .to = "+ IRA",
+      .column = "V",
+      .less = true },
+    { 0 },
+};
+
 // --- figure 6 ------------------------------------------------------------------------------------
 
 #define KEEP(steps) "/set train.keep 10\n/set train.save_every " steps "\n"
@@ -295,6 +321,16 @@ static const struct paper_table tables[] = {
       .demo = DEMO_BOTH SINKS_ALL("${OUT}/start", "${OUT}/world/captions.json"),
       .rows = THREE_ROWS("${BASE}"),
       .claims = sink_claims },
+    { .name = "figure3",
+      .title = "curvature of visual tokens over layers",
+      .needs = NEEDS,
+      .columns = curve_columns,
+      .published = "",
+      .plan = REAL_BOTH CURVES("${MODEL}", "${DATA1}"),
+      .demo = DEMO_BOTH CURVES("${OUT}/start", "${OUT}/world/captions.json"),
+      .claims = curve_claims,
+      .note = "The figure prints no numbers; /curvature draws the curve by layer. V is the sum of "
+              "the changes from layer to layer: 0 is a straight line." },
     { .name = "figure6",
       .title = "mean of the sets along the training (forgetting)",
       .needs = NEEDS,

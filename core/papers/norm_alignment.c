@@ -62,6 +62,53 @@ static const struct paper_claim interface_claims[] = {
     { 0 },
 };
 
+// --- figures 2 and 3 -----------------------------------------------------------------------------
+
+static const struct paper_column cosine_columns[] = {
+    { .name = "cosine, visual tokens", .ours = "visual", .demo = "visual" },
+    { .name = "cosine, text", .ours = "text", .demo = "text" },
+    { 0 },
+};
+
+#define COSINES(row, data)                                                             \
+    "/collect ${OUT}/measured.csv \"row=" row "\" norms.cosines : /norms --data " data \
+    " --limit ${LIMIT}\n"
+#define FIGURE2(data)                                   \
+    "/load ${MODEL}\n" COSINES(                         \
+        "mean of layers",                               \
+        data) "/plot ${OUT}/measured.csv layer visual " \
+              "text --y \"cosine of consecutive layers\" --figure ${OUT}/figure2.svg\n"
+#define FIGURE3(data)                                                                          \
+    "/load ${OUT}/off-2\n" COSINES(                                                            \
+        "w/o Norm", data) "/load ${OUT}/text-2\n/adapter load ${OUT}/text-2\n/set norm.align " \
+                          "on\n" COSINES("w/ Norm",                                            \
+                                         data) "/set norm.align off\n/adapter unload\n/plot "  \
+                                               "${OUT}/measured.csv "                          \
+                                               "layer visual text --by row --y \"cosine of "   \
+                                               "consecutive layers\" --figure "                \
+                                               "${OUT}/figure3.svg\n"
+
+static const struct paper_claim turn_claims[] = {
+    { .text = "visual tokens turn less than text, in the mean of layers",
+      .to = "mean of layers",
+      .column = "visual",
+      .against = "text" },
+    { 0 },
+};
+
+static const struct paper_claim aligned_claims[] = {
+    { .text = "without alignment visual tokens turn less than text",
+      .to = "w/o Norm",
+      .column = "visual",
+      .against = "text" },
+    { .text = "with alignment visual tokens turn more",
+      .from = "w/o Norm",
+      .to = "w/ Norm",
+      .column = "visual",
+      .less = true },
+    { 0 },
+};
+
 // --- table 3 -------------------------------------------------------------------------------------
 
 static const struct paper_column sets[] = {
@@ -207,6 +254,25 @@ static const struct paper_table tables[] = {
               LEARNED("Our Init", "text"),
       .claims = learned_claims,
       .note = "The gain of our init starts at T*/sqrt(D), which differs from model to model." },
+    { .name = "figure2",
+      .title = "cosine between the states of consecutive layers, for visual tokens and text",
+      .needs = "--data with pictures",
+      .columns = cosine_columns,
+      .published = "",
+      .plan = "/reset all\n" FIGURE2("${DATA1}"),
+      .demo = PAPER_DEMO_WORLD FIGURE2("${OUT}/world/questions.json"),
+      .claims = turn_claims,
+      .note = "The figure prints no numbers: figure2.svg draws ours by layer." },
+    { .name = "figure3",
+      .title = "the same after both stages, without and with alignment",
+      .needs = "--model and --data as table3 (the same trainings: --out FOLDER continues them)",
+      .columns = cosine_columns,
+      .published = "",
+      .plan = "/reset all\n" REAL("off", "off") REAL("text", "on") FIGURE3("${DATA2}"),
+      .demo = PAPER_DEMO_BASE DEMO("off", "off") DEMO("text", "on")
+          FIGURE3("${OUT}/world/questions.json"),
+      .claims = aligned_claims,
+      .note = "The figure prints no numbers: figure3.svg draws ours by layer." },
     { 0 },
 };
 

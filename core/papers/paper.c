@@ -210,8 +210,14 @@ static struct number find(const struct paper_results *r, const char *row, const 
             return (struct number){ number_at(&r->scores, i, "value"),
                                     number_at(&r->scores, i, "low"),
                                     number_at(&r->scores, i, "high") };
-    for (size_t i = 0; i < r->measured.row_count && isnan(n.value); i++)
-        if (is_at(&r->measured, i, "row", row)) n = measured(r, i, column, scale);
+    double sum = 0;
+    int rows = 0;
+    for (size_t i = 0; i < r->measured.row_count; i++) {
+        if (!is_at(&r->measured, i, "row", row)) continue;
+        const struct number one = measured(r, i, column, scale);
+        if (!isnan(one.value)) n = one, sum += one.value, rows++;
+    }
+    if (rows > 1) n = (struct number){ sum / rows, NAN, NAN };
     return n;
 }
 
@@ -340,7 +346,7 @@ void paper_layout(const struct paper_results *r, struct csv *to)
                             (!columns[c].ours || strcmp(own, columns[c].ours) != 0)
                         ? xasprintf("%s (for %s)", own, columns[c].name)
                         : xasprintf("%s, here", columns[c].name);
-        paper[c] = csv_need_column(to, one);
+        paper[c] = *at ? csv_need_column(to, one) : -1; // a figure prints no numbers
         here[c] = is_measured(r, own) ? csv_need_column(to, two) : -1;
         free(one);
         free(two);
@@ -408,7 +414,12 @@ enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims
         struct number here;
         enum claim_verdict v;
         double paper;
-        if (c->from) {
+        if (c->against) {
+            const struct number a = find(r, c->to, c->against), b = find(r, c->to, column);
+            here = (struct number){ b.value - a.value, b.low - a.high, b.high - a.low };
+            paper = NAN;
+            v = judge(c, &here);
+        } else if (c->from) {
             here = difference(r, c, column);
             paper = said - published(r, c->from, column);
             v = judge(c, &here);

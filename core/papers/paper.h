@@ -26,7 +26,8 @@
 
 // A column of the published table, and where ours comes from: a set of the plan of scores, or a
 // column of measured.csv, with its interval in the columns "NAME low" and "NAME high" or its
-// deviation in "NAME std" over "n" samples. NULL: not measured.
+// deviation in "NAME std" over "n" samples; of several rows of a name (layers) the mean counts.
+// NULL: not measured.
 struct paper_column {
     const char *name, *ours;
     const char *demo; // instead of `ours` with --demo: a stand-in
@@ -40,8 +41,9 @@ struct paper_claim {
     const char *column, *demo; // ours, and with --demo; demo NULL: the same
     bool less;                 // `to` is below `from`
     double margin;             // `to` may be worse by that much
-    double equal; // from NULL: `to` differs from the paper's number by at most this share
-    double above; // from NULL, equal 0: `to` is above this number
+    double equal;        // from NULL: `to` differs from the paper's number by at most this share
+    const char *against; // from NULL: `column` of `to` is above this column of it
+    double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
 // Lines that make the scenes of a demo, and the sets of its plan of scores.

@@ -12,12 +12,12 @@ lines "/paper" "/paper ira"
 check "papers" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
     "capa ira layernorm norm-alignment"
 check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
-    "table2 table3 table4 table5 table6 figure6"
+    "table2 table3 table4 table5 table6 figure3 figure6"
 session "refused" <<E
 > /paper nope
 error: no paper 'nope': norm-alignment, layernorm, capa, ira
 > /paper capa table99
-error: capa has no 'table99': table1, table2, figure5, figure7, figure8
+error: capa has no 'table99': table1, table2, figure3, figure5, figure7, figure8
 > /paper capa table1
 error: capa table1 needs --model FOLDER: --sets with files of VQAv2, MMBench, TextVQA, SEED-Bench, MMMU; or try it with --demo
 > /paper norm-alignment table3 --model $work/tiny --sets $work/sets --data $work/sets/own.json

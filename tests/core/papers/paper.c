@@ -82,6 +82,11 @@ static const struct paper_claim spread = {
     .text = "spread", .from = "old", .to = "new", .column = "d"
 };
 
+// (1 + 3) / 2 * 100 > (2 + 3) / 2
+static const struct paper_claim layers = {
+    .text = "layers", .to = "layers", .column = "b", .against = "c"
+};
+
 static enum paper_verdict judge(const struct paper_claim *claims, const char *compared,
                                 struct csv *layout, struct csv *told)
 {
@@ -96,7 +101,8 @@ static enum paper_verdict judge(const struct paper_claim *claims, const char *co
                  "row,column,value,low,high\nold,a,10,9,11\nnew,a,12,11,13\nmore,a,5,,\n");
     scratch_text(folder, "scores/compare.csv", compared);
     scratch_text(folder, "measured.csv",
-                 "row,b,c,c low,c high,d,d std,n\nold,0.5,3,2,4,1,2,4\nnew,0.25,6,5,7,6,2,4\n");
+                 "row,b,c,c low,c high,d,d std,n\nold,0.5,3,2,4,1,2,4\nnew,0.25,6,5,7,6,2,4\n"
+                 "layers,1,2,,,,,\nlayers,3,3,,,,,\n");
     assert_int_equal(paper_results_read(&r, &t, "L", false, folder, &err), 0);
     if (layout) paper_layout(&r, layout);
     const enum paper_verdict v = paper_judge(&r, told);
@@ -119,7 +125,7 @@ static void verdicts_follow_the_rule(void **state)
     };
     static const struct {
         const char *compared;
-        int claims; // bits: up, down, near, none, within, apart, spread
+        int claims; // bits: up, down, near, none, within, apart, spread, layers
         enum paper_verdict verdict;
         const char *words;
     } cases[] = {
@@ -134,15 +140,15 @@ static void verdicts_follow_the_rule(void **state)
         { "", 4, VERDICT_OPPOSITE, "opposite" },     // 10 is not 1
         { "", 8, VERDICT_NOT_MEASURABLE, "not measured" },
         { "", 32 | 64, VERDICT_SHOWN, "shown shown" }, // 5 - 4 > 0
+        { "", 128, VERDICT_SHOWN, "shown" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct paper_claim *const all[] = {
-            &up, &down, &near, &none, &within, &apart, &spread
-        };
-        struct paper_claim list[8] = { 0 };
+        const struct paper_claim *const all[] = { &up,     &down,  &near,   &none,
+                                                  &within, &apart, &spread, &layers };
+        struct paper_claim list[9] = { 0 };
         struct csv told = { 0 };
         struct buf words = { 0 };
-        for (int k = 0, n = 0; k < 7; k++)
+        for (int k = 0, n = 0; k < 8; k++)
             if (cases[i].claims >> k & 1) list[n++] = *all[k];
         char *compared = xasprintf("%s%s", head, cases[i].compared);
         assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
@@ -165,7 +171,7 @@ static void the_layout_has_both_numbers(void **state)
         { "new", "3", "12.00 (11.00 to 13.00)", "OOM", "25.00" },
         { "more", "", "5", "", "-" }, // not in the paper
     };
-    assert_int_equal(layout.row_count, 3);
+    assert_int_equal(layout.row_count, 4);
     assert_string_equal(layout.columns[2], "A, here");
     for (size_t r = 0; r < 3; r++)
         for (int c = 0; c < 5; c++) assert_string_equal(csv_cell(&layout, r, c), want[r][c]);
