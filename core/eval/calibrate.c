@@ -84,7 +84,8 @@ struct running {
     const struct settings *settings; // without methods that would change the measured tokens
     struct method_tensors tensors;
     struct conversation c;
-    struct calibration_sums *sums;
+    struct calibration_sums *sums, *before; // before: at half of the samples; NULL: none
+    int64_t doubled;                        // number of samples at which it is due
     char hash[65], *state;
     char pictures[HASH_HEX]; // hash of the pictures of the processed samples
     struct data_notices notices;
@@ -236,6 +237,22 @@ static void add_round(struct running *r, struct measured *mine)
     }
 }
 
+// Reports how much the results change each time that the number of samples doubles.
+static void report_change(struct running *r)
+{
+    const struct calibration_kind *kind = r->o.kind;
+    if (!kind->change || r->used < r->doubled) return;
+    if (r->before) {
+        char *name = xasprintf("%s.change", kind->name);
+        job_metric(r->job, name, r->used, kind->change(r->sums, r->before));
+        free(name);
+    }
+    calibration_free(r->before);
+    r->before = calibration_start(kind, r->job->model);
+    memcpy(r->before->data, r->sums->data, r->sums->count * sizeof *r->sums->data);
+    r->doubled = 2 * r->used;
+}
+
 static int calibrate(struct grid *g, size_t cell, struct err *err)
 {
     struct running *r = g->self;
@@ -268,6 +285,7 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
         }
         const bool cancelled = atomic_load(&j->cancel);
         if (!cancelled) add_round(r, &mine);
+        if (!cancelled && r->used) report_change(r);
         calibration_free(mine.sums);
         if (cancelled) return JOB_STOPPED;
         grid_progress(g, NULL, (double)r->used, (double)count);
@@ -304,6 +322,7 @@ static int run(struct job *j, struct err *err)
     if (status == 0) status = grid_run(&g, &plan, err);
     conversation_release(&r.c);
     calibration_free(r.sums);
+    calibration_free(r.before);
     dataset_close(&r.data);
     provenance_release(&r.from);
     data_notices_release(&r.notices);

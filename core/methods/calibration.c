@@ -307,6 +307,11 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
             if (tokens >= 0) continue;
             return err_set(err, "'%s' does not record its number of tokens", path);
         }
+        if (!safetensors_find(c->file, t->name) && t > s->kind->sums)
+            return err_set(err,
+                           "'%s' lacks %s: an earlier version wrote it, and its sums cannot be "
+                           "merged: calibrate again",
+                           path, t->name);
         float *numbers = calibration_numbers(c, t->name, rank + 1, halves, err);
         if (!numbers) return -1;
         for (int64_t k = 0; k < count; k++)

@@ -11,9 +11,12 @@
 // core/lists.h.
 //
 // A calibration is a safetensors file with these tensors, by kind (methods page, section 3):
-//   ffn    ffn.alpha [L,D], ffn.redundancy [L], ffn.redundancy_text [L]; and, for merging
-//          files, the sums behind them, each double as two f32 that add up to it:
-//          ffn.sum_xy, ffn.sum_xx [2,L,D], ffn.sum_cos [2,2,L] (visual, text)
+//   ffn    ffn.alpha [L,D] of visual tokens, ffn.alpha_text, ffn.redundancy [L],
+//          ffn.redundancy_text [L], ffn.fit [2,3,L] (of visual and text tokens: residual J of a
+//          token, R^2, part of the FFN that alpha explains); and, for merging files, the sums
+//          behind them, each double as two f32 that add up to it: ffn.sum_xy, ffn.sum_xx,
+//          ffn.sum_xy_text, ffn.sum_xx_text [2,L,D], ffn.sum_yy [2,2,L,D], ffn.sum_cos [2,2,L]
+//          (visual, text)
 //   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
 //          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (per
 //          modality: mean, sum of squared distances from it, count, sum of the cosines)
@@ -68,7 +71,7 @@ struct calibration_source {
     const char *files;        // of the model; NULL: unknown
 };
 
-enum { CALIBRATION_TENSORS = 8, OF_LAYERS = -1, OF_WIDTH = -2, OF_STATES = -3 };
+enum { CALIBRATION_TENSORS = 12, OF_LAYERS = -1, OF_WIDTH = -2, OF_STATES = -3 };
 
 // A tensor in files of a kind; an entry without a shape is a count of tokens in the metadata.
 struct calibration_tensor {
@@ -100,6 +103,9 @@ struct calibration_kind {
     const struct site *sites[3]; // where passes over prompts call take; ended by NULL
     readback_fn take;            // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
+    // Returns how much more samples have changed the results: the job reports it each time that the
+    // number of samples has doubled. NULL: not reported.
+    double (*change)(const struct calibration_sums *now, const struct calibration_sums *before);
     // Adds the sums of other samples; NULL: adds them element by element.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
     bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always

@@ -3,8 +3,9 @@
 //
 //   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
 //
-// The FFN is computed only for text rows, which saves the work. alpha [L,D] and the redundancy [L],
-// which `ffn.layers auto` uses to select layers, come from a calibration file.
+// The FFN is computed only for text rows, which saves the work; ffn.tokens exchanges the
+// modalities, as a control. alpha [L,D] and the redundancy [L], which `ffn.layers auto` uses to
+// select layers, come from a calibration file.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "core/methods/kit.h"
 
 static const char *const forms[] = { "off", "hadamard", "skip", NULL };
+static const char *const kinds[] = { "visual", "text", "all", NULL };
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_none[] = { "none", NULL };
 
@@ -36,6 +38,14 @@ static const struct setting ffn_settings[] = {
       .def = "0.96",
       .stale = STALE_SEEN,
       .help = "Redundancy threshold of ffn.layers auto; the last layer is never selected." },
+    { .key = "ffn.tokens",
+      .type = SETTING_CHOICE,
+      .def = "visual",
+      .choices = kinds,
+      .stale = STALE_SEEN,
+      .help = "Tokens whose FFN is approximated: visual (the method), text or all (controls; "
+              "generated tokens are text).",
+      .also = "control modality" },
     { .key = "ffn.approx",
       .type = SETTING_CHOICE,
       .def = "off",
@@ -49,45 +59,69 @@ static const struct setting ffn_settings[] = {
 
 struct ffn_approx {
     const struct backend *backend;
-    int layers;          // L
-    bool *chosen;        // [L]
-    struct tensor alpha; // [L,D]; data NULL: skip
-    int32_t *text;       // rows of the pass whose FFN is computed; valid until the layer ends
+    int layers;             // L
+    bool *chosen;           // [L]
+    bool of[2];             // approximated: visual, text tokens
+    struct tensor alpha[2]; // [L,D] of each; data NULL: skip, or not approximated
+    int32_t *rest;          // rows of the pass whose FFN is computed, until the layer ends
 };
 
 static void ffn_release(void *state)
 {
     struct ffn_approx *f = state;
-    f->backend->release(f->alpha.data);
+    for (int m = 0; m < 2; m++) f->backend->release(f->alpha[m].data);
     free(f->chosen);
-    free(f->text);
+    free(f->rest);
     free(f);
 }
 
-// Reads the settings: the layers, and alpha [L,D] on the host (NULL: skip). Checks the method's
-// settings as far as possible even while it is off.
-static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, struct err *err)
+// Which tokens are approximated: visual ones, text.
+static void read_tokens(const struct settings *s, bool of[2])
 {
+    of[0] = !settings_is(s, "ffn.tokens", "text");
+    of[1] = !settings_is(s, "ffn.tokens", "visual");
+}
+
+// Marks the layers whose redundancy exceeds eta for all approximated tokens, except the last.
+static int choose_layers(const struct method_env *env, const struct calibration *c, bool *chosen,
+                         struct err *err)
+{
+    static const char *const names[] = { "ffn.redundancy", "ffn.redundancy_text" };
+    const int64_t layers = env->model->decoder.config.layers;
+    const double eta = settings_real(env->settings, "ffn.eta");
+    bool of[2];
+    read_tokens(env->settings, of);
+    for (int64_t l = 0; l < layers - 1; l++) chosen[l] = true;
+    for (int m = 0; m < 2; m++) {
+        float *redundancy = of[m] ? calibration_numbers(c, names[m], 1, &layers, err) : NULL;
+        if (of[m] && !redundancy) return -1;
+        for (int64_t l = 0; redundancy && l < layers; l++) chosen[l] &= redundancy[l] > eta;
+        free(redundancy);
+    }
+    return 0;
+}
+
+// Reads the settings: the layers, and alpha [L,D] of each modality on the host (NULL: skip). Checks
+// the method's settings as far as possible even while it is off.
+static int ffn_read(const struct method_env *env, bool *chosen, float *alpha[2], struct err *err)
+{
+    static const char *const names[] = { "ffn.alpha", "ffn.alpha_text" };
     const struct settings *s = env->settings;
     const struct decoder_config *d = &env->model->decoder.config;
     struct calibration c;
+    bool of[2];
     int status = -1;
-    *alpha = NULL;
+    alpha[0] = alpha[1] = NULL;
+    read_tokens(s, of);
     if (calibration_of_setting(&c, s, "ffn.calibration", env->model, err) < 0) return -1;
     if (settings_is(s, "ffn.layers", "auto")) {
         const bool off = settings_is(s, "ffn.approx", "off");
-        const int64_t layers = d->layers;
-        const double eta = settings_real(s, "ffn.eta");
         if (!off && !c.file) {
             err_set(err, "ffn.layers auto needs a calibration: make one with /calibrate ffn DATA "
                          "OUT and /calibration load OUT, or name the layers");
             goto out;
         }
-        float *redundancy = off ? NULL : calibration_numbers(&c, "ffn.redundancy", 1, &layers, err);
-        if (!off && !redundancy) goto out;
-        // Layers whose visual redundancy exceeds eta, except the last.
-        for (int64_t l = 0; redundancy && l < layers - 1; l++) chosen[l] = redundancy[l] > eta;
-        free(redundancy);
+        if (!off && choose_layers(env, &c, chosen, err) < 0) goto out;
     } else if (settings_layers(s, "ffn.layers", d->layers, chosen, err) < 0) {
         goto out;
     }
@@ -98,7 +132,8 @@ static int ffn_read(const struct method_env *env, bool *chosen, float **alpha, s
             goto out;
         }
         const int64_t shape[] = { d->layers, d->hidden };
-        if (!(*alpha = calibration_numbers(&c, "ffn.alpha", 2, shape, err))) goto out;
+        for (int m = 0; m < 2; m++)
+            if (of[m] && !(alpha[m] = calibration_numbers(&c, names[m], 2, shape, err))) goto out;
     }
     status = 0;
 out:
@@ -108,11 +143,12 @@ out:
 
 static int ffn_check(const struct method_env *env, struct err *err)
 {
-    float *alpha;
+    float *alpha[2];
     bool *chosen = xcalloc((size_t)env->model->decoder.config.layers, sizeof *chosen);
-    int status = ffn_read(env, chosen, &alpha, err);
+    int status = ffn_read(env, chosen, alpha, err);
     free(chosen);
-    free(alpha);
+    free(alpha[0]);
+    free(alpha[1]);
     return status;
 }
 
@@ -121,8 +157,8 @@ static bool ffn_without_effect(const struct method_env *env, struct err *why)
 {
     const int layers = env->model->decoder.config.layers;
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen), any = false;
-    float *alpha;
-    const bool read = ffn_read(env, chosen, &alpha, NULL) == 0;
+    float *alpha[2];
+    const bool read = ffn_read(env, chosen, alpha, NULL) == 0;
     for (int l = 0; l < layers; l++) any |= chosen[l];
     if (!any)
         err_set(why,
@@ -130,7 +166,8 @@ static bool ffn_without_effect(const struct method_env *env, struct err *why)
                 "ffn.eta %s (/calibration show), so ffn.approx has no effect",
                 settings_text(env->settings, "ffn.eta"));
     free(chosen);
-    free(alpha);
+    free(alpha[0]);
+    free(alpha[1]);
     return read && !any;
 }
 
@@ -144,16 +181,21 @@ static int ffn_start(void **state, const struct method_env *env, struct err *err
         f->layers = d->layers;
         f->chosen = xcalloc((size_t)d->layers, sizeof *f->chosen);
     }
-    float *alpha;
+    float *alpha[2];
+    int status;
     memset(f->chosen, 0, (size_t)f->layers * sizeof *f->chosen);
-    if (ffn_read(env, f->chosen, &alpha, err) < 0) return -1;
-    f->backend->release(f->alpha.data);
-    f->alpha = (struct tensor){ .rank = 2, .shape = { d->layers, d->hidden } };
-    if (!alpha) return 0;
-    f->alpha.data = f->backend->alloc(tensor_bytes(&f->alpha));
-    if (f->alpha.data) f->backend->upload(f->alpha.data, alpha, tensor_bytes(&f->alpha));
-    free(alpha);
-    return f->alpha.data ? 0 : err_set(err, "out of memory for alpha of the FFN approximation");
+    read_tokens(env->settings, f->of);
+    status = ffn_read(env, f->chosen, alpha, err);
+    for (int m = 0; m < 2; m++) {
+        struct tensor *t = &f->alpha[m];
+        f->backend->release(t->data);
+        *t = (struct tensor){ .rank = 2, .shape = { d->layers, d->hidden } };
+        if (status == 0 && alpha[m] && !(t->data = f->backend->alloc(tensor_bytes(t))))
+            status = err_set(err, "out of memory for alpha of the FFN approximation");
+        if (t->data) f->backend->upload(t->data, alpha[m], tensor_bytes(t));
+        free(alpha[m]);
+    }
+    return status;
 }
 
 static bool ffn_wants(void *state, const struct site *site, int layer)
@@ -166,19 +208,28 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
 {
     struct ffn_approx *f = state;
     const int64_t n = args->x->shape[0];
-    int64_t count, text;
-    int32_t *visual = site_rows(args, n, true, &count);
-    if (count) {
-        free(f->text);
-        args->only = f->text = site_rows(args, n, false, &text);
-        args->only_count = text;
+    int64_t count[2], rest = 0;
+    int32_t *rows[2];
+    for (int m = 0; m < 2; m++) {
+        rows[m] = site_rows(args, n, m == 0, &count[m]);
+        if (!f->of[m]) rest = count[m];
     }
-    if (count && f->alpha.data) {                                        // else y = x
-        struct tensor *alpha = graph_rows(g, &f->alpha, args->layer, 1); // [1,D]
-        struct tensor *x = op_gather_rows(g, args->x, visual, count);
-        args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), visual);
+    if (rest < n) {
+        free(f->rest);
+        f->rest = site_rows(args, n, f->of[1], &rest); // the other modality's, if any
+        if (f->of[0] && f->of[1]) rest = 0;
+        args->only = f->rest;
+        args->only_count = rest;
     }
-    free(visual);
+    for (int m = 0; m < 2; m++) {
+        if (count[m] && f->of[m] && f->alpha[m].data) {                         // else y = x
+            struct tensor *alpha = graph_rows(g, &f->alpha[m], args->layer, 1); // [1,D]
+            struct tensor *x = op_gather_rows(g, args->x, rows[m], count[m]);
+            if (args->x)
+                args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), rows[m]);
+        }
+        free(rows[m]);
+    }
     return args->x ? 0 : -1;
 }
 
@@ -192,6 +243,8 @@ static double ffn_flops(const struct settings *s, const struct decoder_config *c
 static void ffn_badge(struct buf *b, const struct settings *s, int layer)
 {
     buf_printf(b, "FFN %s", settings_text(s, "ffn.layers"));
+    if (!settings_is(s, "ffn.tokens", "visual"))
+        buf_printf(b, " %s", settings_text(s, "ffn.tokens"));
 }
 
 const struct method method_ffn_approx = {

@@ -3,13 +3,17 @@
 //
 // x and y = x + FFN(norm(x)) are rows of the residual stream (methods page, section 3):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
+// The fit of both modalities: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2, and the part
+// of the FFN that alpha explains, 1 - J / sum (y - x)^2: skipping the FFN has 0.
+#include <math.h>
 #include <string.h>
 
 #include "core/methods/calibration.h"
 #include "core/probes/kit.h"
 
-enum { XY, XX, COSINES, VISUAL_TOKENS, TEXT_TOKENS }; // sums
-enum { ALPHA, VISUAL, TEXT };                         // results
+enum { XY, XX, COSINES, VISUAL_TOKENS, TEXT_TOKENS, YY, XY_TEXT, XX_TEXT }; // sums
+enum { ALPHA, VISUAL, TEXT, ALPHA_TEXT, FIT };                              // results
+enum { RESIDUAL, R_SQUARED, OF_FFN, FITS };
 
 // Stores x until y arrives, which has the same rows.
 static int ffn_take(void *self, const struct site *site, const struct site_args *args,
@@ -22,28 +26,70 @@ static int ffn_take(void *self, const struct site *site, const struct site_args 
     for (int64_t i = 0; site == SITE_FFN_OUT && i < n; i++) {
         const float *x = s->rows + i * width, *y = (const float *)args->x->data + i * width;
         const bool visual = site_visual(args, i);
-        double *xy = s->part[XY] + layer * width, *xx = s->part[XX] + layer * width;
+        double *xy = s->part[visual ? XY : XY_TEXT] + layer * width;
+        double *xx = s->part[visual ? XX : XX_TEXT] + layer * width;
+        double *yy = s->part[YY] + ((visual ? 0 : s->layers) + layer) * width;
         if (layer == 0) *s->part[visual ? VISUAL_TOKENS : TEXT_TOKENS] += 1;
         s->part[COSINES][(visual ? 0 : s->layers) + layer] += rows_cosine(x, y, width);
-        for (int64_t k = 0; visual && k < width; k++) {
+        for (int64_t k = 0; k < width; k++) {
             xy[k] += (double)x[k] * (double)y[k];
             xx[k] += (double)x[k] * (double)x[k];
+            yy[k] += (double)y[k] * (double)y[k];
         }
     }
     return 0;
 }
 
-// Alpha is 1 where x was always 0; the redundancy is 0 without tokens.
+// Returns alpha of an element of a layer; 1 where x was always 0.
+static double alpha_of(const struct calibration_sums *s, bool text, int64_t i)
+{
+    const double xx = s->part[text ? XX_TEXT : XX][i];
+    return xx > 0 ? s->part[text ? XY_TEXT : XY][i] / xx : 1;
+}
+
+// Writes the fit of a modality's layer; 0 without tokens.
+static void put_fit(const struct calibration_sums *s, bool text, int64_t layer, float *fit)
+{
+    const double tokens = *s->part[text ? TEXT_TOKENS : VISUAL_TOKENS];
+    const double *all = s->part[YY] + (text ? s->layers : 0) * s->width;
+    double residual = 0, total = 0, skipped = 0;
+    for (int64_t i = layer * s->width; i < (layer + 1) * s->width; i++) {
+        const double xy = s->part[text ? XY_TEXT : XY][i], xx = s->part[text ? XX_TEXT : XX][i];
+        residual += fmax(all[i] - alpha_of(s, text, i) * xy, 0); // rounding may make it negative
+        skipped += fmax(all[i] - 2 * xy + xx, 0);
+        total += all[i];
+    }
+    fit[RESIDUAL * s->layers] = tokens > 0 ? (float)(residual / tokens) : 0;
+    fit[R_SQUARED * s->layers] = total > 0 ? (float)(1 - residual / total) : 0;
+    fit[OF_FFN * s->layers] = skipped > 0 ? (float)(1 - residual / skipped) : 0;
+}
+
+// The redundancy is 0 without tokens.
 static void ffn_compute(const struct calibration_sums *s, float *const *results)
 {
-    const double *xy = s->part[XY], *xx = s->part[XX], *cosines = s->part[COSINES];
+    const double *cosines = s->part[COSINES];
     const double visual = *s->part[VISUAL_TOKENS], text = *s->part[TEXT_TOKENS];
-    for (int64_t i = 0; i < s->layers * s->width; i++)
-        results[ALPHA][i] = xx[i] > 0 ? (float)(xy[i] / xx[i]) : 1;
+    for (int64_t i = 0; i < s->layers * s->width; i++) {
+        results[ALPHA][i] = (float)alpha_of(s, false, i);
+        results[ALPHA_TEXT][i] = (float)alpha_of(s, true, i);
+    }
     for (int64_t l = 0; l < s->layers; l++) {
         results[VISUAL][l] = visual > 0 ? (float)(cosines[l] / visual) : 0;
         results[TEXT][l] = text > 0 ? (float)(cosines[s->layers + l] / text) : 0;
+        for (int m = 0; m < 2; m++) put_fit(s, m, l, results[FIT] + m * FITS * s->layers + l);
     }
+}
+
+// Returns how much more samples have changed alpha, relative to its distance from 1.
+static double ffn_change(const struct calibration_sums *now, const struct calibration_sums *before)
+{
+    double change = 0, size = 0;
+    for (int64_t i = 0; i < now->layers * now->width; i++) {
+        const double alpha = alpha_of(now, false, i), apart = alpha - alpha_of(before, false, i);
+        change += apart * apart;
+        size += (alpha - 1) * (alpha - 1);
+    }
+    return size > 0 ? sqrt(change / size) : 0;
 }
 
 static void ffn_show(const struct calibration_sums *s, float *const *results, int64_t layer,
@@ -55,12 +101,17 @@ static void ffn_show(const struct calibration_sums *s, float *const *results, in
     for (int64_t k = 0; results[ALPHA] && k < s->width; k++)
         sum += (double)results[ALPHA][layer * s->width + k];
     table_add(b, results[ALPHA] ? "%.4f" : "-", sum / (double)s->width);
+    for (int i = 0; i < 2 * FITS; i++) // files of earlier versions lack them
+        table_add(b, results[FIT] ? "%.5g" : "-",
+                  results[FIT] ? (double)results[FIT][i * s->layers + layer] : 0);
 }
 
 static const struct calibration_tensor ffn_results[] = {
     { "ffn.alpha", { OF_LAYERS, OF_WIDTH } },
     { "ffn.redundancy", { OF_LAYERS } },
     { "ffn.redundancy_text", { OF_LAYERS } },
+    { "ffn.alpha_text", { OF_LAYERS, OF_WIDTH } },
+    { "ffn.fit", { 2, FITS, OF_LAYERS } }, // of visual and of text tokens
     { 0 },
 };
 static const struct calibration_tensor ffn_sums[] = {
@@ -69,11 +120,16 @@ static const struct calibration_tensor ffn_sums[] = {
     { "ffn.sum_cos", { 2, OF_LAYERS } }, // of visual and of text tokens
     { "visual_tokens", { 0 } },
     { "text_tokens", { 0 } },
+    { "ffn.sum_yy", { 2, OF_LAYERS, OF_WIDTH } },
+    { "ffn.sum_xy_text", { OF_LAYERS, OF_WIDTH } },
+    { "ffn.sum_xx_text", { OF_LAYERS, OF_WIDTH } },
     { 0 },
 };
 static const struct result_kind ffn_units[] = {
     { "calibration", "cosine", .columns = "redundancy, visual|redundancy, text" },
     { "calibration", "alpha", .columns = "alpha, mean" },
+    { "calibration", "squared residual of a token", .columns = "J, visual|J, text" },
+    { "calibration", "share", .columns = "R2, visual|of FFN, visual|R2, text|of FFN, text" },
     { 0 },
 };
 
@@ -86,7 +142,9 @@ const struct calibration_kind calibration_kind_ffn = {
     .sites = { SITE_FFN_IN, SITE_FFN_OUT },
     .take = ffn_take,
     .compute = ffn_compute,
-    .columns = "layer#|redundancy, visual#|redundancy, text#|alpha, mean#",
+    .change = ffn_change,
+    .columns = "layer#|redundancy, visual#|redundancy, text#|alpha, mean#|J, visual#|R2, visual#|"
+               "of FFN, visual#|J, text#|R2, text#|of FFN, text#",
     .show = ffn_show,
     .units = ffn_units,
 };

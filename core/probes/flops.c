@@ -16,6 +16,7 @@ struct counted {         // of a layer
     int64_t rows, ffn;   // rows of the prompt: all, and those whose FFN is computed
     double pairs;        // query-key pairs of the prompt
     double step;         // keys that the next row would attend to
+    bool text_ffn;       // the FFN of text is computed
     double approximated; // FLOPs of methods that replace FFNs
     double methods;      // FLOPs of methods at other sites, for the prompt
     double method_row;   // the same for the next row
@@ -82,6 +83,8 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
     if (site != SITE_FFN) return 0;
     for (int64_t i = 0; i < n; i++) c->rows += in_prompt(args, i);
     const int64_t computed = args->only ? args->only_count : n;
+    // The pass ends with text: generated tokens are treated like it.
+    c->text_ffn = !args->only || (computed > 0 && args->only[computed - 1] == n - 1);
     for (int64_t i = 0; i < computed; i++)
         c->ffn += in_prompt(args, args->only ? args->only[i] : i);
     return 0;
@@ -129,7 +132,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         used[METHODS] += c->methods;
         for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
         count(s, l, 1, 1, n + 1, one); // a text row: its FFN is computed
-        count(s, l, 1, 1, c->step, step);
+        count(s, l, 1, c->text_ffn, c->step, step);
         step[METHODS] += c->method_row;
         lora += n * flops_lora(&d->layer[l]);
         weights += flops_weight_bytes(&d->layer[l]);

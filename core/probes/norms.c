@@ -74,11 +74,14 @@ enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
 
 struct depth { // of h[l]
     struct tally norm[GROUPS], cosine[GROUPS], theta[GROUPS];
-    struct tally step, turn; // C, phi of all tokens
-    double cross;            // mean cosine over all pairs of a visual and a text token
-    double logits;           // mean q.k/sqrt(d) of text queries and earlier visual keys
+    struct tally steps[GROUPS], turns[GROUPS]; // C, phi of each
+    struct tally step, turn;                   // C, phi of all tokens
+    double cross;  // mean cosine over all pairs of a visual and a text token
+    double logits; // mean q.k/sqrt(d) of text queries and earlier visual keys
     // Mean products of normed inputs: text and earlier visual tokens; text and all visual tokens.
     double dot, dot_all;
+    // Largest singular value of E[u v^T] over the latter pairs (App. B.4); its trace is dot_all.
+    double singular;
 };
 
 struct norms {
@@ -177,7 +180,11 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     add_groups(d->cosine, a, i, cosine);
     add_groups(from->theta, a, i, angle(cosine));
     tally_add(&from->step, sqrt(step));
-    if (step > 0 && norm > 0) tally_add(&from->turn, angle(along / (sqrt(step) * norm)));
+    add_groups(from->steps, a, i, sqrt(step));
+    if (!(step > 0 && norm > 0)) return;
+    const double turn = angle(along / (sqrt(step) * norm));
+    tally_add(&from->turn, turn);
+    add_groups(from->turns, a, i, turn);
 }
 
 // Adds dot products of the layer's normed inputs: of text with earlier visual tokens, and of text
@@ -202,7 +209,16 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
             (seen ? s->visual : s->text)[k] += y;
         }
     }
-    for (int64_t k = 0; k < s->width; k++) all += s->visual[k] * s->text[k];
+    double visual_squares = 0, text_squares = 0;
+    for (int64_t k = 0; k < s->width; k++) {
+        all += s->visual[k] * s->text[k];
+        visual_squares += s->visual[k] * s->visual[k];
+        text_squares += s->text[k] * s->text[k];
+    }
+    // All pairs of a prompt: E[u v^T] = E[u] E[v]^T has one singular value.
+    s->depth[l].singular =
+        visual && text ? sqrt(visual_squares) / (double)visual * sqrt(text_squares) / (double)text
+                       : NAN;
     s->depth[l].dot = pairs > 0 ? sum / pairs : NAN;
     s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
 }
@@ -350,6 +366,13 @@ static int norms_finish(void *state, struct results *r, struct err *err)
     t = results_table(r, "norms.cosines", GROUP_COLUMNS);
     t->curve = true;
     for (int l = 1; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].cosine);
+    // The theory assumes one C and one phi for all tokens.
+    t = results_table(r, "norms.steps", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 0; l < s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].steps);
+    t = results_table(r, "norms.turns", GROUP_COLUMNS);
+    t->curve = true;
+    for (int l = 0; l < s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].turns);
     t = results_table(r, "norms.theory",
                       "layer|C|phi|norm visual|norm text|theta visual|measured visual|theta text|"
                       "measured text|gamma|gamma measured|gamma balanced");
@@ -376,11 +399,13 @@ static int norms_finish(void *state, struct results *r, struct err *err)
         found *= v[FOUND];
     }
     t = results_table(r, "norms.attention",
-                      "layer|text-visual logits|input products|input products, all pairs");
+                      "layer|text-visual logits|input products|input products, all pairs|"
+                      "singular value");
     t->curve = true;
     for (int l = 0; l < s->layers; l++) {
         double *v = result_row(t, "%d", l);
         v[0] = s->depth[l].logits, v[1] = s->depth[l].dot, v[2] = s->depth[l].dot_all;
+        v[3] = s->depth[l].singular;
     }
     return 0;
 }
@@ -391,7 +416,9 @@ static const struct result_kind norms_results[] = {
     { "norms.alignment", .unit = "cosine of visual and text tokens" },
     { "norms.attention", "attention logit", .columns = "text-visual logits" },
     { "norms.attention", "product of inputs",
-      .columns = "input products|input products, all pairs" },
+      .columns = "input products|input products, all pairs|singular value" },
+    { "norms.steps", .unit = "L2 norm" },
+    { "norms.turns", .unit = "radians" },
     { "norms.theory", "L2 norm", .columns = "C|norm visual|norm text" },
     { "norms.theory", "radians",
       .columns = "phi|theta visual|measured visual|theta text|measured text" },
@@ -408,11 +435,12 @@ const struct probe probe_norms = {
     .details =
         "Tables: interface (norms of the encoder's last output before and after its final norm,\n"
         "norms before and after the projector, T* of the embedding table); norms and cosines by\n"
-        "layer; measured norms against the theory of norm alignment; alignment of the "
-        "modalities;\n"
-        "attention logits between the modalities. With FOLDER, shows only the interface of the\n"
-        "model in that folder, which may contain only an embedding table or an encoder; an "
-        "encoder in FOLDER encodes the conversation's pictures." PROBE_DETAILS,
+        "layer; measured norms against the theory of norm alignment; the theory's assumptions (C\n"
+        "and phi of each modality, with deviations over tokens); alignment of the modalities;\n"
+        "attention logits between the modalities, and the singular value of the cross-covariance\n"
+        "of their normed inputs. With FOLDER, shows only the interface of the model in that\n"
+        "folder, which may contain only an embedding table or an encoder; an encoder in FOLDER\n"
+        "encodes the conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .results = norms_results,

@@ -75,6 +75,70 @@ static void equals_the_reference(void **state)
     }
 }
 
+// J, R^2 and the explained part of the FFN, by a loop over the tokens; alpha of text as a control.
+static void fit_equals_a_loop(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    write_file(&g, paths[0], "single", NULL);
+    struct safetensors *c = safetensors_open(paths[0], &err);
+    engine_clear(g.engine);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "ids ffn.*");
+    const struct safetensor *ids = safetensors_find(f, "ids");
+    const int64_t layers = engine_model(g.engine)->decoder.config.layers, n = ids->shape[0];
+    const int64_t width = engine_model(g.engine)->decoder.config.hidden;
+    const float *fit = safetensors_find(c, "ffn.fit")->data;
+    for (int64_t l = 0; l < layers; l++)
+        for (int text = 0; text < 2; text++) {
+            char name[32];
+            snprintf(name, sizeof name, "ffn.%d.in", (int)l);
+            const float *x = safetensors_find(f, name)->data;
+            snprintf(name, sizeof name, "ffn.%d.out", (int)l);
+            const float *y = safetensors_find(f, name)->data;
+            const float *alpha =
+                (const float *)safetensors_find(c, text ? "ffn.alpha_text" : "ffn.alpha")->data +
+                l * width;
+            double residual = 0, total = 0, skipped = 0, tokens = 0;
+            for (int64_t i = 0; i < n; i++) {
+                const bool visual =
+                    ((const int32_t *)ids->data)[i] == engine_model(g.engine)->placeholder;
+                if (visual == text) continue;
+                tokens++;
+                for (int64_t k = 0; k < width; k++) {
+                    const double u = (double)x[i * width + k], v = (double)y[i * width + k];
+                    residual += pow(v - (double)alpha[k] * u, 2);
+                    total += v * v;
+                    skipped += pow(v - u, 2);
+                }
+            }
+            const double want[] = { residual / tokens, 1 - residual / total,
+                                    1 - residual / skipped };
+            for (int i = 0; i < 3; i++)
+                assert_float_equal(fit[(text * 3 + i) * layers + l], want[i],
+                                   2e-3 * fmax(fabs(want[i]), 0.05));
+        }
+    safetensors_close(f);
+    // Both modalities by their own alpha.
+    must(engine_set(g.engine, "ffn.calibration", paths[0], &err), &err);
+    must(engine_set(g.engine, "ffn.layers", "1", &err), &err);
+    must(engine_set(g.engine, "ffn.tokens", "all", &err), &err);
+    must(engine_set(g.engine, "ffn.approx", "hadamard", &err), &err);
+    f = answer(&g, chat_named(&g, "single"), 1, "ids ffn.1.*");
+    const float *x = safetensors_find(f, "ffn.1.in")->data,
+                *y = safetensors_find(f, "ffn.1.out")->data;
+    ids = safetensors_find(f, "ids");
+    for (int64_t i = 0; i < n * width; i++) {
+        const bool visual =
+            ((const int32_t *)ids->data)[i / width] == engine_model(g.engine)->placeholder;
+        const float *alpha = safetensors_find(c, visual ? "ffn.alpha" : "ffn.alpha_text")->data;
+        assert_float_equal(y[i], x[i] * alpha[width + i % width], 1e-5 * (1 + fabsf(y[i])));
+    }
+    safetensors_close(f);
+    safetensors_close(c);
+    golden_close(&g);
+}
+
 // One file of each prompt, added up.
 static void files_add_up(void **state)
 {
@@ -150,6 +214,7 @@ int main(void)
                  (int)getpid(), i);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_reference),
+        cmocka_unit_test(fit_equals_a_loop),
         cmocka_unit_test(files_add_up),
         cmocka_unit_test(strange_files_are_refused),
     };

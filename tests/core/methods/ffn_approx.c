@@ -121,6 +121,22 @@ static void text_rows_keep_their_ffn(void **state)
                          (double)y[i * width + k], (double)want);
         }
     safetensors_close(f);
+    // Controls: skips the FFN of text alone, or of all tokens.
+    assert_non_null(strstr(refused(&g, "ffn.tokens", "text"), "ffn.redundancy_text"));
+    set(&g, "ffn.approx", "skip");
+    set(&g, "ffn.layers", "1");
+    for (int all = 0; all < 2; all++) {
+        set(&g, "ffn.tokens", all ? "all" : "text");
+        f = answer(&g, chat_named(&g, "single"), 2, "ids ffn.1.in ffn.1.out");
+        ids = safetensors_find(f, "ids")->data;
+        x = safetensors_find(f, "ffn.1.in")->data;
+        y = safetensors_find(f, "ffn.1.out")->data;
+        for (int64_t i = 0; i < n * width; i++) {
+            const bool visual = ids[i / width] == engine_model(g.engine)->placeholder;
+            assert_true(fabsf(y[i] - (visual && !all ? full[i] : x[i])) <= apart);
+        }
+        safetensors_close(f);
+    }
     free(full);
     golden_close(&g);
 }

@@ -1,4 +1,6 @@
 // tests/core/probes/norms.c -- core/probes/norms.c and interface.c against the reference.
+#include "core/base/dtype.h"
+#include "core/base/tally.h"
 #include "tests/core/probes/probe.h"
 
 // Compares means of a golden tensor [rows, N] over the tokens of a group with the table.
@@ -167,6 +169,80 @@ static void interface_equals_the_reference(void **state)
     }
 }
 
+// C and phi of each modality, and the singular value of the cross-covariance of the normed inputs,
+// by loops over the dumped layers (the matrix itself, multiplied until its vector stays).
+static void assumptions_equal_loops(void **state)
+{
+    enum { LAYER = 1 };
+    struct golden g;
+    struct results r = { 0 };
+    ask(&g, models[0], 0);
+    run_probe(&g, &probe_norms, NULL, &r);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "ids layer.*.in");
+    const struct model *m = engine_model(g.engine);
+    const struct safetensor *h = safetensors_find(f, "layer.1.in");
+    const float *from = h->data, *to = safetensors_find(f, "layer.2.in")->data;
+    const int32_t *ids = safetensors_find(f, "ids")->data;
+    const int64_t n = h->shape[0], D = h->shape[1];
+    struct tally steps[2] = { 0 }, turns[2] = { 0 };
+    double *mean[2], *matrix = xcalloc((size_t)(D * D), sizeof *matrix), *v = xcalloc((size_t)D, 8);
+    float *gain = xcalloc((size_t)D, sizeof *gain);
+    const struct tensor *w = &m->decoder.layer[LAYER].attention.before;
+    floats_from(gain, w->data, w->dtype, (size_t)D);
+    for (int k = 0; k < 2; k++) mean[k] = xcalloc((size_t)D, sizeof **mean);
+    for (int64_t i = 0; i < n; i++) {
+        const bool text = ids[i] != m->placeholder;
+        double step = 0, along = 0, norm = 0;
+        for (int64_t k = 0; k < D; k++) {
+            const double u = (double)to[i * D + k] - (double)from[i * D + k];
+            step += u * u, along += u * (double)from[i * D + k], norm += pow(from[i * D + k], 2);
+        }
+        tally_add(&steps[text], sqrt(step));
+        tally_add(&turns[text], acos(along / sqrt(step * norm)));
+        for (int64_t k = 0; k < D; k++)
+            mean[text][k] += (double)from[i * D + k] * (double)gain[k] /
+                             sqrt(norm / (double)D + m->decoder.config.eps);
+    }
+    for (int64_t a = 0; a < D; a++)
+        for (int64_t b = 0; b < D; b++)
+            matrix[a * D + b] =
+                mean[1][a] / (double)steps[1].count * mean[0][b] / (double)steps[0].count;
+    double sigma = 0;
+    for (int64_t k = 0; k < D; k++) v[k] = (double)(k % 7) - 2.5;
+    for (int round = 0; round < 4; round++) { // v := C^T C v, scaled
+        double *u = xcalloc((size_t)D, sizeof *u), size = 0;
+        for (int64_t a = 0; a < D; a++)
+            for (int64_t b = 0; b < D; b++) u[a] += matrix[a * D + b] * v[b];
+        for (int64_t b = 0; b < D; b++) v[b] = 0;
+        for (int64_t a = 0; a < D; a++)
+            for (int64_t b = 0; b < D; b++) v[b] += matrix[a * D + b] * u[a];
+        for (int64_t b = 0; b < D; b++) size += v[b] * v[b];
+        sigma = sqrt(sqrt(size));
+        for (int64_t b = 0; b < D; b++) v[b] /= sqrt(size);
+        free(u);
+    }
+    const double *got = results_value(&r, "norms.attention", "1", "singular value");
+    near(&g, "singular value", *got, sigma, 1e-4 * sigma);
+    static const char *const columns[] = { "visual", "text" };
+    for (int k = 0; k < 2; k++) {
+        char deviation[16];
+        snprintf(deviation, sizeof deviation, "%s std", columns[k]);
+        near(&g, "C", *results_value(&r, "norms.steps", "1", columns[k]), tally_mean(&steps[k]),
+             1e-4);
+        near(&g, "C std", *results_value(&r, "norms.steps", "1", deviation), tally_std(&steps[k]),
+             1e-4);
+        near(&g, "phi", *results_value(&r, "norms.turns", "1", columns[k]), tally_mean(&turns[k]),
+             1e-4);
+        near(&g, "phi std", *results_value(&r, "norms.turns", "1", deviation), tally_std(&turns[k]),
+             1e-4);
+        free(mean[k]);
+    }
+    free(matrix), free(v), free(gain);
+    safetensors_close(f);
+    results_release(&r);
+    golden_close(&g);
+}
+
 // Compares the logits of an answer before and after every probe has run.
 static void probes_change_no_answer(void **state)
 {
@@ -213,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_equal_the_reference),
         cmocka_unit_test(theory_equals_the_reference),
+        cmocka_unit_test(assumptions_equal_loops),
         cmocka_unit_test(interface_equals_the_reference),
         cmocka_unit_test(probes_change_no_answer),
     };
