@@ -55,17 +55,24 @@ static int deviation_of(const struct result_table *t, int column)
     return plain || named ? column + 1 : 0;
 }
 
-static struct plot_line line_of(const struct result_table *t, int column)
+// `intervals`: of the means of a data set, which are drawn instead of deviations over tokens; NULL:
+// none.
+static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
+                                int column)
 {
     const size_t n = t->row_count;
-    const int deviation = deviation_of(t, column);
+    const int deviation = intervals ? 0 : deviation_of(t, column);
     struct plot_line l = { .name = t->columns[column], .count = n };
     l.x = xreallocarray(NULL, 4 * n + 1, sizeof *l.x);
     l.y = l.x + n;
-    if (deviation) l.low = l.x + 2 * n, l.high = l.x + 3 * n;
+    if (deviation || intervals) l.low = l.x + 2 * n, l.high = l.x + 3 * n;
     for (size_t i = 0; i < n; i++) {
         l.x[i] = strtod(t->rows[i].key, NULL);
         l.y[i] = t->rows[i].value[column - 1];
+        if (intervals && i < intervals->row_count) {
+            l.low[i] = intervals->rows[i].value[2 * (column - 1)];
+            l.high[i] = intervals->rows[i].value[2 * (column - 1) + 1];
+        }
         if (!deviation) continue;
         const double std = t->rows[i].value[deviation - 1];
         l.low[i] = l.y[i] - std;
@@ -75,9 +82,12 @@ static struct plot_line line_of(const struct result_table *t, int column)
 }
 
 // Draws the columns of a table as curves over its keys.
-static int draw_curves(const char *path, const struct figure_look *look,
+static int draw_curves(const char *path, const struct figure_look *look, const struct results *r,
                        const struct result_table *t, struct err *err)
 {
+    char *of = xasprintf("%s%s", t->name, RESULTS_INTERVAL);
+    const struct result_table *intervals = results_find(r, of);
+    free(of);
     struct plot_line lines[PLOT_LINES];
     size_t count = 0;
     bool deviations = false;
@@ -86,12 +96,13 @@ static int draw_curves(const char *path, const struct figure_look *look,
         if (text_ends(t->columns[c], " std") || text_ends(t->columns[c], "at token") ||
             !results_same_unit(t, c) || count == PLOT_LINES)
             continue;
-        lines[count] = line_of(t, c);
+        lines[count] = line_of(t, intervals, c);
         deviations |= lines[count++].low != NULL;
     }
     const char *unit = results_unit(t->name);
     if (!unit && count == 1) unit = lines[0].name;
-    char *y = unit ? xasprintf("%s%s", unit, deviations ? ", mean \xC2\xB1 std" : "") : NULL;
+    const char *marks = !deviations ? "" : intervals ? ", mean, 95%" : ", mean \xC2\xB1 std";
+    char *y = unit ? xasprintf("%s%s", unit, marks) : NULL;
     const struct plot_axes axes = {
         .title = t->name, .x = t->columns[0], .y = y, .log_y = t->log_y
     };
@@ -140,7 +151,7 @@ static bool has_points(const struct result_table *t)
 
 // Draws column 2 over column 1; text and visual tokens are separate series if the table has a
 // column `picture`.
-static int draw_points(const char *path, const struct figure_look *look,
+static int draw_points(const char *path, const struct figure_look *look, const struct results *r,
                        const struct result_table *t, struct err *err)
 {
     struct plot_line lines[2];
@@ -195,7 +206,7 @@ int figure_results(const struct shell *shell, const char *path, const struct res
         const struct result_table *t = r->tables[i];
         if (t->points ? !has_points(t) : !t->curve || t->row_count < 2) continue;
         char *to = path_of(path, t->name, first), *what = xasprintf("plot of %s", t->name);
-        const int status = (t->points ? draw_points : draw_curves)(to, &look, t, err);
+        const int status = (t->points ? draw_points : draw_curves)(to, &look, r, t, err);
         if (status == 0) figure_written(shell, what, to);
         free(to);
         free(what);

@@ -79,6 +79,10 @@ static const struct option_row options[] = {
     { "--title", "TEXT", "title of the figure", OPTION_TEXT, AT(title) },
     { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
     { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
+    { "--mean", NULL,
+      "mean and 95% interval (Student's t): of jobs over the values of a sweep (/sweep train.seed "
+      "1,2,3), of a CSV file over the rows of a line with the same X",
+      OPTION_FLAG, AT(mean) },
     { "--log", "x|y|xy", "logarithmic axes", .take = take_log },
     { "--points", NULL, "points without lines", OPTION_FLAG, AT(points) },
     { "--csv", "FILE", "writes the series of jobs as a table", OPTION_TEXT, AT(csv),
@@ -285,8 +289,8 @@ static char *line_name(const struct plot *p, const struct drawn *d)
 
 static int draw(struct shell *shell, const struct plot *p, struct err *err)
 {
-    const size_t count = p->drawn_count;
-    struct plot_line *lines = xcalloc(count, sizeof *lines);
+    size_t count = 0;
+    struct plot_line *lines = xcalloc(p->drawn_count, sizeof *lines);
     const struct plot_axes axes = { .title = p->o->title,
                                     .x = "step",
                                     .y = p->o->y         ? p->o->y
@@ -294,21 +298,33 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
                                                          : NULL,
                                     .log_x = p->o->log_x,
                                     .log_y = p->o->log_y };
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
-        struct plot_line *l = &lines[i];
-        *l = (struct plot_line){ .name = line_name(p, d),
-                                 .count = d->curve.count,
-                                 .y = d->curve.values,
-                                 .points = p->o->points };
-        l->x = xreallocarray(NULL, l->count + 1, sizeof *l->x);
-        for (size_t k = 0; k < l->count; k++) l->x[k] = (double)d->curve.steps[k];
+        char *name = line_name(p, d), *value = p->o->mean ? strrchr(name, '@') : NULL;
+        if (value) *value = 0; // one line for all values of a sweep
+        size_t at = 0;
+        while (at < count && (!p->o->mean || strcmp(lines[at].name, name) != 0)) at++;
+        struct plot_line *l = &lines[at];
+        if (at == count)
+            lines[count++] = (struct plot_line){ .name = name, .points = p->o->points };
+        else
+            free(name);
+        l->x = xreallocarray(l->x, l->count + d->curve.count + 1, sizeof *l->x);
+        l->y = xreallocarray(l->y, l->count + d->curve.count + 1, sizeof *l->y);
+        for (size_t k = 0; k < d->curve.count; k++, l->count++) {
+            l->x[l->count] = (double)d->curve.steps[k];
+            l->y[l->count] = d->curve.values[k];
+        }
     }
+    for (size_t i = 0; i < count && p->o->mean; i++) plot_mean(&lines[i]);
     const int status =
         plot_show(shell, p->o, &axes, lines, count, "--csv FILE for all of them", err);
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);
         free(lines[i].x);
+        free(lines[i].y);
+        free(lines[i].low);
+        free(lines[i].high);
     }
     free(lines);
     return status;
@@ -391,7 +407,8 @@ const struct command command_plot = {
     .name = "plot",
     .also = "graph chart curve figure diagram",
     .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-             "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--figure FILE] [--title TEXT] [--y "
+             "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--mean] [--figure FILE] [--title "
+             "TEXT] [--y "
              "TEXT] [--log xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"

@@ -15,7 +15,7 @@ struct plot_options {
     const char *where[PLOT_WORDS]; // COLUMN=VALUE
     size_t where_count;
     int smooth;
-    bool points, log_x, log_y;
+    bool points, log_x, log_y, mean;
 };
 
 // Plots columns of a CSV file; the words are FILE.csv X Y...

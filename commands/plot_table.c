@@ -72,6 +72,7 @@ static int choose_interval(struct drawing *d, struct err *err)
     if (d->y_count > 1)
         return err_set(err, "--interval needs exactly one column Y, not %zu", d->y_count);
     if (d->o->smooth > 1) return err_set(err, "--interval and --smooth exclude each other");
+    if (d->o->mean) return err_set(err, "--interval and --mean exclude each other");
     char *low = xstrndup(text, (size_t)(comma - text));
     d->low = csv_find_column(&d->t, low, d->path, err);
     free(low);
@@ -215,6 +216,7 @@ static int make_lines(struct drawing *d, struct err *err)
         }
     for (size_t i = 0; i < d->line_names.count; i++) {
         struct plot_line *l = &d->lines[i];
+        if (d->o->mean) plot_mean(l);
         if (!l->points) sort_points(l);
         if (d->o->smooth > 1) plot_smooth(l->y, l->count, (size_t)d->o->smooth);
     }

@@ -29,3 +29,53 @@ double tally_std(const struct tally *t)
 {
     return t->count ? sqrt(t->squares / (double)t->count) : NAN;
 }
+
+// --- Student's t ---------------------------------------------------------------------------------
+
+// Returns the regularised incomplete beta function I_x(a, b) by Lentz's continued fraction, which
+// converges fast for x < (a + 1) / (a + b + 2) (Press et al., Numerical Recipes, section 6.4).
+static double beta_fraction(double x, double a, double b)
+{
+    const double tiny = 1e-300;
+    double c = 1, d = 1 - (a + b) * x / (a + 1);
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    double f = d;
+    for (int m = 1; m < 10000; m++) {
+        const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+        const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+        double step = 1;
+        for (int k = 0; k < 2; k++) {
+            const double term = k ? odd : even;
+            d = 1 + term * d, c = 1 + term / c;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            if (fabs(c) < tiny) c = tiny;
+            step = c * d;
+            f *= step;
+        }
+        if (fabs(step - 1) < 1e-15) break;
+    }
+    return f * exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a;
+}
+
+double student_p(double t, double freedom)
+{
+    const double x = freedom / (freedom + t * t), a = freedom / 2, b = 0.5;
+    if (isnan(t) || !(freedom > 0)) return NAN;
+    if (x >= 1) return 1;
+    if (x <= 0) return 0;
+    return x < (a + 1) / (a + b + 2) ? beta_fraction(x, a, b) : 1 - beta_fraction(1 - x, b, a);
+}
+
+void tally_interval(const struct tally *t, double *low, double *high)
+{
+    *low = *high = NAN;
+    if (t->count < 2) return;
+    double from = 0, to = 13; // the quantile with one degree of freedom is 12.7
+    for (int i = 0; i < 60; i++) {
+        const double middle = (from + to) / 2;
+        *(student_p(middle, (double)(t->count - 1)) > 0.05 ? &from : &to) = middle;
+    }
+    const double n = (double)t->count, half = to * sqrt(t->squares / (n - 1) / n);
+    *low = t->mean - half;
+    *high = t->mean + half;
+}

@@ -20,5 +20,9 @@ void tally_add(struct tally *t, double x);
 void tally_merge(struct tally *t, const struct tally *other); // merges another tally
 double tally_mean(const struct tally *t);                     // NaN if empty
 double tally_std(const struct tally *t);                      // of the population; NaN if empty
+// The 95% interval of the mean of independent numbers by Student's t; NaN for fewer than two.
+void tally_interval(const struct tally *t, double *low, double *high);
+// Returns the two-sided p-value of Student's t with that many degrees of freedom.
+double student_p(double t, double freedom);
 
 #endif

@@ -3,6 +3,7 @@
 // The frame: the range of all points, and round numbers on the axes. In text each line has a mark;
 // where lines overlap, the first shows. Figures: core/draw/plot_figure.c.
 #include "core/draw/plot.h"
+#include "core/base/tally.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +13,38 @@
 #include <unistd.h>
 
 #include "core/draw/plot_parts.h"
+
+struct mean_point {
+    double x, y;
+};
+
+static int by_x(const void *a, const void *b)
+{
+    const struct mean_point *p = a, *q = b;
+    return p->x < q->x ? -1 : p->x > q->x;
+}
+
+void plot_mean(struct plot_line *line)
+{
+    struct mean_point *all = xreallocarray(NULL, line->count + 1, sizeof *all);
+    size_t n = 0;
+    line->low = xreallocarray(NULL, line->count + 1, sizeof *line->low);
+    line->high = xreallocarray(NULL, line->count + 1, sizeof *line->high);
+    for (size_t i = 0; i < line->count; i++)
+        if (isfinite(line->x[i]) && isfinite(line->y[i]))
+            all[n++] = (struct mean_point){ line->x[i], line->y[i] };
+    qsort(all, n, sizeof *all, by_x);
+    line->count = 0;
+    for (size_t i = 0, j; i < n; i = j) {
+        struct tally t = { 0 };
+        const size_t to = line->count++;
+        for (j = i; j < n && all[j].x == all[i].x; j++) tally_add(&t, all[j].y);
+        line->x[to] = all[i].x;
+        line->y[to] = tally_mean(&t);
+        tally_interval(&t, &line->low[to], &line->high[to]);
+    }
+    free(all);
+}
 
 void plot_smooth(double *y, size_t count, size_t window)
 {

@@ -160,13 +160,9 @@ static void pair(struct comparing *c)
         const struct compare_distance *one = &b->list[k].distance;
         if (one->steps > d->step_count) {
             d->by_step = xreallocarray(d->by_step, (size_t)one->steps, sizeof *d->by_step);
-            while (d->step_count < one->steps)
-                d->by_step[d->step_count++] = (struct compared_step){ 0 };
+            while (d->step_count < one->steps) d->by_step[d->step_count++] = (struct tally){ 0 };
         }
-        for (int64_t t = 0; t < one->steps; t++) {
-            d->by_step[t].sum += one->hellinger[t];
-            d->by_step[t].answers++;
-        }
+        for (int64_t t = 0; t < one->steps; t++) tally_add(&d->by_step[t], one->hellinger[t]);
     }
     for (size_t i = 0; i < a->count; i++)
         for (size_t k = 0; k < b->count; k++) {

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/tally.h"
 #include "core/eval/compare.h"
 #include "core/eval/evaluate_job.h"
 #include "core/probes/hellinger.h"
@@ -63,10 +64,7 @@ struct compared_data {
     struct compare_mean hellinger; // mean over questions of the mean over steps
     int64_t steps, agreed;
     // Hellinger distance by step, over the answers that reach it.
-    struct compared_step {
-        double sum;
-        int64_t answers;
-    } * by_step; // [step_count]
+    struct tally *by_step; // [step_count]
     int64_t step_count;
 };
 

@@ -181,12 +181,13 @@ void compare_data_results(struct results *r, const char *const title[2],
         (double)d->agreed / (double)d->steps;
 
     if (d->step_count < 2) return; // answers of one token
-    t = results_table(r, "compare.steps", "step|hellinger|answers");
+    t = results_table(r, "compare.steps", "step|hellinger|answers|95% low|95% high");
     t->curve = true;
     for (int64_t i = 0; i < d->step_count; i++) {
         double *v = result_row(t, "%" PRId64, i);
-        v[0] = d->by_step[i].sum / (double)d->by_step[i].answers;
-        v[1] = (double)d->by_step[i].answers;
+        v[0] = tally_mean(&d->by_step[i]);
+        v[1] = (double)d->by_step[i].count;
+        tally_interval(&d->by_step[i], &v[2], &v[3]);
     }
 }
 

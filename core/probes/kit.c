@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/random.h"
 #include "core/model/attend.h"
 #include "core/model/families/pooling.h"
 #include "core/ops/ops.h"
@@ -109,6 +110,45 @@ double rank_correlation(const struct point *points, size_t n)
     free(b);
     free(finite);
     return count >= 3 && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : NAN;
+}
+
+struct correlation rank_correlate(const struct point *points, size_t n)
+{
+    enum { TIMES = 2000, SEED = 42 };
+    struct correlation c = { rank_correlation(points, n), NAN, NAN, NAN, 0 };
+    struct point *finite = xreallocarray(NULL, n + 1, sizeof *finite);
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(points[i].x) && isfinite(points[i].y)) finite[c.points++] = points[i];
+    const double freedom = (double)c.points - 2;
+    if (!isnan(c.r))
+        c.p = fabs(c.r) < 1 ? student_p(c.r * sqrt(freedom / (1 - c.r * c.r)), freedom) : 0;
+    struct point *drawn = xreallocarray(NULL, c.points + 1, sizeof *drawn);
+    struct ranked *r = xreallocarray(NULL, TIMES, sizeof *r);
+    size_t count = 0;
+    for (uint64_t t = 0; t < TIMES && !isnan(c.r); t++) {
+        for (size_t i = 0; i < c.points; i++)
+            drawn[i] = finite[(size_t)(random_unit(SEED, RANDOM_BOOTSTRAP, t * c.points + i) *
+                                       (double)c.points)];
+        const double one = rank_correlation(drawn, c.points);
+        if (!isnan(one)) r[count++].value = one; // a sample of equal points has none
+    }
+    if (count >= 40) {
+        qsort(r, count, sizeof *r, by_value);
+        c.low = r[count / 40].value;
+        c.high = r[count - 1 - count / 40].value;
+    }
+    free(r);
+    free(drawn);
+    free(finite);
+    return c;
+}
+
+void put_correlation(struct result_table *t, const char *name, const struct correlation *c)
+{
+    result_row(t, "%s", name)[0] = c->r;
+    result_row(t, "%s, p", name)[0] = c->p;
+    result_row(t, "%s, 95%% low", name)[0] = c->low;
+    result_row(t, "%s, 95%% high", name)[0] = c->high;
 }
 
 // --- the list of probes --------------------------------------------------------------------------

@@ -36,6 +36,16 @@ struct point {
 // Returns Spearman's rank correlation of x and y, skipping points with infinities or NaNs (ties get
 // their mean rank); NaN for fewer than three points or without variation.
 double rank_correlation(const struct point *points, size_t n);
+// The same with the p-value of Student's t approximation (t = r sqrt((n - 2) / (1 - r^2))), and a
+// 95% interval of 2000 bootstrap samples of the points with a fixed seed; these assume independent
+// points. NaN where undefined.
+struct correlation {
+    double r, p, low, high;
+    size_t points;
+};
+struct correlation rank_correlate(const struct point *points, size_t n);
+// Adds rows "NAME", "NAME, p", "NAME, 95% low" and "NAME, 95% high".
+void put_correlation(struct result_table *t, const char *name, const struct correlation *c);
 
 // Returns mean and deviation of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);

@@ -244,7 +244,8 @@ static void put_series(const struct series *y, const char *probe, struct results
     name = xasprintf("%s.data", probe);
     t = results_table(r, name, "what|value");
     result_row(t, "samples")[0] = (double)y->count;
-    result_row(t, "Spearman of value and score")[0] = rank_correlation(points, y->count);
+    const struct correlation c = rank_correlate(points, y->count);
+    put_correlation(t, "Spearman of value and score", &c);
     free(name);
     free(points);
 }
@@ -372,7 +373,7 @@ static void put_column(const struct checkpoints *s, const char *column, struct r
 }
 
 // Adds the correlation of the two columns; each layer of each checkpoint is a point.
-static void put_correlation(const struct checkpoints *s, struct results *r)
+static void correlate_columns(const struct checkpoints *s, struct results *r)
 {
     const char *const *columns = s->probe->series.columns;
     char value[] = "value", *names[] = { value };
@@ -389,8 +390,11 @@ static void put_correlation(const struct checkpoints *s, struct results *r)
         }
     }
     struct result_table *t = new_table(r, s, "correlation", "what", names, 1);
-    result_row(t, "Spearman of %s and %s over layers and checkpoints", columns[0], columns[1])[0] =
-        rank_correlation(points, count);
+    char *what =
+        xasprintf("Spearman of %s and %s over layers and checkpoints", columns[0], columns[1]);
+    const struct correlation c = rank_correlate(points, count);
+    put_correlation(t, what, &c);
+    free(what);
     result_row(t, "points")[0] = (double)count;
     free(points);
 }
@@ -401,7 +405,7 @@ void checkpoints_finish(struct checkpoints *s, struct results *r)
         put_totals(s, r);
         for (int i = 0; i < 2 && s->probe->series.columns[i]; i++)
             put_column(s, s->probe->series.columns[i], r);
-        if (s->probe->series.columns[1]) put_correlation(s, r);
+        if (s->probe->series.columns[1]) correlate_columns(s, r);
     }
     for (size_t k = 0; k < s->count; k++) {
         free(s->list[k].name);

@@ -11,7 +11,7 @@
 //
 //   struct results_mean m = { 0 };
 //   results_mean_add(&m, &r); ...
-//   results_mean_take(&m, &mean);                  // NAME, and NAME.std beside it
+//   results_mean_take(&m, &mean);                  // NAME, NAME.std and NAME.interval beside it
 #ifndef CORE_PROBES_RESULTS_H
 #define CORE_PROBES_RESULTS_H
 
@@ -114,6 +114,9 @@ void results_release(struct results *r);
 const struct result_table *results_find(const struct results *r, const char *table);
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
+
+// Name ending of the tables of 95% intervals, which files and the session have, and figures draw.
+#define RESULTS_INTERVAL ".interval"
 
 // Means over samples, zeroed at first.
 struct results_mean {

@@ -145,11 +145,36 @@ static void take_table(struct results *to, const struct result_table *sums, bool
     }
 }
 
+// Adds the 95% intervals of the means, "X low|X high" of each column X.
+static void take_intervals(struct results *to, const struct result_table *sums)
+{
+    struct buf columns = { 0 };
+    char *name = xasprintf("%s%s", sums->name, RESULTS_INTERVAL);
+    const int count = (sums->column_count - 1) / 3;
+    buf_puts(&columns, sums->columns[0]);
+    for (int c = 0; c < count; c++)
+        buf_printf(&columns, "|%s low|%s high", sums->columns[1 + c], sums->columns[1 + c]);
+    struct result_table *t = results_table(to, name, columns.data);
+    for (size_t i = 0; i < sums->row_count; i++) {
+        double *v = result_row(t, "%s", sums->rows[i].key);
+        const double *mean = sums->rows[i].value, *squares = mean + count;
+        for (int c = 0; c < count; c++) {
+            const double n = squares[count + c];
+            const struct tally tally = { isfinite(n) ? (int64_t)n : 0, mean[c], squares[c] };
+            tally_interval(&tally, &v[2 * c], &v[2 * c + 1]);
+        }
+    }
+    buf_release(&columns);
+    free(name);
+}
+
 void results_mean_take(struct results_mean *m, struct results *mean)
 {
     for (size_t i = 0; i < m->sums.table_count; i++) {
         take_table(mean, m->sums.tables[i], false);
-        if (m->samples > 1) take_table(mean, m->sums.tables[i], true);
+        if (m->samples < 2) continue;
+        take_table(mean, m->sums.tables[i], true);
+        take_intervals(mean, m->sums.tables[i]);
     }
     for (size_t i = 0; i < m->sums.map_count; i++) {
         const struct result_map *sums = &m->sums.maps[i];

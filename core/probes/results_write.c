@@ -11,6 +11,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/probes/results.h"
 
 enum { LONG_TABLE = 1000 }; // a kept table with more rows is not shown
@@ -36,6 +37,7 @@ void results_show(const struct results *r, const struct sinks *sinks)
     }
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
+        if (text_ends(t->name, RESULTS_INTERVAL)) continue;
         if (t->kept && t->row_count > LONG_TABLE) {
             sinks_notice(sinks, "%s has %zu rows: --csv FILE writes them", t->name, t->row_count);
             continue;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/tally.h"
 #include "core/data/dataset.h"
 #include "core/engine/proposal.h"
 #include "core/eval/grid.h"
@@ -351,6 +352,23 @@ static int record(const struct sweep *s, const struct run_folder *out, const str
     return status;
 }
 
+// Seeds are repetitions of one run: reports their mean.
+static void report_mean(struct job *j, const struct sweep *s)
+{
+    struct tally t = { 0 };
+    double low, high;
+    const char *what = NULL;
+    for (size_t i = 0; i < s->grid.count && !strcmp(s->key, "train.seed"); i++) {
+        if (isnan(s->values[i].score.value)) continue;
+        tally_add(&t, s->values[i].score.value);
+        what = s->values[i].score.what;
+    }
+    if (t.count < 2) return;
+    tally_interval(&t, &low, &high);
+    job_result(j, "mean over seeds", "%s %.6g (95%%: %.6g to %.6g), std %.4g, n %lld", what, t.mean,
+               low, high, tally_std(&t), (long long)t.count);
+}
+
 static void report_results(struct job *j, const struct sweep *s, size_t best)
 {
     struct table_builder t;
@@ -369,6 +387,7 @@ static void report_results(struct job *j, const struct sweep *s, size_t best)
         free(key);
     }
     table_emit(&t, j->sinks);
+    report_mean(j, s);
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): a sweep has two values at least
     job_result(j, "best", "%s", s->values[best].text);
     job_result(j, "best run", "%s/%s", s->out, s->grid.cells[best].name);

@@ -114,7 +114,7 @@ error: nothing to collect: add NAME=@ROW for a number that the command shows, or
 > /collect $layers run=c nothing : /norms
 ...
 angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
-error: the command showed no table 'nothing'; it showed: norms.interface, norms.layers, norms.cosines, norms.theory, norms.alignment, norms.attention
+error: the command showed no table 'nothing'; it showed: norms.interface, norms.layers, norms.cosines, norms.steps, norms.turns, norms.theory, norms.alignment, norms.attention
 > /collect $layers run=c x=@nothing : /norms
 ...
 angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)

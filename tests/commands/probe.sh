@@ -9,7 +9,7 @@ lines "${ask[@]}" "/norms --csv $work/n.csv --figure $work/n.png" /redundancy /s
     '/dice --box 0,0,20,20' "/dice --mask $scene" /flops "/memory --csv $work/m.csv" /regen
 check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
-    "attention attention.rows contribution curvature curvature.total dice flops flops.layers memory memory.layers norms.alignment norms.attention norms.cosines norms.interface norms.layers norms.theory redundancy similarity similarity.mean sink_ratio sink_ratio.total sinks sinks.tokens times "
+    "attention attention.rows contribution curvature curvature.total dice flops flops.layers memory memory.layers norms.alignment norms.attention norms.cosines norms.interface norms.layers norms.steps norms.theory norms.turns redundancy similarity similarity.mean sink_ratio sink_ratio.total sinks sinks.tokens times "
 same "a map of each layer, and one" "$(jq -c 'select(.event == "heatmap" and .name == "attention") | [.layer, .head, .token, .rows, .cols, (.values | length)]' "$work/events" | tr '\n' ' ')" \
     "[0,-1,-1,5,5,25] [1,-1,-1,5,5,25] [2,-1,-1,5,5,25] [3,-1,-1,5,5,25] [1,2,0,5,5,25] "
 check "the bounds are those of the values" 'select(.event == "heatmap") | ((.values | min) - .min | fabs) < 1e-6 and ((.values | max) - .max | fabs) < 1e-6' "$(printf 'true\n%.0s' {1..10})"
@@ -66,6 +66,10 @@ norms.interface written to '$work/again-norms.interface.csv'
 norms.layers written to '$work/again-norms.layers.csv'
 (written: csv $work/again-norms.cosines.csv)
 norms.cosines written to '$work/again-norms.cosines.csv'
+(written: csv $work/again-norms.steps.csv)
+norms.steps written to '$work/again-norms.steps.csv'
+(written: csv $work/again-norms.turns.csv)
+norms.turns written to '$work/again-norms.turns.csv'
 (written: csv $work/again-norms.theory.csv)
 norms.theory written to '$work/again-norms.theory.csv'
 (written: csv $work/again-norms.alignment.csv)

@@ -67,7 +67,19 @@ same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ____
 
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
-same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[][1]' "$work/events" | sort -u | wc -l)" 1
+same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[:3][][1]' "$work/events" | sort -u | wc -l)" 1
+job=$(jq -r 'select(.event=="notice").text' "$work/events" | sed -n 's/^job \([0-9]*\): sweep started.*/\1/p')
+same "their mean" "$(python3 - "$work/vlmsh.db" "$job" <<'P'
+import re, sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+text, = db.execute("SELECT value FROM job_results WHERE job = ? AND key = 'mean over seeds'", sys.argv[2:]).fetchone()
+mean, low, high = re.match(r"validation loss (\S+) \(95%: (\S+) to (\S+)\), std 0, n 3", text).groups()
+print(mean == low == high)
+P
+)" True
+lines "/plot $job validation_loss@* --mean" "/plot 2 loss@* --mean --figure $work/mean.svg"
+check "means are drawn" 'select(.event=="error").message' ""
+[ "$(grep -c '@' "$work/mean.svg")" = 0 ] && [ -s "$work/mean.svg" ] || fail "one line for all values"
 lines "/plot 2 loss@1e-2 loss@1e-6 validation_loss@1e-4" "/plot 2 loss@* --csv $work/c.csv"
 check "drawn" 'select(.event=="error").message' ""
 same "points" "$(wc -l <"$work/c.csv")" 901

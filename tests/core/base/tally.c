@@ -59,6 +59,33 @@ static void deviations_over_samples(void **state)
     results_release(&mean);
 }
 
+// Values of scipy.stats.t.
+static void students_t(void **state)
+{
+    static const struct {
+        double t, freedom, p;
+    } cases[] = { { 0, 3, 1 },
+                  { 2, 10, 0.07338803477074039 },
+                  { -2, 10, 0.07338803477074039 },
+                  { 12.706204736, 1, 0.05 },
+                  { 6, 4, 0.003882537046960512 },
+                  { 1.959963984540054, 1e7, 0.05000000 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_float_equal(student_p(cases[i].t, cases[i].freedom), cases[i].p, 1e-7);
+    assert_true(student_p(30, 100) < 1e-50 && student_p(30, 100) > 1e-55);
+    assert_true(isnan(student_p(NAN, 3)) && isnan(student_p(1, 0)));
+    struct tally t = { 0 };
+    double low, high;
+    for (int i = 1; i <= 3; i++) {
+        tally_interval(&t, &low, &high);
+        assert_true(i > 2 || isnan(low));
+        tally_add(&t, i);
+    }
+    tally_interval(&t, &low, &high); // 2 +- 4.30265 / sqrt(3)
+    assert_float_equal(low, 2 - 2.484137711, 1e-8);
+    assert_float_equal(high, 2 + 2.484137711, 1e-8);
+}
+
 static void spread_of_weights(void **state)
 {
     const float numbers[] = { 8388608, -8388609, -8388608, 8388609 }; // 2^23 and its neighbour
@@ -79,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deviations_of_large_numbers),
         cmocka_unit_test(deviations_over_samples),
+        cmocka_unit_test(students_t),
         cmocka_unit_test(spread_of_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

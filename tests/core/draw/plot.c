@@ -218,6 +218,21 @@ static void points_that_cannot_be_drawn_are_counted(void **state)
     assert_int_equal(lost, 0);
 }
 
+// Points with the same x become their mean with its interval, in the order of x.
+static void repetitions_become_means(void **state)
+{
+    double x[] = { 2, 1, 2, 1, 3, 2, 4 }, y[] = { 1, 5, 2, 5, 7, 3, NAN };
+    struct plot_line l = { .x = x, .y = y, .count = 7 };
+    plot_mean(&l);
+    assert_int_equal(l.count, 3);
+    assert_true(l.x[0] == 1 && l.y[0] == 5 && l.low[0] == 5 && l.high[0] == 5);
+    assert_true(l.x[1] == 2 && l.y[1] == 2);
+    assert_float_equal(l.low[1], 2 - 2.484137711, 1e-8);
+    assert_true(l.x[2] == 3 && l.y[2] == 7 && isnan(l.low[2]));
+    free(l.low);
+    free(l.high);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +244,7 @@ int main(void)
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
         cmocka_unit_test(many_points_are_drawn_as_mean_and_band),
         cmocka_unit_test(smoothing_skips_gaps),
+        cmocka_unit_test(repetitions_become_means),
         cmocka_unit_test(points_that_cannot_be_drawn_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

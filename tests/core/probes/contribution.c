@@ -154,6 +154,12 @@ static void rank_correlation_equals_values_by_hand(void **state)
     const double x[] = { 1 }, two[] = { 0.1, 5, 0.2, 0.3, 4 }, same[] = { 1, 1, 1 };
     assert_true(fabs(rank_correlation(points, 5) - 0.8) < 1e-12); // 1 - 6*4/(5*24)
     assert_true(fabs(rank_correlation(ties, 6) - 0.94868329805) < 1e-9);
+    // p: scipy.stats.spearmanr. The interval holds r; points on a line have no other correlation.
+    const struct correlation five = rank_correlate(points, 5), line = rank_correlate(points, 2);
+    assert_float_equal(five.r, 0.8, 1e-12);
+    assert_float_equal(five.p, 0.10408803866182788, 1e-9);
+    assert_true(five.points == 5 && five.low < 0.8 && five.high >= 0.8 && five.high <= 1);
+    assert_true(isnan(line.r) && isnan(line.p) && isnan(line.low));
     assert_true(isnan(rank_correlation(points, 2)));
     assert_true(isnan(rank_correlation(equal, 3)));
     assert_true(fabs(otsu_split(two, 5) - 2.15) < 1e-12);

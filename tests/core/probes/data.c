@@ -56,6 +56,10 @@ static void means_are_by_cell(void **state)
     assert_true(*results_value(&mean, "t", "x", "a") == 2);
     assert_true(*results_value(&mean, "t.std", "x", "a") == 1);
     assert_true(*results_value(&mean, "t", "y", "b") == 7);
+    // 2 +- 12.706 standard errors, of two numbers; one number has no interval.
+    assert_float_equal(*results_value(&mean, "t.interval", "x", "a low"), 2 - 12.706204736, 1e-8);
+    assert_float_equal(*results_value(&mean, "t.interval", "x", "a high"), 2 + 12.706204736, 1e-8);
+    assert_true(isnan(*results_value(&mean, "t.interval", "y", "b low")));
     assert_true(isnan(*results_value(&mean, "t", "x", "b")));
     assert_null(results_find(&mean, "mine"));
     assert_true(mean.maps[0].values[0] == 0.5f);
