@@ -185,7 +185,7 @@ static void gate_sums(int64_t h, const struct tensor *q, const struct tensor *k,
 }
 
 int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct tensor *k,
-                     float scale)
+                     float scale, bool renormalised)
 {
     const int64_t queries = q->shape[0], count = k->shape[0], heads = k->shape[1];
     // Two doubles and two floats per key and head.
@@ -201,8 +201,8 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
     for (int64_t i = 0; i < count; i++) {
         double entropy = 0;
         for (int64_t h = 0; h < heads; h++) {
-            // Entropy of p[.,i] / s: log s - sum p log p / s.
-            const double s = sum[h * count + i];
+            // Entropy of p[.,i] / s: log s - sum p log p / s; as printed, of p[.,i] itself.
+            const double s = renormalised ? sum[h * count + i] : 1;
             if (s > 0) entropy += log(s) - log_sum[h * count + i] / s;
         }
         entropy /= (double)heads * (queries > 1 ? log((double)queries) : 1);

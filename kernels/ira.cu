@@ -161,6 +161,7 @@ struct attention_args {
     const float *q, *k;
     int64_t queries, heads, keys, kv_heads, d;
     float scale;
+    bool renormalised; // the entropy
 };
 
 // p[Hkv,T,S] = the mean softmax over the heads of a group; one block per query and group. `one`
@@ -207,7 +208,10 @@ static __global__ void gate_kernel(float *gate, const float *p, const struct att
                 sum += one;
                 if (one > 0) log_sum += one * log(one);
             }
-            if (sum > 0) entropy += log(sum) - log_sum / sum;
+            if (!x.renormalised)
+                entropy -= log_sum;
+            else if (sum > 0)
+                entropy += log(sum) - log_sum / sum;
             gate[i * x.kv_heads + h] = (float)(1 - sum / (double)x.queries);
         }
         entropy /= (double)x.kv_heads * (x.queries > 1 ? log((double)x.queries) : 1);
@@ -216,10 +220,12 @@ static __global__ void gate_kernel(float *gate, const float *p, const struct att
     }
 }
 
-int ira_gate_cuda(struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale)
+int ira_gate_cuda(struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale,
+                  bool renormalised)
 {
-    const struct attention_args x = { floats(q),   floats(k),   q->shape[0], q->shape[1],
-                                      k->shape[0], k->shape[1], k->shape[2], scale };
+    const struct attention_args x = { floats(q),   floats(k),   q->shape[0],
+                                      q->shape[1], k->shape[0], k->shape[1],
+                                      k->shape[2], scale,       renormalised };
     const int64_t n = x.kv_heads * x.queries * x.keys;
     if (!x.keys) return 0;
     float *p = static_cast<float *>(cuda_scratch((size_t)(2 * n + 1) * sizeof(float)));

@@ -89,7 +89,8 @@ OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *p
 // p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
 // group; a[Hkv,S] = the mean of p over T; e[S] = the entropy of p[.,s] / sum, divided by log T (1
 // if T = 1), averaged over Hkv. gate[S,Hkv] = e * (1 - a).
-OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale))
+OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale,
+              bool renormalised))
 // y = value everywhere.
 OP(fill, (struct tensor *y, float value))
 // y[n,H*d] row i, head h = probs[H,P] at (h, index[i]) times v[P,Hkv,d] at (index[i], h / (H/Hkv));

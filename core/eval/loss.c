@@ -120,6 +120,11 @@ static int alive_run(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
+static double tokens_of(const struct loss_item *item)
+{
+    return item->tokens > 0 ? item->tokens : (double)item->labels->trained;
+}
+
 // Computes the mean loss of each sample over its trained tokens, from the rows of h[L] [n, D] that
 // predict them.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
@@ -137,7 +142,7 @@ static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
             if (l->target[i] < 0) continue;
             row[n] = alive->number ? alive->number[first + i] : (int32_t)(first + i);
             target[n] = l->target[i];
-            weight[n++] = (float)(share / (double)l->trained);
+            weight[n++] = (float)(share / tokens_of(&b->items[k]));
         }
         first += l->sequence.n;
     }
@@ -148,7 +153,7 @@ static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
     for (size_t k = 0; k < b->count && status == 0; k++) {
         const struct labels *l = b->items[k].labels;
         for (int64_t i = 0; i < l->trained; i++) losses[k] += (double)loss[n++];
-        losses[k] /= (double)l->trained;
+        losses[k] /= tokens_of(&b->items[k]);
     }
     free(row);
     free(target);
@@ -213,6 +218,8 @@ int loss_batch(struct graph *g, const struct model *m, const struct loss_item *i
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss)
 {
-    const struct loss_item item = { pictures, picture_count, l, 0, NULL };
+    const struct loss_item item = { .pictures = pictures,
+                                    .picture_count = picture_count,
+                                    .labels = l };
     return loss_batch(g, m, &item, 1, share, loss);
 }

@@ -31,6 +31,7 @@ const struct site SITE_KL[1] = {
 };
 
 static const char *const priors[] = { "local", "local-printed", "global", NULL };
+static const char *const entropies[] = { "renormalised", "printed", NULL };
 
 static const struct setting ira_settings[] = {
     { .key = "ira.layers",
@@ -55,6 +56,13 @@ static const struct setting ira_settings[] = {
       .stale = STALE_SEEN,
       .help = "Weights the noise and penalty of each visual token by the attention that text "
               "pays to the token; off weights all tokens alike." },
+    { .key = "ira.entropy",
+      .type = SETTING_CHOICE,
+      .def = "renormalised",
+      .choices = entropies,
+      .stale = STALE_SEEN,
+      .help = "Entropy in IRA's gate: of a visual token's attention over the text queries, "
+              "renormalised to sum to 1, or as printed in Eq. 14, of the attention itself." },
     { .key = "ira.prior",
       .type = SETTING_CHOICE,
       .def = "local",
@@ -112,6 +120,7 @@ struct ira {
     bool training, sampling, gated;
     bool global;                    // the prior has one learned mean
     bool printed;                   // the KL's gradient does not reach v directly
+    bool renormalised;              // the entropy in the gate
     double beta_most, warmup, beta; // maximum of beta; fraction of steps until then; current beta
     double share;                   // of the steps that are done
     double *health;                 // [L,HEALTHS] sums
@@ -227,6 +236,7 @@ static int ira_start(void **state, const struct method_env *env, struct err *err
     x->gated = settings_flag(s, "ira.gate");
     x->global = settings_is(s, "ira.prior", "global");
     x->printed = settings_is(s, "ira.prior", "local-printed");
+    x->renormalised = settings_is(s, "ira.entropy", "renormalised");
     x->beta_most = settings_real(s, "ira.beta");
     x->warmup = settings_real(s, "ira.warmup");
     x->seed = (uint64_t)settings_integer(s, "sample.seed");
@@ -300,7 +310,8 @@ static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t coun
     free(text);
     free(keys);
     if (!text_queries || !visual_keys || !t) return -1;
-    if (g->backend->ira_gate(t, text_queries, visual_keys, attend_scale(text_queries)) < 0) {
+    if (g->backend->ira_gate(t, text_queries, visual_keys, attend_scale(text_queries),
+                             p->x->renormalised) < 0) {
         graph_fail(g, "gate of ira: %s", g->backend->failure());
         return -1;
     }
@@ -436,7 +447,7 @@ static void add_health(const struct ira_values *p, const struct tensor *v,
 static void ira_report(void *state, const struct method_reporter *to)
 {
     enum { NAME = 48 };
-    static const double collapsed = 1e-3; // nats
+    static const double collapsed = 1e-3, least = 0.1; // nats; share of the steps
     struct ira *x = state;
     double kl = 0, count = 0;
     to->sum(to->self, x->health, (size_t)x->layers * HEALTHS);
@@ -450,7 +461,7 @@ static void ira_report(void *state, const struct method_reporter *to)
         kl += sum[HEALTH_KL], count += sum[HEALTH_COUNT];
         memset(sum, 0, HEALTHS * sizeof *sum);
     }
-    if (!count || x->warned || x->share < x->warmup || kl / count > collapsed) return;
+    if (!count || x->warned || x->share < fmax(x->warmup, least) || kl / count > collapsed) return;
     x->warned = true;
     char *text = xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is "
                            "%.2g nats a token and head, so posterior and prior are the same: raise "

@@ -101,9 +101,11 @@ static void ffn_show(const struct calibration_sums *s, float *const *results, in
     for (int64_t k = 0; results[ALPHA] && k < s->width; k++)
         sum += (double)results[ALPHA][layer * s->width + k];
     table_add(b, results[ALPHA] ? "%.4f" : "-", sum / (double)s->width);
-    for (int i = 0; i < 2 * FITS; i++) // files of earlier versions lack them
+    // Of visual tokens all, of text the part of the FFN; files of earlier versions lack them.
+    static const int shown[] = { RESIDUAL, R_SQUARED, OF_FFN, FITS + OF_FFN };
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         table_add(b, results[FIT] ? "%.5g" : "-",
-                  results[FIT] ? (double)results[FIT][i * s->layers + layer] : 0);
+                  results[FIT] ? (double)results[FIT][shown[i] * s->layers + layer] : 0);
 }
 
 static const struct calibration_tensor ffn_results[] = {
@@ -128,8 +130,8 @@ static const struct calibration_tensor ffn_sums[] = {
 static const struct result_kind ffn_units[] = {
     { "calibration", "cosine", .columns = "redundancy, visual|redundancy, text" },
     { "calibration", "alpha", .columns = "alpha, mean" },
-    { "calibration", "squared residual of a token", .columns = "J, visual|J, text" },
-    { "calibration", "share", .columns = "R2, visual|of FFN, visual|R2, text|of FFN, text" },
+    { "calibration", "squared residual of a token", .columns = "J" },
+    { "calibration", "share", .columns = "R2|of FFN|of FFN, text" },
     { 0 },
 };
 
@@ -143,8 +145,8 @@ const struct calibration_kind calibration_kind_ffn = {
     .take = ffn_take,
     .compute = ffn_compute,
     .change = ffn_change,
-    .columns = "layer#|redundancy, visual#|redundancy, text#|alpha, mean#|J, visual#|R2, visual#|"
-               "of FFN, visual#|J, text#|R2, text#|of FFN, text#",
+    .columns = "layer#|redundancy, visual#|redundancy, text#|alpha, mean#|J#|R2#|of FFN#|of FFN, "
+               "text#",
     .show = ffn_show,
     .units = ffn_units,
 };

@@ -85,7 +85,8 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
                                   .backend = d->job.backend,
                                   .frozen = d->t.train.loader.frozen };
     d->t.graph.tape = &d->t.tape;
-    const int status = sft_run(&d->t, &set, load->which, load->count, 0, 1, losses, &f->rows, err);
+    const int status =
+        sft_run(&d->t, &set, load->which, load->count, 0, 1, 0, losses, &f->rows, err);
     d->t.graph.tape = NULL;
     free(losses);
     // Assumes that all pictures have the mean size.
@@ -148,7 +149,9 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     if (model_has_vision(m) && make_picture(d, &picture, err) < 0) return -1;
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
                 &picture);
-    const struct loss_item item = { &picture, picture.tokens ? 1 : 0, &labels, 0, NULL };
+    const struct loss_item item = { .pictures = &picture,
+                                    .picture_count = picture.tokens ? 1 : 0,
+                                    .labels = &labels };
     int64_t count = 1;
     while (count < batch && sft_pass_takes(&d->t, count, count * labels.sequence.n)) count++;
     struct loss_item *items = xcalloc((size_t)count, sizeof *items);

@@ -15,6 +15,7 @@ static const char *const scores[] = { "auto",
 #include "core/metrics/list.h"
 #undef X
                                       NULL };
+static const char *const averages[] = { "samples", "tokens", NULL };
 static const char *const shards[] = { "auto", "on", "off", NULL };
 static const char *const schedules[] = { "cosine", "constant", NULL };
 
@@ -107,6 +108,15 @@ const struct setting train_settings[] = {
       .def = "1",
       .stale = STALE_TRAINING,
       .help = "Clips the global gradient norm; 0 disables clipping." },
+    { .key = "train.loss",
+      .type = SETTING_CHOICE,
+      .def = "samples",
+      .choices = averages,
+      .stale = STALE_TRAINING,
+      .help = "Average of a step's loss: samples (mean over the answer tokens of each sample, then "
+              "over the samples) or tokens (mean over all answer tokens of the step, as in "
+              "transformers). Validation averages over samples.",
+      .also = "reduction average" },
     { .key = "train.batch",
       .type = SETTING_INTEGER,
       .min = 1,

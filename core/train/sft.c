@@ -71,6 +71,7 @@ void sft_plan_steps(struct sft *t)
     if (t->plan.steps < 1) t->plan.steps = 1;
     t->state.order = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.order);
     t->state.rows = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.rows);
+    t->state.tokens = xreallocarray(NULL, (size_t)t->train.count + 1, sizeof *t->state.tokens);
     t->state.epoch = -1;
     t->state.point = (struct save_point){ .loss = NAN };
     forget_validation(t);

@@ -90,6 +90,7 @@ static void take(struct sft_set *set, const struct data_check *c)
 {
     set->item = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->item);
     set->length = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->length);
+    set->trained = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->trained);
     set->group = xreallocarray(NULL, (size_t)c->usable + 1, sizeof *set->group);
     for (int64_t i = 0; i < c->count; i++) {
         const struct data_sample *s = &c->samples[i];
@@ -97,6 +98,7 @@ static void take(struct sft_set *set, const struct data_check *c)
         if (s->trained > set->answer) set->answer = s->trained;
         set->item[set->count] = i;
         set->group[set->count] = s->group;
+        set->trained[set->count] = (int32_t)s->trained;
         set->length[set->count++] = s->text + s->visual;
     }
     set->chosen = c->chosen;
@@ -164,6 +166,7 @@ static int split(struct sft *t, int64_t asked, struct err *err)
         } else {
             from->item[kept] = from->item[i];
             from->group[kept] = from->group[i];
+            from->trained[kept] = from->trained[i];
             from->length[kept++] = from->length[i];
         }
     }
@@ -359,6 +362,7 @@ static void close_set(struct sft_set *set)
     if (set->data.path) dataset_close(&set->data);
     free(set->item);
     free(set->length);
+    free(set->trained);
     free(set->group);
     free(set->why);
     free(set->unread);
@@ -374,7 +378,9 @@ void sft_data_close(struct sft *t)
     free(t->plan.settings);
     free(t->state.order);
     free(t->state.rows);
+    free(t->state.tokens);
     t->plan.settings = NULL;
     t->state.order = NULL;
     t->state.rows = NULL;
+    t->state.tokens = NULL;
 }

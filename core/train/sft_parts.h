@@ -35,9 +35,10 @@
 struct sft_set {
     struct dataset data;
     struct loader loader;
-    int64_t *item;   // [count] indices in data
-    int32_t *length; // [count] rows
-    int64_t *group;  // [count] group number: samples that share pictures have the same one
+    int64_t *item;    // [count] indices in data
+    int32_t *length;  // [count] rows
+    int32_t *trained; // [count] trained tokens
+    int64_t *group;   // [count] group number: samples that share pictures have the same one
     int64_t count;
     int64_t chosen, skipped; // samples of the chosen kinds, and unusable ones among them
     char *why;               // why the first skipped sample is unusable; NULL: none
@@ -95,6 +96,7 @@ struct sft_state {
     int64_t epoch;           // of `order`; -1: no order yet
     int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
     int32_t *rows;           // [train.count] rows of each
+    int32_t *tokens;         // [train.count] trained tokens of each
     double loss;             // of the last step
     struct graph_kl kl;      // of the last step
     bool torn;    // the step's validation has failed or was stopped: no checkpoint may be written
@@ -174,7 +176,7 @@ struct sft_losses { // only doubles: the ranks sum them
     struct graph_kl kl;
 };
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
-            uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
+            uint64_t number, double share, double tokens, struct sft_losses *losses, int64_t *rows,
             struct err *err);
 // Returns true if a pass of `count` samples with `rows` rows in total can take another sample.
 bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);

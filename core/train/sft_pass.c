@@ -33,7 +33,7 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 }
 
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
-            uint64_t number, double share, struct sft_losses *losses, int64_t *rows,
+            uint64_t number, double share, double tokens, struct sft_losses *losses, int64_t *rows,
             struct err *err)
 {
     struct graph *g = &t->graph;
@@ -54,7 +54,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
                                              .picture_count = item->picture_count,
                                              .labels = &item->labels,
                                              .number = g->tape ? number + (uint64_t)i : 0,
-                                             .kl = &p->kl[k] };
+                                             .kl = &p->kl[k],
+                                             .tokens = tokens };
             p->rows += item->labels.sequence.n;
         }
 
@@ -83,6 +84,7 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
 // The samples of a step.
 struct step_samples {
     int64_t first, count; // in t->state.order
+    double tokens;        // as in struct loss_item
     struct sft_losses *losses;
 };
 
@@ -93,7 +95,7 @@ static int run_part(struct sft *t, const struct step_samples *s, const struct sf
     const int64_t at = s->first + w->from;
     return sft_run(t, &t->train, t->state.order + at, w->to - w->from,
                    (uint64_t)(t->state.epoch * t->train.count + at), 1 / (double)s->count,
-                   s->losses + w->from, NULL, err);
+                   s->tokens, s->losses + w->from, NULL, err);
 }
 
 // train.exact_sum: each round computes one micro-batch per rank and adds their gradients in order;
@@ -128,6 +130,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
                     (uint64_t)settings_integer(settings, "train.seed"), epoch);
         for (int64_t i = 0; i < n; i++) {
             state->rows[i] = t->train.length[state->order[i]];
+            state->tokens[i] = t->train.trained[state->order[i]];
             state->order[i] = t->train.item[state->order[i]];
         }
         state->epoch = epoch;
@@ -137,7 +140,13 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     const int64_t most = plan->accumulate * plan->batch,
                   first = state->point.step % plan->per_epoch * most,
                   count = n - first < most ? n - first : most;
-    struct step_samples s = { first, count, xcalloc((size_t)count + 1, sizeof(struct sft_losses)) };
+    struct step_samples s = {
+        .first = first,
+        .count = count,
+        .losses = xcalloc((size_t)count + 1, sizeof(struct sft_losses)),
+    };
+    for (int64_t i = 0; i < count && settings_is(settings, "train.loss", "tokens"); i++)
+        s.tokens += (double)state->tokens[first + i] / (double)count;
     int status;
 
     // Computes this rank's part of them, then sums over all ranks.
@@ -181,7 +190,7 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
                   to = n * (rank + 1) / ranks;
     struct sft_losses *losses = xcalloc((size_t)n + 1, sizeof *losses);
     methods_validate(&t->methods, true);
-    const int status = sft_run(t, set, t->validation.item + from, to - from, 0, 1 / (double)n,
+    const int status = sft_run(t, set, t->validation.item + from, to - from, 0, 1 / (double)n, 0,
                                losses + from, NULL, err);
     methods_validate(&t->methods, false);
     int64_t finite = 0;

@@ -288,8 +288,10 @@ static void check_ira_gate(int64_t n, int64_t d)
 {
     struct pair q = pair_noise(3, n / 2 + 1, 4, d, 1), k = pair_noise(3, n, 2, d, 2);
     struct pair gate = pair_result(2, n, 2, 0);
-    ON_BOTH(ira_gate, OF(gate), OF(q), OF(k), 1.5f);
+    ON_BOTH(ira_gate, OF(gate), OF(q), OF(k), 1.5f, true);
     pair_compare("ira_gate", &gate, 1e-5, 1e-5);
+    ON_BOTH(ira_gate, OF(gate), OF(q), OF(k), 1.5f, false);
+    pair_compare("ira_gate, as printed", &gate, 1e-5, 1e-5);
 }
 
 // --- backward ------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ static void check_ira_kl(const struct backend *b, int64_t n, int64_t d)
 }
 
 // n keys, heads of width d: 2 key/value heads, 4 query heads, 5 queries.
-static void check_ira_gate(const struct backend *b, int64_t n, int64_t d)
+static void check_gate(const struct backend *b, int64_t n, int64_t d, bool renormalised)
 {
     enum { T = 5, H = 4, KV = 2 };
     struct tensor q = noise_tensor(3, T, H, d, 1), k = noise_tensor(3, n, KV, d, 2);
@@ -156,15 +156,21 @@ static void check_ira_gate(const struct backend *b, int64_t n, int64_t d)
         for (int h = 0; h < KV; h++) {
             for (int64_t j = 0; j < T; j++) mean[h] += p[(j * KV + h) * n + i] / T;
             for (int64_t j = 0; j < T; j++) {
-                const double share = p[(j * KV + h) * n + i] / (mean[h] * T);
+                const double share = p[(j * KV + h) * n + i] / (renormalised ? mean[h] * T : 1);
                 entropy -= share * log(share) / log(T) / KV;
             }
         }
         for (int h = 0; h < KV; h++) want[i * KV + h] = entropy * (1 - mean[h]);
     }
-    assert_int_equal(b->ira_gate(&gate, &q, &k, 0.3f), 0);
+    assert_int_equal(b->ira_gate(&gate, &q, &k, 0.3f, renormalised), 0);
     finish(b, "ira_gate", &gate, want, 1e-5, 1e-5);
     free(q.data), free(k.data), free(p), free(one);
+}
+
+static void check_ira_gate(const struct backend *b, int64_t n, int64_t d)
+{
+    check_gate(b, n, d, true);
+    check_gate(b, n, d, false);
 }
 
 static void check_swiglu(const struct backend *b, int64_t n, int64_t d)

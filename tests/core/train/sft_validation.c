@@ -195,11 +195,91 @@ static void test_validation_is_plain(void **state)
     const double told = trial_value(&t, "validation_loss", t.steps);
     const double loss = evaluated_loss(data, out, beside);
     const double plain = evaluated_loss(data, out, without);
+    // Each layer's health: the sum of the divergences is the step's, over 2 pictures of 8 samples.
+    double kl = 0;
+    for (int l = 1; l <= 3; l++) {
+        char sigma[16], delta[16], gate[16], one[16];
+        snprintf(sigma, sizeof sigma, "ira.sigma.%d", l);
+        snprintf(delta, sizeof delta, "ira.delta.%d", l);
+        snprintf(gate, sizeof gate, "ira.gate.%d", l);
+        snprintf(one, sizeof one, "ira.kl.%d", l);
+        assert_true(trial_value(&t, sigma, 0) == 1 && trial_value(&t, delta, 0) == 0); // new heads
+        assert_true(trial_value(&t, delta, 2) > 0 && trial_value(&t, gate, 0) > 0);
+        assert_true(trial_value(&t, gate, 0) <= 1);
+        kl += trial_value(&t, one, 2);
+    }
+    assert_float_equal(kl * 2 / 8, trial_value(&t, "kl", 2), 1e-6 * kl);
     assert_true(loss > 0 && told > 0);
     assert_true(loss == plain);
     assert_float_equal(told, loss, 1e-5 * loss);
     trial_release(&t);
     free(data), free(out), free(held);
+}
+
+// IRA that learns nothing has collapsed, which the log says once. Of a step's loss: the mean over
+// its samples, or over its tokens.
+static void test_collapse_and_averages(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 8 };
+    const char *const collapse[] = { "train.method=layernorm-simple",
+                                     "train.lr=0",
+                                     "train.ira=on",
+                                     "ira.layers=1-3",
+                                     "ira.warmup=0",
+                                     "train.steps=4",
+                                     NULL };
+    const char *single[] = { "train.method=layernorm-simple",
+                             "train.lr=0",
+                             "train.shuffle=off",
+                             "train.batch=1",
+                             "train.steps=8",
+                             "train.loss=tokens",
+                             NULL };
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    if (trial_run(&t, GOLDEN, data, out, false, collapse) != 0) fail_msg("%s", t.err.text);
+    const char *said = strstr(t.log.data, "IRA has collapsed");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "IRA has collapsed"));
+    trial_release(&t);
+    free(out);
+
+    // One sample a step: both averages are its loss.
+    double of[SAMPLES], samples = 0, tokens = 0, count = 0;
+    out = xasprintf("%s/single", scratch);
+    if (trial_run(&t, GOLDEN, data, out, false, single) != 0) fail_msg("%s", t.err.text);
+    for (int i = 0; i < SAMPLES; i++) of[i] = trial_value(&t, "loss", i);
+    trial_release(&t);
+    free(out);
+    struct err err;
+    struct job job = { .model = model_load(GOLDEN, test_device(), NULL, &err),
+                       .settings = settings_new(),
+                       .backend = test_device(),
+                       .sinks = &t.sinks,
+                       .answer_lock = -1 };
+    struct sft run = { .job = &job, .where = job.backend, .options.data = data };
+    if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
+    for (int i = 0; i < SAMPLES; i++) {
+        samples += of[i] / SAMPLES;
+        tokens += of[i] * run.train.trained[i];
+        count += run.train.trained[i];
+    }
+    assert_true(fabs(samples - tokens / count) > 1e-3); // the answers differ in length
+    sft_data_close(&run);
+    model_free(job.model);
+    settings_free(job.settings);
+    trial_release(&t);
+    single[3] = "train.batch=8", single[4] = "train.steps=1";
+    for (int by_tokens = 0; by_tokens < 2; by_tokens++) {
+        single[5] = by_tokens ? "train.loss=tokens" : "train.loss=samples";
+        out = xasprintf("%s/%d", scratch, by_tokens);
+        if (trial_run(&t, GOLDEN, data, out, false, single) != 0) fail_msg("%s", t.err.text);
+        assert_float_equal(trial_value(&t, "loss", 0), by_tokens ? tokens / count : samples, 1e-4);
+        trial_release(&t);
+        free(out);
+    }
+    free(data);
 }
 
 // --- the best weights ----------------------------------------------------------------------------
@@ -353,6 +433,7 @@ int main(void)
         IN_SCRATCH(test_split_by_picture),
         IN_SCRATCH(test_left_out_links_nothing),
         IN_SCRATCH(test_validation_is_plain),
+        IN_SCRATCH(test_collapse_and_averages),
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_best_of_lost_steps),
         IN_SCRATCH(test_damaged_best),
