@@ -29,7 +29,7 @@ static const struct option_row check_options[] = {
       OPTION_TEXT, .at = offsetof(struct data_options, images) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, .at = offsetof(struct data_options, kinds) },
-    { "--no-decode", NULL, "reads picture headers only: faster", OPTION_FLAG,
+    { "--no-decode", NULL, "reads only the headers of pictures, which is faster", OPTION_FLAG,
       .at = offsetof(struct data_options, headers) },
     { "--out", "FILE.csv", "writes all reported samples; the screen shows 20 per problem",
       OPTION_TEXT, .at = offsetof(struct data_options, out), .check = file_out_check },

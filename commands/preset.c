@@ -196,8 +196,8 @@ static const struct command_action actions[] = {
     { "show", "NAME", "lists the values of a preset", 1, 1, .run = show },
     { "load", "NAME", "sets all values, or none if one is invalid", 1, 1, .run = load },
     { "save", "NAME [KEY...]",
-      "saves the settings of methods and recipes, and all other non-default settings; with KEY "
-      "only those settings: prune.*",
+      "saves the settings of methods and recipes, and all other non-default settings; with KEY, "
+      "only the settings that KEY names or matches, such as prune.*",
       1, -1, .needs = NEEDS_STORE, .run = save },
     { "delete", "NAME", "deletes a preset that you saved", 1, 1, .needs = NEEDS_STORE,
       .run = delete },

@@ -30,7 +30,7 @@ static const struct option_row options[] = {
     { "--type", "TYPE", NULL, OPTION_TEXT, .at = offsetof(struct quantize_options, type) },
     { "--encoder", "TYPE", "type of the encoder's weights: q8_0, f16 or bf16", OPTION_TEXT,
       .at = offsetof(struct quantize_options, encoder), .check = model_mmproj_type },
-    { "--text", "FILE", "text to compare on (default: a short one that comes with vlmsh)",
+    { "--text", "FILE", "text for the comparison (default: a short text that comes with vlmsh)",
       OPTION_TEXT, .at = offsetof(struct quantize_options, text) },
     { "--no-compare", NULL, "skips the comparison, which runs both models on the text", OPTION_FLAG,
       .at = offsetof(struct quantize_options, write_only) },

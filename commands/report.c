@@ -67,8 +67,8 @@ static int read_word(struct report_table *w, int *at, struct err *err)
     if (strchr(word, '=')) return csv_where(&w->t, word, w->path, w->chosen, err);
     if (strcmp(word, "across") != 0) return add_column(w, word, err);
     if (*at + 2 >= w->words.count)
-        return err_set(err, "'across' needs two columns: the one whose values become columns, and "
-                            "the one with their values");
+        return err_set(err, "'across' needs two columns: one whose values become columns, and "
+                            "one whose values fill them");
     w->across = csv_find_column(&w->t, w->words.list[*at + 1], w->path, err);
     w->value = csv_find_column(&w->t, w->words.list[*at + 2], w->path, err);
     *at += 2;

@@ -56,7 +56,8 @@ static void check_weights(struct adapter *a)
         if (is_weights(*file)) names_add(&found, *file, NULL);
     folder_list_free(files);
     adapter_notice(a, "files in the adapter's folder that are not read: ", &found,
-                   ": if these weights were trained with it, answers are wrong without them");
+                   ": if the adapter was trained with these weights, answers are wrong without "
+                   "them");
 }
 
 // --- JSON files ----------------------------------------------------------------------------------
@@ -191,8 +192,8 @@ static void check_base(struct adapter *a, const struct adapter_config *c)
         revision && *revision && strcmp(revision, "main") != 0 && !strstr(model->folder, revision);
     if (!recorded && *name && (!same || other)) {
         char *text =
-            xasprintf("its adapter_config.json says that it was trained on '%.200s'%s%.80s: "
-                      "make sure that this is the same model",
+            xasprintf("adapter_config.json says that the adapter was trained on '%.200s'%s%.80s: "
+                      "make sure that this is the loaded model",
                       c->base, other ? ", revision " : "", other ? revision : "");
         names_add(&a->notices, text, NULL);
         free(text);

@@ -78,8 +78,8 @@ const struct option_row evaluate_rows[] = {
       "differences (docs/sets.md shows a plan)",
       .take = NULL },
     { "--sets", "DIR",
-      "the same for all sets in a folder: files and folders named like a set (/help sets), and "
-      "data sets",
+      "scores all sets in a folder in the same way: files and folders named like a set (/help "
+      "sets), and data sets",
       .take = NULL },
     { "--settings", "\"A | B ...\"",
       "with --sets: a row for each, as in /compare (default: the current settings)", .take = NULL },

@@ -60,7 +60,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err)
         return 0;
     if (content_hash_blank(f->path, HASH_AT, &content_watched, is, err) < 0) return -1;
     return strcmp(was, is)
-               ? err_set(err, "'%s' is damaged: its content is not what was written", f->path)
+               ? err_set(err, "'%s' is damaged: its content differs from what was written", f->path)
                : 0;
 }
 

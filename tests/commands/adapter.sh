@@ -306,10 +306,10 @@ jq '.image_mean = [0.5, 0.5, 0.5]' "$llava/preprocessor_config.json" >"$work/bes
 session "unread parts of the folder" $llava <<E
 > /set adapter $work/beside
 the adapter has no tensors for these modules of modules_to_save: lm_head. The model's own are used: if they were trained, answers are wrong
-its adapter_config.json says that it was trained on 'org/other-7b', revision v2: make sure that this is the same model
+adapter_config.json says that the adapter was trained on 'org/other-7b', revision v2: make sure that this is the loaded model
 adapter_config.json has unknown keys, which are not used: use_new_trick
 adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
-files in the adapter's folder that are not read: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
+files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
 the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
 the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used
@@ -322,7 +322,7 @@ jq '.bias = "all"' "$lora/adapter_config.json" >"$work/beside/adapter_config.jso
 session "biases" $llava <<E
 > /set adapter $work/beside
 the adapter has no tensors for 27 of the 55 weights that its adapter_config.json targets; they stay unchanged: vision_tower.vision_model.pre_layrnorm.bias, vision_tower.vision_model.encoder.layers.0.layer_norm1.bias, vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.k_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.v_proj.bias and 22 more
-files in the adapter's folder that are not read: non_lora_trainables.bin: if these weights were trained with it, answers are wrong without them
+files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
 the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
 the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used

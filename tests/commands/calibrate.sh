@@ -77,7 +77,7 @@ sums=$dir/db.jobs/$job/sums.safetensors
 cp "$sums" "$dir/kept.sums"
 printf '\x55' | dd of="$sums" bs=1 seek=$(($(stat -c %s "$sums") - 40)) conv=notrunc status=none
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
-[[ $out == *"sums.safetensors' is damaged: its content is not what was written; make it again with /calibrate"* ]] ||
+[[ $out == *"sums.safetensors' is damaged: its content differs from what was written; make it again with /calibrate"* ]] ||
     fail "resumed with damaged sums" "$out"
 cp "$dir/kept.sums" "$sums"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")

@@ -237,7 +237,7 @@ static char *name_of(const struct model *m, const struct variant *v)
     case HEADS: return xasprintf("queries and keys of layer %d swapped", v->a);
     case LAYERS:
         if (v->count == 1) return xasprintf("layers %d and %d swapped", v->a, v->b);
-        return xasprintf("layers %d to %d and %d to %d, those of two files, swapped", v->a,
+        return xasprintf("layers %d to %d and %d to %d swapped (the layers of two files)", v->a,
                          v->a + v->count - 1, v->b, v->b + v->count - 1);
     case ENCODER_HEADS: return xasprintf("queries and keys of block %d swapped", v->a);
     default: return xasprintf("blocks %d and %d swapped", v->a, v->b);

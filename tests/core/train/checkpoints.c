@@ -209,7 +209,7 @@ static void test_damaged(void **state)
     byte ^= 1;
     assert_true(pwrite(fd, &byte, 1, at) == 1);
     close(fd);
-    train("out", true, 0, settings, -1, "is damaged: its content is not what was written");
+    train("out", true, 0, settings, -1, "is damaged: its content differs from what was written");
     train("out", true, 0, settings, -1, "the run continues from the checkpoint before it");
     free(file);
     scratch_text(newest, "state.safetensors", "");

@@ -417,7 +417,7 @@ static void test_damaged_best(void **state)
     trial_release(&t);
     flip_best(out);
     assert_int_equal(save_best_check(out, best, &err), -1);
-    assert_non_null(strstr(err.text, "is damaged: its content is not what was written"));
+    assert_non_null(strstr(err.text, "is damaged: its content differs from what was written"));
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
     assert_non_null(strstr(t.log.data, "are lost ("));
