@@ -51,8 +51,8 @@ static const struct option_row options[] = {
     { "--demo", NULL, "uses the demo model and its scenes, with stand-ins for the sets",
       OPTION_FLAG, .at = offsetof(struct asked, demo) },
     { "--small", NULL,
-      "the same with the model that sees: the demo model's encoder, SmolLM2-135M (make real) and "
-      "demo/seeing/adapter; for tables without trainings",
+      "like --demo, but with the demo model's encoder, SmolLM2-135M (make real) and "
+      "demo/seeing/adapter; only for tables without trainings",
       OPTION_FLAG, .at = offsetof(struct asked, small) },
     { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
       .at = offsetof(struct asked, limit), 1, INT64_MAX },

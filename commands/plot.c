@@ -80,8 +80,8 @@ static const struct option_row options[] = {
     { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
     { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
     { "--mean", NULL,
-      "mean and 95% interval (Student's t): of jobs over the values of a sweep (/sweep train.seed "
-      "1,2,3), of a CSV file over the rows of a line with the same X",
+      "draws means with 95% intervals (Student's t): for jobs, over the values of a sweep "
+      "(/sweep train.seed 1,2,3); for a CSV file, over the rows of a line that have the same X",
       OPTION_FLAG, AT(mean) },
     { "--log", "x|y|xy", "logarithmic axes", .take = take_log },
     { "--points", NULL, "points without lines", OPTION_FLAG, AT(points) },

@@ -61,8 +61,9 @@ static const struct setting ira_settings[] = {
       .def = "renormalised",
       .choices = entropies,
       .stale = STALE_SEEN,
-      .help = "Entropy in IRA's gate: of a visual token's attention over the text queries, "
-              "renormalised to sum to 1, or as printed in Eq. 14, of the attention itself." },
+      .help = "Entropy in IRA's gate, of a visual token's attention over the text queries: "
+              "renormalised (the attention is first scaled to sum to 1) or printed (the "
+              "attention as it is, as Eq. 14 is printed)." },
     { .key = "ira.prior",
       .type = SETTING_CHOICE,
       .def = "local",

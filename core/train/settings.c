@@ -113,9 +113,9 @@ const struct setting train_settings[] = {
       .def = "samples",
       .choices = averages,
       .stale = STALE_TRAINING,
-      .help = "Average of a step's loss: samples (mean over the answer tokens of each sample, then "
-              "over the samples) or tokens (mean over all answer tokens of the step, as in "
-              "transformers). Validation averages over samples.",
+      .help = "How the loss of a step is averaged: samples (mean over the answer tokens of each "
+              "sample, then over the samples) or tokens (mean over all answer tokens of the "
+              "step, as in transformers). Validation averages over samples.",
       .also = "reduction average" },
     { .key = "train.batch",
       .type = SETTING_INTEGER,
