@@ -26,6 +26,7 @@
 #include "core/papers/paper.h"
 #include "core/sets/source.h"
 #include "core/train/forecast.h"
+#include "sessions/jobs.h"
 
 enum { DEMO_LIMIT = 100, DEMO_STEPS = 150 };
 
@@ -282,6 +283,24 @@ static int cost_training(struct costs *c, const struct words *w, struct err *err
     return 0;
 }
 
+// Returns the plan of scores without the rows that use what the plan of commands makes; *rows: how
+// many there are in all, counting a few checkpoints of a run.
+static char *scores_now(const struct plan *p, size_t *rows)
+{
+    enum { CHECKPOINTS = 5 };
+    struct buf b = { 0 };
+    char *copy = xstrdup(p->scores), *rest = copy;
+    *rows = 0;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        const bool row = !strncmp(line, "row ", 4), run = !strncmp(line, "checkpoints", 11);
+        *rows += row ? 1 : run ? CHECKPOINTS : 0;
+        if (!strncmp(line, "set", 3) || (row && !strstr(line, p->out)))
+            buf_printf(&b, "%s\n", line);
+    }
+    free(copy);
+    return buf_take(&b);
+}
+
 // Checks the settings of the rows, and counts the samples; -1 also if a set cannot be read.
 static double check_scores(const struct costs *c, const char *file, struct err *err)
 {
@@ -289,8 +308,12 @@ static double check_scores(const struct costs *c, const char *file, struct err *
     struct model *m = (struct model *)(uintptr_t)engine_model(e); // not changed without adapters
     struct score_plan p;
     double samples = 0;
-    if (score_plan_read(&p, file, c->plan->asked->limit, err) < 0) return -1;
-    int status = score_plan_check(&p, err);
+    size_t rows;
+    char *text = scores_now(c->plan, &rows);
+    int status = score_plan_parse(&p, text, file, c->plan->asked->limit, err);
+    free(text);
+    if (status < 0) return -1;
+    status = score_plan_check(&p, err);
     for (size_t i = 0; i < p.set_count && status == 0; i++) {
         const struct evaluate_options *o = &p.sets[i].options;
         struct dataset d = { .file = -1 };
@@ -306,9 +329,8 @@ static double check_scores(const struct costs *c, const char *file, struct err *
         if (!row) status = -1;
         settings_free(row);
     }
-    samples *= (double)p.row_count;
     score_plan_release(&p);
-    return status < 0 ? -1 : samples;
+    return status < 0 ? -1 : samples * (double)rows;
 }
 
 static int cost_scores(struct costs *c, const char *file, struct err *err)
@@ -317,9 +339,10 @@ static int cost_scores(struct costs *c, const char *file, struct err *err)
     const struct asked *a = c->plan->asked;
     struct event_info info = { 0 };
     double samples = 0;
-    if (a->demo) { // whose sets the plan makes: four, for each row
-        for (const char *at = c->plan->scores; at && (at = strstr(at, "\nrow ")); at++)
-            samples += 4 * (double)(a->limit ? a->limit : DEMO_LIMIT);
+    if (a->demo) { // whose four sets the plan makes
+        size_t rows;
+        free(scores_now(c->plan, &rows));
+        samples = 4 * (double)rows * (double)(a->limit ? a->limit : DEMO_LIMIT);
     } else if ((samples = check_scores(c, file, err)) < 0) {
         return -1;
     }
@@ -356,14 +379,15 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     const bool made = !strncmp(first, c->plan->out, out) && access(first, F_OK) < 0;
     if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
         c->partly = true;
-    } else if (!strcmp(name, "/load") || !strcmp(name, "/adapter")) {
-        if (made || !strcmp(name, "/adapter"))
+    } else if (!strcmp(name, "/load") || !strcmp(name, "/adapter") ||
+               !strcmp(name, "/calibration")) {
+        if (made || strcmp(name, "/load") != 0)
             c->partly = true;
         else
             status = shell_line(shell, line, err);
     } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
-        // A calibration or an adapter may not be there yet.
-        if (strstr(line, c->plan->out) == NULL) status = shell_line(shell, line, err);
+        // May need what the plan makes.
+        if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
         status = cost_training(c, &w, err);
     } else if (!strcmp(name, "/eval") && w.count > 2) {
@@ -473,9 +497,35 @@ static int fill(const struct plan *p, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
+// Waits for jobs of an interrupted run of the plan, which work in OUT.
+static int wait_for_jobs(const struct plan *p, struct err *err)
+{
+    struct job_row *rows;
+    size_t count;
+    int status = store_jobs_read(p->shell->store, &rows, &count, err);
+    if (status < 0) return -1;
+    char *here = getcwd(NULL, 0), *out = xasprintf("%s/", p->out);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        bool ours = false;
+        for (int k = 0; k < rows[i].argc; k++) ours |= strstr(rows[i].argv[k], out) != NULL;
+        if (!ours || rows[i].state != STATE_RUNNING || !here || strcmp(rows[i].folder, here) != 0)
+            continue;
+        char *line = xasprintf("/wait %lld", (long long)rows[i].id);
+        sinks_notice(p->shell->sinks, "job %lld (%s) of an earlier run still works in '%s'",
+                     (long long)rows[i].id, rows[i].kind, p->out);
+        status = shell_line(p->shell, line, err);
+        free(line);
+    }
+    job_rows_free(rows, count);
+    free(here);
+    free(out);
+    return status;
+}
+
 static int run_plan(const struct plan *p, struct err *err)
 {
     struct shell *shell = p->shell;
+    if (wait_for_jobs(p, err) < 0) return -1;
     char *file = xasprintf("%s/plan.vlmsh", p->out);
     if (!shell->depth) engine_uncancel(shell->engine);
     shell->depth++;

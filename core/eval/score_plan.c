@@ -451,19 +451,13 @@ static void factors_release(struct factors *f)
     names_release(&f->seeds);
 }
 
-int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err)
+int score_plan_parse(struct score_plan *p, const char *text, const char *name, int64_t limit,
+                     struct err *err)
 {
     struct factors f = { 0 };
-    size_t size;
     int number = 0, status = 0;
+    char *all = xstrdup(text), *rest = all;
     *p = (struct score_plan){ 0 };
-    char *text = file_read(file, PLAN_MAX, &size, err);
-    if (!text || text_check(text, size, file, err) < 0) {
-        free(text);
-        return -1;
-    }
-    char *all = xstrndup(text, size), *rest = all;
-    free(text);
     for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
         char *plain = trimmed(line, strlen(line));
         number++;
@@ -472,13 +466,28 @@ int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struc
     }
     free(all);
     if (status < 0)
-        err_in(err, "%s:%d", file, number);
+        err_in(err, "%s:%d", name, number);
     else if (!p->set_count)
-        status = err_set(err, "%s: a plan needs a line 'set NAME: DATA' or 'sets DIR'", file);
+        status = err_set(err, "%s: a plan needs a line 'set NAME: DATA' or 'sets DIR'", name);
     else if ((status = multiply(p, &f, err)) < 0 || (status = check_compares(p, err)) < 0)
-        err_in(err, "%s", file);
+        err_in(err, "%s", name);
     factors_release(&f);
     if (status < 0) score_plan_release(p);
+    return status;
+}
+
+int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err)
+{
+    size_t size;
+    char *text = file_read(file, PLAN_MAX, &size, err);
+    if (!text || text_check(text, size, file, err) < 0) {
+        free(text);
+        return -1;
+    }
+    char *all = xstrndup(text, size);
+    const int status = score_plan_parse(p, all, file, limit, err);
+    free(text);
+    free(all);
     return status;
 }
 

@@ -54,6 +54,9 @@ struct score_plan {
 
 // limit: of the samples of each set without a --limit of its own; 0: none.
 int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err);
+// The same from a text; `name` is used in messages.
+int score_plan_parse(struct score_plan *p, const char *text, const char *name, int64_t limit,
+                     struct err *err);
 // Makes a plan of the sets in a folder. `settings`: rows, separated by "|"; NULL: one row, with the
 // settings of the job.
 int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,

@@ -35,6 +35,8 @@ costs() { jq -r 'select(.event=="table" and .name=="paper.forecast").rows[] | "\
 lines "/paper capa table1 --model $work/7b --sets $work/sets --out $work/dry --dry"
 same "13 rows of two sets" "$(costs)" "scores 26"
 check_has "in a sentence" 'select(.event=="notice").text' "at most 14.1 GB of memory"
+lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/own.json --out $work/dry5 --dry"
+same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "no sets" 'select(.event=="error").message' "$work/dry2/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
