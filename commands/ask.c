@@ -98,8 +98,8 @@ const struct command command_ask = {
     .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
              "[--system TEXT] [--again] [--job [--ranks N]]",
     .help = "Asks the model a question, or every question of a data file.",
-    .details = "Each sample is a separate conversation, with the current system message and "
-               "settings. The current conversation stays as it is.",
+    .details = "With --data, each sample is a separate conversation, with the current system "
+               "message and settings. The current conversation stays as it is.",
     .options = ask_rows,
     .min = 1,
     .rest = true,

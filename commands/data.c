@@ -279,8 +279,8 @@ static const struct option_row mix_options[] = {
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct mix_request, out) },
     { "FILE=SHARE", NULL, NULL, .take = take_source, .optional = true, .many = true },
     { "--count", "N",
-      "number of samples in OUT (default: as many as possible without repeating one). If a file "
-      "has too few samples for its share, its samples repeat",
+      "number of samples in OUT (default: as many as possible without repeating a sample). If a "
+      "file has too few samples for its share, its samples repeat",
       OPTION_WHOLE, .at = offsetof(struct mix_request, samples), 1, MIX_SAMPLES_MAX },
     { "--kind", "K,...", "only samples of these kinds", OPTION_NAMES,
       .at = offsetof(struct mix_request, kinds) },

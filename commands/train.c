@@ -24,8 +24,8 @@ static const struct option_row plan_rows[] = {
     { "DATA", NULL, NULL, OPTION_TEXT, .at = offsetof(struct plan_options, data),
       .optional = true },
     { "--like", "SHAPE",
-      "plans for a published shape (/new) instead of the loaded model, without weights; "
-      "weights.dtype sets their size",
+      "plans for a published shape (/new) instead of the loaded model, without reading weights; "
+      "weights.dtype sets the type that the forecast assumes",
       OPTION_TEXT, .at = offsetof(struct plan_options, shape) },
     { "--method", "M", "plans for another train.method", OPTION_TEXT,
       .at = offsetof(struct plan_options, method) },
@@ -33,7 +33,7 @@ static const struct option_row plan_rows[] = {
       .at = offsetof(struct plan_options, all) },
     { "--rows", "N", "plans for samples of N tokens, visual tokens included", OPTION_WHOLE,
       .at = offsetof(struct plan_options, rows), 2, 1000000 },
-    { "--ranks", "N", "memory of the largest of N processes", OPTION_WHOLE,
+    { "--ranks", "N", "forecasts the memory of the largest of N processes", OPTION_WHOLE,
       .at = offsetof(struct plan_options, ranks), 1, 4096 },
     { "--images", "DIR", NULL, OPTION_TEXT, .at = offsetof(struct plan_options, images) },
     { 0 },

@@ -26,10 +26,10 @@ const struct option_row ask_rows[] = {
       "\"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
       OPTION_TEXT, AT(set.data) },
     { "--out", "FILE",
-      "one JSON line per sample: id, question, answer, ids, tokens, times (or the error), SHA-256 "
-      "of the pictures, model, adapter and settings. Skips samples already in FILE: repeat an "
-      "interrupted command with the same model, adapter and settings to continue it. A setting "
-      "that changes during the run stops it with an error",
+      "one JSON line per sample: id, question, answer, ids, tokens, times (or the error), "
+      "SHA-256 of the pictures, model, adapter and settings. Skips samples already in FILE: "
+      "repeat an interrupted command with the same model, adapter and settings to continue. If a "
+      "setting changes during the run, the run stops with an error",
       OPTION_TEXT, AT(out) },
     { "--again", NULL, "answers all samples again; the new answers replace FILE once all are done",
       OPTION_FLAG, AT(again) },

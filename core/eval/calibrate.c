@@ -40,9 +40,9 @@ const struct option_row calibrate_rows[] = {
       .at = offsetof(struct options, kind_name) },
     { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
-    SET_SOURCE_OPTIONS(
-        struct options, set,
-        "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt"),
+    SET_SOURCE_OPTIONS(struct options, set,
+                       "treats the data as the downloaded files of an evaluation set (/help sets), "
+                       "with its prompt"),
     { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",

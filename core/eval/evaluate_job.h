@@ -49,10 +49,10 @@ struct evaluate_options {
 // The options of a data set and its scores, for commands whose struct begins with struct
 // evaluate_options.
 #define EVALUATE_DATA_OPTIONS                                                                      \
-    SET_SOURCE_OPTIONS(                                                                            \
-        struct evaluate_options, set,                                                              \
-        "treats DATA as the downloaded files of an evaluation set (/help sets), with its prompt, " \
-        "answer length, rule and totals"),                                                         \
+    SET_SOURCE_OPTIONS(struct evaluate_options, set,                                               \
+                       "treats the data as the downloaded files of an evaluation set (/help "      \
+                       "sets), with its prompt, "                                                  \
+                       "answer length, rule and totals"),                                          \
         { "--metric", "M",                                                                         \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "      \
           "metrics lists them. loglik: if the answer names one of the \"choices\" by number or "   \

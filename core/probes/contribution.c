@@ -149,8 +149,8 @@ const struct probe probe_contribution = {
     .details =
         "The map shows the contribution in one layer (default: the middle one) to one query\n"
         "(default: the prompt's last row). The table shows means over pairs of tokens in prompt\n"
-        "and answer: text to visual, text to text, visual to visual. It has all layers, or only\n"
-        "the one named by --layer." PROBE_DETAILS,
+        "and answer: text to visual, text to text, visual to visual. The table has all layers, "
+        "or only the one named by --layer." PROBE_DETAILS,
     .answered = true,
     .layers = MIDDLE_LAYER,
     .token = PROBE_TOKEN_LAST,

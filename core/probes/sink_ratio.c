@@ -78,7 +78,7 @@ const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
     .also = "attention share measure probe",
     .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
-    .help = "Share of layers in which one visual token takes most of the answer's attention.",
+    .help = "Share of layers in which one visual token takes much of the answer's attention.",
     .details =
         "Counts the layers in which the attention to one visual token, averaged over the tokens\n"
         "of the answer and over heads, exceeds --threshold. Also shows each layer's curvature,\n"
