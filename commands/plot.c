@@ -83,8 +83,8 @@ static const struct option_row options[] = {
       "draws means with 95% intervals (Student's t): for jobs, over the values of a sweep "
       "(/sweep train.seed 1,2,3); for a CSV file, over the rows of a line that have the same X",
       OPTION_FLAG, AT(mean) },
-    { "--log", "x|y|xy", "logarithmic axes", .take = take_log },
-    { "--points", NULL, "points without lines", OPTION_FLAG, AT(points) },
+    { "--log", "x|y|xy", "draws logarithmic axes", .take = take_log },
+    { "--points", NULL, "draws points without lines", OPTION_FLAG, AT(points) },
     { "--csv", "FILE", "writes the series of jobs as a table", OPTION_TEXT, AT(csv),
       .check = file_out_check },
     { "--by", "COLUMN[,COLUMN]", "draws a line or bar for each value in these CSV columns",

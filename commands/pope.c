@@ -76,7 +76,7 @@ const struct command command_pope = {
     .help = "Generates POPE's yes/no questions for annotated pictures.",
     .details =
         "FILE is objects.jsonl of /scenes, or COCO's instances (instances_val2014.json). Writes "
-        "pope_random.json, pope_popular.json and pope_adversarial.json to DIR, for "
+        "pope_random.json, pope_popular.json and pope_adversarial.json to DIR. To evaluate: "
         "/eval DIR/pope_random.json --set pope --images PICTURES.",
     .options = options,
     .writes = true,
