@@ -101,7 +101,7 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
 }
 
 // Records at SITE_FINAL which rows of the sequence remain in h[L]. A method may have dropped the
-// others, but never while a tape records.
+// others.
 struct alive {
     int32_t *number; // [n] row of h[L] for each row of the sequence; NULL: the same row
 };

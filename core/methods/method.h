@@ -178,8 +178,8 @@ struct methods {
 };
 
 bool method_on(const struct method *method, const struct settings *s);
-// True if the method acts in training. Only methods that learn do: one with training.by while that
-// setting is on, the others while they are on. Pruning and FFN approximation never act in training.
+// True if the method acts in training: one with training.by while that setting is on (IRA,
+// pruning), other methods that learn while they are on. FFN approximation never acts in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // Registers all methods, in the order in which they act, ended by NULL. They must last as long as

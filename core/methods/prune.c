@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/graph/tape.h"
 #include "core/methods/ira.h"
 #include "core/methods/kit.h"
 #include "core/methods/prune_parts.h"
@@ -77,6 +78,8 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
         p->backend = env->backend;
         p->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *p->layer);
     }
+    if (env->training && settings_is(env->settings, "prune.mode", "dynamic"))
+        return err_set(err, "train.prune prunes once per sample: /set prune.mode prefill");
     p->kind = prune_kind_of(env->settings);
     p->seed = (uint64_t)settings_integer(env->settings, "prune.seed");
     p->dynamic = settings_is(env->settings, "prune.mode", "dynamic");
@@ -214,6 +217,19 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
 
 // --- without a query -----------------------------------------------------------------------------
 
+// In training, what chooses the tokens has no gradient and is not recomputed with a layer.
+static struct tape *stop_tape(struct graph *g)
+{
+    struct tape *tape = g->tape;
+    g->tape = NULL;
+    return tape;
+}
+
+static bool recomputing(const struct graph *g)
+{
+    return g->tape && g->tape->recomputing;
+}
+
 // Stores the encoder's attention to each token of a picture.
 static int prune_focus(void *state, struct graph *g, struct site_args *args)
 {
@@ -238,11 +254,14 @@ static int prune_phi(void *state, struct graph *g, struct site_args *args)
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const double eps = p->model->decoder.config.eps;
     int *dims = p->dims[later];
+    if (recomputing(g)) return 0;
+    struct tape *tape = stop_tape(g);
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *x = op_widen(g, args->x);
     float *h = xmalloc(x ? tensor_bytes(x) + 1 : 1);
     if (x) g->backend->download(h, x->data, tensor_bytes(x));
     graph_scratch_end(g, scratch);
+    g->tape = tape;
     sequence_reserve(p, site_sequence(args));
     if (x && p->sink_dims)
         for (int i = 0; i < 2; i++) dims[i] = (int)p->sink_dims[2 * args->layer + i];
@@ -278,9 +297,11 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     if (stage == 0)
         p->replacing = drops(p, p->visual) || p->model->decoder.part ||
                        (args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past));
-    if ((p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT) &&
-        prune_pick_rows(p, g, args, stage) < 0)
-        return -1;
+    struct tape *tape = stop_tape(g);
+    const bool rows = p->kind >= PRUNE_DIVERSITY || p->layer[0] == PRUNE_INPUT;
+    const int status = rows ? prune_pick_rows(p, g, args, stage) : 0;
+    g->tape = tape;
+    if (status < 0) return -1;
     return p->replacing ? continue_with_kept(p, g, args, stage) : 0;
 }
 
@@ -309,8 +330,12 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     if (shared_pass(g, site_sequence(args)) < 0) return -1;
     if (!p->dynamic) {
         if (!args->prefill) return 0;
+        if (recomputing(g)) return 0;
         if (stage == 0) sequence_begin(p, site_sequence(args));
-        return p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);
+        struct tape *tape = stop_tape(g);
+        const int status = p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);
+        g->tape = tape;
+        return status;
     }
     if (stage == 0) {
         sequence_begin(p, site_sequence(args));
@@ -449,6 +474,7 @@ const struct method method_prune = {
     .check = prune_check,
     .agree = prune_agree,
     .without_effect = prune_without_effect,
+    .training = { .by = "train.prune" },
     .keeps = prune_keeps,
     .reads = prune_reads,
     .start = prune_start,

@@ -55,7 +55,8 @@ struct param_extra *roles_extras(const struct model *m, const struct settings *s
     struct method_tensor t;
     *count = 0;
     for (int i = 0; (method = method_at(i)); i++)
-        for (int n = 0; method_in_training(method, s) && method->learned(m, n, &t); n++) {
+        for (int n = 0;
+             method->learned && method_in_training(method, s) && method->learned(m, n, &t); n++) {
             const char *k = strstr(t.name, ".K.");
             const int front = k ? (int)(k - t.name) + 1 : 0;
             for (int layer = 0; layer < (k ? m->decoder.config.layers : 1); layer++) {
@@ -129,7 +130,7 @@ void roles_say(const enum method_role role[METHODS_MAX], const struct model *m, 
             sinks_notice(sinks,
                          "%s is on, but never acts in training: the model is trained without it",
                          method->title);
-        if (is == ROLE_FIXED && method->learned(m, 0, &t))
+        if (is == ROLE_FIXED && method->learned && method->learned(m, 0, &t))
             sinks_notice(sinks,
                          "%s acts in training, but its parameters are not trained: train the %s "
                          "too, or name %.*s.* in train.params",

@@ -211,6 +211,13 @@ const struct setting train_settings[] = {
       .def = "off",
       .stale = STALE_TRAINING,
       .help = "Trains with IRA (information-regularized attention) and its loss." },
+    { .key = "train.prune",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_TRAINING,
+      .help = "Trains and validates with visual tokens pruned as prune.score (if off, "
+              "contribution) and the other prune settings say, by the row before the last answer. "
+              "Samples are computed one by one, which is slower." },
     { .key = "train.filter",
       .type = SETTING_TEXT,
       .def = "none",

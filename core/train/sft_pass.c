@@ -29,7 +29,18 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
     const int64_t numbers = t->where->own_memory ? PASS_NUMBERS_GPU : PASS_NUMBERS;
     const int64_t most = numbers / t->job->model->decoder.config.hidden;
+    if (settings_flag(t->job->settings, "train.prune")) return !count; // its rows differ by sample
     return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
+}
+
+// Returns the number of rows before the last answer: the last of them, whose target is the answer's
+// first token, is the query of pruning.
+static int64_t prompt_of(const struct labels *l)
+{
+    int64_t i = l->sequence.n - 1;
+    while (i > 0 && l->target[i] < 0) i--;
+    while (i > 0 && l->target[i - 1] >= 0) i--;
+    return i + 1;
 }
 
 int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t count,
@@ -49,6 +60,8 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
             struct loader_item *item = &p->items[k];
             status = loader_read(&set->loader, g, which[i], item, err);
             if (status < 0) break;
+            if (settings_flag(t->job->settings, "train.prune"))
+                item->labels.sequence.prompt = prompt_of(&item->labels);
             p->kl[k] = (struct graph_kl){ 0 };
             p->list[k] = (struct loss_item){ .pictures = item->pictures,
                                              .picture_count = item->picture_count,

@@ -171,11 +171,12 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     if (status == 0 && s->grid.count < 2)
         status = err_set(err, "a sweep needs at least two values: %s", usage);
     const struct method *m = status == 0 ? method_of(s->key) : NULL;
-    if (m && !m->learned)
+    const char *by = m ? m->training.by : NULL;
+    if (m && !m->learned && !method_in_training(m, p->from))
         status = err_set(err,
-                         "%s is a setting of %s, which never acts in training: all values would "
+                         "%s is a setting of %s, which %s acts in training%s%s: all values would "
                          "train the same weights",
-                         s->key, m->title);
+                         s->key, m->title, by ? "only" : "never", by ? " with " : "", by ? by : "");
     if (status < 0) release(s);
     return status;
 }

@@ -17,7 +17,7 @@ lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set
     "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no" "/sweep train.filter a,b $work/data.jsonl $work/no" \
     "/sweep prune.keep 0.25,0.5 $work/data.jsonl $work/no"
 check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "a setting that does not affect training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which never acts in training"
+check_has "a setting that does not affect training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which only acts in training with train.prune"
 check_has "a setting that defines the comparison" 'select(.event=="error").message' "train.validation determines how a sweep compares"
 check_has "filtered validation" 'select(.event=="error").message' "train.filter determines how a sweep compares"
 [ -e "$work/no" ] && fail "a folder was made"

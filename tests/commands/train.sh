@@ -143,7 +143,7 @@ lines "${base[@]}" "${plain[@]}" '/set prune.score contribution' '/set prune.lay
     '/set ffn.approx skip' "${idle[@]}" '/train plan' "/job $work/idle log"
 check "methods that do not learn change no loss" '[inputs, .] | map(select(.event=="notice").text | capture("loss (?<l>[0-9.]+) ").l) |
     "\(length) \(unique | length)"' '2 1'
-idle='pruning is on, but never acts in training: the model is trained without it;FFN approximation is on, but never acts in training: the model is trained without it;'
+idle='pruning is on, but does not act in training: /set train.prune on trains with it;FFN approximation is on, but never acts in training: the model is trained without it;'
 same "said" "$(each)" "${idle}methods in training: none;$idle"
 check_has "in the log" 'select(.event=="text").text' 'methods in training: none'
 same "in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'

@@ -282,6 +282,58 @@ static void test_collapse_and_averages(void **state)
     free(data);
 }
 
+// With pruning: the loss of each sample is that of /eval with the same settings, a share of 1 is no
+// pruning to the bit, and recomputed layers give the same training.
+static void test_pruned(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 8 };
+    static const char *const pruned[] = { "prune.score", "list",        "prune.tokens",
+                                          "0%-50%",      "prune.layer", "1",
+                                          NULL };
+    static const char *const plain[] = { NULL };
+    const char *settings[] = { "train.method=layernorm-simple",
+                               "train.lr=0",
+                               "train.shuffle=off",
+                               "train.batch=1",
+                               "train.steps=8",
+                               "train.prune=on",
+                               "prune.score=list",
+                               "prune.tokens=0%-50%",
+                               "prune.layer=1",
+                               NULL };
+    char *data = trial_data(), *out = xasprintf("%s/out", scratch);
+    struct trial t = { 0 };
+    double mean = 0;
+    if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+    for (int i = 0; i < SAMPLES; i++) mean += trial_value(&t, "loss", i) / SAMPLES;
+    const double loss = evaluated_loss(data, out, pruned);
+    assert_float_equal(mean, loss, 1e-5 * loss);
+    assert_true(fabs(evaluated_loss(data, out, plain) - loss) > 1e-4 * loss);
+    trial_release(&t);
+    free(out);
+
+    double norms[4][SAMPLES];
+    settings[1] = "train.lr=1e-3", settings[7] = "prune.score=contribution";
+    for (int run = 0; run < 4; run++) { // no pruning, all kept; kept in memory, recomputed
+        settings[5] = run ? "train.prune=on" : "train.prune=off";
+        settings[6] = run < 2 ? "prune.keep=1" : "prune.keep=0.25";
+        settings[3] = run == 2 ? "train.checkpointing=off" : "train.checkpointing=on";
+        settings[4] = "train.batch=1";
+        out = xasprintf("%s/%d", scratch, run);
+        if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
+        for (int i = 0; i < SAMPLES; i++) norms[run][i] = trial_value(&t, "grad_norm", i);
+        trial_release(&t);
+        free(out);
+    }
+    for (int i = 0; i < SAMPLES; i++) {
+        assert_true(norms[0][i] > 0 && norms[0][i] == norms[1][i]);
+        assert_float_equal(norms[2][i], norms[3][i], 1e-6 * norms[2][i]);
+    }
+    assert_true(norms[1][0] != norms[2][0]); // the first sample has a picture
+    free(data);
+}
+
 // --- the best weights ----------------------------------------------------------------------------
 
 // The step reported as best is a point of the curve, before and after a pause.
@@ -434,6 +486,7 @@ int main(void)
         IN_SCRATCH(test_left_out_links_nothing),
         IN_SCRATCH(test_validation_is_plain),
         IN_SCRATCH(test_collapse_and_averages),
+        IN_SCRATCH(test_pruned),
         IN_SCRATCH(test_best_step),
         IN_SCRATCH(test_best_of_lost_steps),
         IN_SCRATCH(test_damaged_best),
