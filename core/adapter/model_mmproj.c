@@ -21,38 +21,25 @@
 struct export
 {
     const struct model *model;
-    const struct encoder *encoder;
+    const struct family_mmproj *encoder;
     enum dtype dtype;
     struct gguf_writer *out;
     struct gguf_tensors tensors;
 };
 
-struct encoder {
-    const char *type;      // clip.projector_type
-    bool newline;          // for models with a newline token after each row of features
-    const char *pre;       // name of the norm before the first block, or of patches; NULL: omitted
-    const char *post;      // name of the norm after the last block; NULL: omitted
-    bool whole_qkv;        // queries, keys and values are one matrix
-    const char *norm;      // name of the projector's norm
-    const char *linear[2]; // names of its linear layers
-    int (*check)(const struct model *m, struct err *err); // NULL: always possible
-    void (*put)(struct export *e);                        // writes metadata that only this type has
-};
-
 // --- metadata ------------------------------------------------------------------------------------
 
-static void put_pixels(struct export *e)
+static void put_pixels(const struct model *m, struct gguf_writer *out)
 {
-    const struct model *m = e->model;
-    gguf_writer_u32(e->out, ".spatial_merge_size", m->vision.config.merge);
-    gguf_writer_u32(e->out, ".image_min_pixels", m->picture.min_pixels);
-    gguf_writer_u32(e->out, ".image_max_pixels", m->picture.max_pixels);
-    gguf_writer_bool(e->out, "clip.use_silu", true);
+    gguf_writer_u32(out, ".spatial_merge_size", m->vision.config.merge);
+    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
+    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
+    gguf_writer_bool(out, "clip.use_silu", true);
 }
 
 static int refuse(const char *what, struct err *err)
 {
-    return err_set(err, "the picture encoder cannot be written as GGUF: %s", what);
+    return err_set(err, FAMILY_MMPROJ_REFUSED, what);
 }
 
 // GGUF's name for the activation (clip.use_gelu) means erf for CLIP and tanh for SigLIP.
@@ -68,29 +55,29 @@ static int check_llava(const struct model *m, struct err *err)
     return 0;
 }
 
-static void put_llava(struct export *e)
+static void put_llava(const struct model *m, struct gguf_writer *out)
 {
-    gguf_writer_bool(e->out, "clip.use_gelu", e->model->vision.config.act != GELU_QUICK);
+    gguf_writer_bool(out, "clip.use_gelu", m->vision.config.act != GELU_QUICK);
 }
 
 // Writes the grids of tiles as pairs of width and height in pixels.
-static void put_next(struct export *e)
+static void put_next(const struct model *m, struct gguf_writer *out)
 {
-    const struct tile_grids *g = &e->model->grids;
+    const struct tile_grids *g = &m->grids;
     int32_t pairs[2 * TILE_GRIDS_MAX];
     for (int i = 0; i < g->count; i++) {
         pairs[2 * i] = (int32_t)(g->grid[i].cols * g->tile);
         pairs[2 * i + 1] = (int32_t)(g->grid[i].rows * g->tile);
     }
-    put_llava(e);
-    gguf_writer_i32s(e->out, ".image_grid_pinpoints", pairs, 2 * (size_t)g->count);
-    gguf_writer_text(e->out, ".mm_patch_merge_type", "spatial_unpad");
+    put_llava(m, out);
+    gguf_writer_i32s(out, ".image_grid_pinpoints", pairs, 2 * (size_t)g->count);
+    gguf_writer_text(out, ".mm_patch_merge_type", "spatial_unpad");
 }
 
 // Writes the blocks that attend to the whole picture: every nth one, or a list.
-static void put_whole_blocks(struct export *e)
+static void put_whole_blocks(const struct model *m, struct gguf_writer *out)
 {
-    const struct vision_config *v = &e->model->vision.config;
+    const struct vision_config *v = &m->vision.config;
     int32_t *list = xreallocarray(NULL, (size_t)v->layers + 1, sizeof *list);
     size_t count = 0;
     for (int i = 0; i < v->layers; i++)
@@ -99,20 +86,20 @@ static void put_whole_blocks(struct export *e)
     bool regular = count && (int)count == v->layers / every;
     for (size_t i = 0; i < count; i++) regular &= (list[i] + 1) % every == 0;
     if (regular)
-        gguf_writer_u32(e->out, ".n_wa_pattern", every);
+        gguf_writer_u32(out, ".n_wa_pattern", every);
     else
-        gguf_writer_i32s(e->out, ".wa_layer_indexes", list, count);
+        gguf_writer_i32s(out, ".wa_layer_indexes", list, count);
     free(list);
 }
 
-static void put_qwen(struct export *e)
+static void put_qwen(const struct model *m, struct gguf_writer *out)
 {
-    const struct vision_config *v = &e->model->vision.config;
-    gguf_writer_u32(e->out, ".image_size",
+    const struct vision_config *v = &m->vision.config;
+    gguf_writer_u32(out, ".image_size",
                     560); // readers accept any size; this is the value of llama.cpp's converter
-    gguf_writer_u32(e->out, ".window_size", v->window * v->merge * v->patch);
-    put_whole_blocks(e);
-    put_pixels(e);
+    gguf_writer_u32(out, ".window_size", v->window * v->merge * v->patch);
+    put_whole_blocks(m, out);
+    put_pixels(m, out);
 }
 
 static int check_intern(const struct model *m, struct err *err)
@@ -125,33 +112,32 @@ static int check_intern(const struct model *m, struct err *err)
     return 0;
 }
 
-static void put_intern(struct export *e)
+static void put_intern(const struct model *m, struct gguf_writer *out)
 {
-    const struct picture_config *p = &e->model->picture;
-    gguf_writer_u32(e->out, ".projector.scale_factor", e->model->vision.config.merge);
-    gguf_writer_u32(e->out, ".preproc_min_tiles", p->min_tiles > 1 ? p->min_tiles : 1);
-    gguf_writer_u32(e->out, ".preproc_max_tiles", p->max_tiles > 1 ? p->max_tiles : 1);
-    gguf_writer_bool(e->out, "clip.use_gelu", true);
+    const struct picture_config *p = &m->picture;
+    gguf_writer_u32(out, ".projector.scale_factor", m->vision.config.merge);
+    gguf_writer_u32(out, ".preproc_min_tiles", p->min_tiles > 1 ? p->min_tiles : 1);
+    gguf_writer_u32(out, ".preproc_max_tiles", p->max_tiles > 1 ? p->max_tiles : 1);
+    gguf_writer_bool(out, "clip.use_gelu", true);
 }
 
-static void put_kimi(struct export *e)
+static void put_kimi(const struct model *m, struct gguf_writer *out)
 {
-    const struct model *m = e->model;
     const struct vision_config *v = &m->vision.config;
-    gguf_writer_u32(e->out, ".image_size", v->table_rows * v->patch);
-    gguf_writer_u32(e->out, ".projector.scale_factor", v->merge);
-    gguf_writer_u32(e->out, ".image_max_pixels", m->picture.most_patches * v->patch * v->patch);
-    gguf_writer_bool(e->out, "clip.use_gelu", true);
+    gguf_writer_u32(out, ".image_size", v->table_rows * v->patch);
+    gguf_writer_u32(out, ".projector.scale_factor", v->merge);
+    gguf_writer_u32(out, ".image_max_pixels", m->picture.most_patches * v->patch * v->patch);
+    gguf_writer_bool(out, "clip.use_gelu", true);
 }
 
-static void put_glm(struct export *e)
+static void put_glm(const struct model *m, struct gguf_writer *out)
 {
-    const struct vision_config *v = &e->model->vision.config;
-    gguf_writer_u32(e->out, ".image_size", v->table_rows * v->patch);
-    put_pixels(e);
+    const struct vision_config *v = &m->vision.config;
+    gguf_writer_u32(out, ".image_size", v->table_rows * v->patch);
+    put_pixels(m, out);
 }
 
-static const struct encoder encoders[] = {
+static const struct family_mmproj encoders[] = {
     { .type = "mlp",
       .pre = "v.pre_ln",
       .linear = { "mm.0", "mm.2" },
@@ -186,8 +172,9 @@ static const struct encoder encoders[] = {
       .put = put_glm },
 };
 
-static const struct encoder *find(const struct model *m)
+static const struct family_mmproj *find(const struct model *m)
 {
+    if (m->family->mmproj) return m->family->mmproj;
     const bool newline = m->newline.data != NULL;
     for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
         if (m->family->gguf && !strcmp(m->family->gguf, encoders[i].type) &&
@@ -214,7 +201,7 @@ static void put_sizes(struct export *e)
     gguf_writer_f32(e->out, ".attention.layer_norm_epsilon", (float)v->eps);
     gguf_writer_f32s(e->out, ".image_mean", m->picture.mean, 3);
     gguf_writer_f32s(e->out, ".image_std", m->picture.std, 3);
-    e->encoder->put(e);
+    e->encoder->put(m, e->out);
 }
 
 // --- tensors -------------------------------------------------------------------------------------
@@ -367,7 +354,7 @@ int model_mmproj_type(const char *type, struct err *err)
 
 int model_mmproj_check(const struct model *m, struct err *err)
 {
-    const struct encoder *encoder = find(m);
+    const struct family_mmproj *encoder = find(m);
     if (!encoder)
         return err_set(err,
                        "GGUF has no format for the picture encoder of the family %s, so the file "

@@ -13,12 +13,12 @@
 
 // --- parts of configs ----------------------------------------------------------------------------
 
-static bool has_tensor(const struct encoder_config *e, const char *name)
+bool encoder_has(const struct encoder_config *e, const char *name)
 {
     return gguf_find(e->c.file, name) != NULL;
 }
 
-static void put_sizes(struct encoder_config *e, const char *layers, const char *heads)
+void encoder_sizes(struct encoder_config *e, const char *layers, const char *heads)
 {
     config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
     config_int(&e->c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
@@ -27,7 +27,7 @@ static void put_sizes(struct encoder_config *e, const char *layers, const char *
     config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
 }
 
-static void put_means(struct encoder_config *e)
+void encoder_means(struct encoder_config *e)
 {
     static const char *const keys[] = { "image_mean", "image_std", PLAIN };
     for (int i = 0; i < 2; i++) {
@@ -40,9 +40,8 @@ static void put_means(struct encoder_config *e)
     }
 }
 
-// Adds the id of the placeholder of visual tokens, `word`. If the vocabulary lacks it, uses the
-// unknown token, to which texts never encode.
-static void put_placeholder(struct encoder_config *e, const char *key, const char *word)
+// If the vocabulary lacks the placeholder, uses the unknown token, to which texts never encode.
+void encoder_placeholder(struct encoder_config *e, const char *key, const char *word)
 {
     int64_t id = gguf_token_find(e->text, word);
     if (id < 0) {
@@ -74,7 +73,7 @@ static bool is_llava_next(const struct gguf *f)
 
 static void read_llava(struct encoder_config *e)
 {
-    const bool clip = has_tensor(e, "v.class_embd"), next = is_llava_next(e->c.file);
+    const bool clip = encoder_has(e, "v.class_embd"), next = is_llava_next(e->c.file);
     if (next && !has_newline(e->c.file))
         config_refuse(&e->c, "it cuts pictures into tiles (LLaVA-Next), but its tensor "
                              "'model.image_newline' is missing");
@@ -83,7 +82,7 @@ static void read_llava(struct encoder_config *e)
                              "only LLaVA-Next is supported, with CLIP; open the model's folder "
                              "instead");
     config_put_text(e->vision, "model_type", clip ? "clip_vision_model" : "siglip_vision_model");
-    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
     config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", clip ? 1e-5 : 1e-6);
     const char *act = "quick_gelu";
@@ -92,8 +91,8 @@ static void read_llava(struct encoder_config *e)
     else if (config_flag(&e->c, ".clip.use_gelu"))
         act = clip ? "gelu" : "gelu_pytorch_tanh";
     config_put_text(e->vision, "hidden_act", act);
-    put_means(e);
-    put_placeholder(e, "image_token_index", "<image>");
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_index", "<image>");
     config_put_text(e->whole, "vision_feature_select_strategy", clip ? "default" : "full");
     config_put_text(e->whole, "projector_hidden_act", "gelu");
     const struct gguf_entry *layer = config_list(&e->c, "feature_layer", 1);
@@ -134,7 +133,7 @@ static const struct gguf_name llava_outer[] = {
     { 0 },
 };
 
-static const struct gguf_name llava_block[] = {
+const struct gguf_name gguf_siglip_block[] = {
     { "ln1", "layer_norm1", PLAIN },
     { "ln2", "layer_norm2", PLAIN },
     { "attn_q", "self_attn.q_proj", PLAIN },
@@ -202,14 +201,14 @@ static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
     config_int(&e->c, "spatial_merge_size", "merge_size", 2);
     cJSON_AddNumberToObject(e->preprocessor, "temporal_patch_size", 2);
     e->c.to = e->vision;
-    put_means(e);
+    encoder_means(e);
 }
 
 static void read_qwen(struct encoder_config *e)
 {
-    if (!has_tensor(e, "v.blk.0.ffn_gate.weight"))
+    if (!encoder_has(e, "v.blk.0.ffn_gate.weight"))
         config_refuse(&e->c, "Qwen2-VL is not supported, but Qwen2.5-VL is");
-    put_sizes(e, "depth", "num_heads");
+    encoder_sizes(e, "depth", "num_heads");
     gguf_expect(e->c.file, "clip.use_silu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
     gguf_expect(e->c.file, "clip.use_glu_mlp", 1); // of early converters
@@ -221,7 +220,7 @@ static void read_qwen(struct encoder_config *e)
     put_sections(e, e->whole);
     config_put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
     put_pixels(e, 56 * 56, 12845056);
-    put_placeholder(e, "image_token_id", "<|image_pad|>");
+    encoder_placeholder(e, "image_token_id", "<|image_pad|>");
 }
 
 static const struct gguf_name qwen_outer[] = {
@@ -250,18 +249,18 @@ static const struct gguf_name qwen_block[] = {
 static void read_intern(struct encoder_config *e)
 {
     const int64_t factor = config_value(&e->c, "projector.scale_factor", 1, 2);
-    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
     config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-6);
-    cJSON_AddBoolToObject(e->vision, "attention_bias", has_tensor(e, "v.blk.0.attn_q.bias"));
-    cJSON_AddBoolToObject(e->vision, "use_qk_norm", has_tensor(e, "v.blk.0.attn_q_norm.weight"));
+    cJSON_AddBoolToObject(e->vision, "attention_bias", encoder_has(e, "v.blk.0.attn_q.bias"));
+    cJSON_AddBoolToObject(e->vision, "use_qk_norm", encoder_has(e, "v.blk.0.attn_q_norm.weight"));
     config_put_text(e->vision, "norm_type",
-                    has_tensor(e, "v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm");
+                    encoder_has(e, "v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm");
     config_put_text(e->vision, "hidden_act",
                     config_flag(&e->c, ".clip.use_silu") ? "silu" : "gelu");
     gguf_expect(e->c.file, "clip.use_gelu", 1);
-    put_means(e);
-    put_placeholder(e, "image_token_id", "<IMG_CONTEXT>");
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_id", "<IMG_CONTEXT>");
     if (e->c.failed) return;
     cJSON_AddNumberToObject(e->whole, "downsample_ratio", 1 / (double)factor);
     e->c.to = e->preprocessor;
@@ -305,7 +304,7 @@ static void read_kimi(struct encoder_config *e)
     if (!side)
         config_refuse(&e->c, "the table of positions (tensor 'v.position_embd.weight') is "
                              "missing, or not square");
-    put_sizes(e, "num_hidden_layers", "num_attention_heads");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_put_text(e->vision, "model_type", "moonvit");
     gguf_expect(e->c.file, "clip.use_gelu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-5);
@@ -313,8 +312,8 @@ static void read_kimi(struct encoder_config *e)
     cJSON_AddNumberToObject(e->vision, "init_pos_emb_width", (double)side);
     cJSON_AddItemToObject(e->vision, "merge_kernel_size",
                           cJSON_CreateIntArray((int[]){ (int)merge, (int)merge }, 2));
-    put_means(e);
-    put_placeholder(e, "media_placeholder_token_id", "<|media_pad|>");
+    encoder_means(e);
+    encoder_placeholder(e, "media_placeholder_token_id", "<|media_pad|>");
     const int64_t pixels = config_value(&e->c, "image_max_pixels", 0, 0);
     const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
     if (e->c.failed || !pixels) return;
@@ -355,11 +354,11 @@ static void read_glm(struct encoder_config *e)
     gguf_expect(e->c.file, "clip.use_silu", 1);
     if (fc) cJSON_AddNumberToObject(e->vision, "out_hidden_size", (double)fc->shape[0]);
     if (gate) cJSON_AddNumberToObject(e->vision, "intermediate_size", (double)gate->shape[0]);
-    cJSON_AddBoolToObject(e->vision, "attention_bias", has_tensor(e, "v.blk.0.attn_qkv.bias"));
+    cJSON_AddBoolToObject(e->vision, "attention_bias", encoder_has(e, "v.blk.0.attn_qkv.bias"));
     put_sections(e, cJSON_GetObjectItemCaseSensitive(e->whole, "text_config"));
     config_put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
     put_pixels(e, 112 * 112, 28 * 28 * 15000);
-    put_placeholder(e, "image_token_id", "<|image|>");
+    encoder_placeholder(e, "image_token_id", "<|image|>");
 }
 
 static const struct gguf_name glm_outer[] = {
@@ -390,7 +389,7 @@ const struct gguf_encoder gguf_encoders[] = {
         .prefixes = { "language_model.model.", "language_model." },
         .outer = llava_outer,
         .blocks = "vision_tower.vision_model.encoder.layers.",
-        .block = llava_block,
+        .block = gguf_siglip_block,
         .last = "mm.2.weight",
         .read = read_llava,
     },

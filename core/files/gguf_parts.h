@@ -1,10 +1,11 @@
-// core/files/gguf_parts.h -- shared by the files that read a GGUF file as a model folder.
+// core/files/gguf_parts.h -- shared by the files that read a GGUF file as a model folder, and by
+// families, whose rows describe their encoders.
 //
 //   checkpoint_gguf.c   a model's files as a struct checkpoint: splits, picture encoder
 //   gguf_text.c         language models: one row per architecture
 //   gguf_latent.c         DeepSeek's latent attention and experts
 //   gguf_vision.c       picture encoders: config and tensors
-//   gguf_encoders.c       one row per projector type
+//   gguf_encoders.c       one row per projector type; new ones are in the family's file
 //   gguf_beside.c         chooses among the encoder files beside a model
 //   gguf_keys.c         metadata that nothing reads
 //   gguf_tokenizer.c    tokenizer and its config
@@ -113,7 +114,18 @@ struct gguf_encoder {
     void (*read)(struct encoder_config *e);
 };
 
+// For `read`: returns whether the file has a tensor; adds the sizes under the keys that Hugging
+// Face has for layers and heads, mean and deviation of pixels, and the id of the placeholder
+// `word`.
+bool encoder_has(const struct encoder_config *e, const char *name);
+void encoder_sizes(struct encoder_config *e, const char *layers, const char *heads);
+void encoder_means(struct encoder_config *e);
+void encoder_placeholder(struct encoder_config *e, const char *key, const char *word);
+extern const struct gguf_name gguf_siglip_block[]; // tensors of a block of CLIP and SigLIP
+
 extern const struct gguf_encoder gguf_encoders[]; // the last has no type
+// Registers the rows of families (NULL-terminated), which are read like those of gguf_encoders.
+void gguf_encoders_register(const struct gguf_encoder *const *of_families);
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
 // -1 if the encoder does not fit this language model; the message gives the reason (type, width).

@@ -14,6 +14,22 @@
 
 // --- which encoder -------------------------------------------------------------------------------
 
+static const struct gguf_encoder *const *of_families;
+
+void gguf_encoders_register(const struct gguf_encoder *const *list)
+{
+    of_families = list;
+}
+
+// Returns row i of the table, then of the families; NULL after the last.
+static const struct gguf_encoder *encoder_at(int i)
+{
+    int own = 0;
+    while (gguf_encoders[own].type) own++;
+    if (i < own) return &gguf_encoders[i];
+    return of_families ? of_families[i - own] : NULL;
+}
+
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
     const char *type;
@@ -26,7 +42,8 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct e
     }
     if (!type) type = "mlp";
     struct buf known = { 0 };
-    for (const struct gguf_encoder *e = gguf_encoders; e->type; e++) {
+    const struct gguf_encoder *e;
+    for (int i = 0; (e = encoder_at(i)); i++) {
         if (!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) {
             buf_release(&known);
             return e;

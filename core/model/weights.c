@@ -34,7 +34,8 @@ void weights_release(struct weights *w)
 // else 0.
 static size_t idle_level(const char *name)
 {
-    static const char *const idle[] = { "model.", "language_model.", "vision_model." };
+    static const char *const idle[] = { "model.", "language_model.", "text_model.",
+                                        "vision_model." };
     for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
         if (!strncmp(name, idle[i], strlen(idle[i]))) return strlen(idle[i]);
     return 0;

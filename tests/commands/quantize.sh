@@ -28,6 +28,12 @@ for name in llama-3.2 qwen2 kimi-text glm4; do written $name bf16 none; done
 for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
+# SmolVLM's, whose tiles must have the size of its table of positions (30 pixels, not 20).
+cp -rL tests/goldens/smolvlm "$work/smolvlm-30" && chmod -R u+w "$work/smolvlm-30"
+sed -i 's/"longest_edge": 20/"longest_edge": 30/; s/"longest_edge": 40/"longest_edge": 90/' "$work/smolvlm-30/preprocessor_config.json"
+written smolvlm-30 bf16 none -c "/image $scene"
+vlmsh quantize tests/goldens/smolvlm "$work/two.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "smolvlm: $(tail -1 "$work/out")"
+grep -q 'the picture encoder cannot be written as GGUF: its tiles differ from its table of positions' "$work/out" || fail "smolvlm does not say so"
 # LLaVA-Next's: the same tiles on the same grids, with newlines.
 written llava-next bf16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"

@@ -7,13 +7,25 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/files/gguf_parts.h"
 #include "core/model/bind.h"
+
+enum { FAMILIES_MOST = 64 }; // with encoders in GGUF files
 
 static const struct family *const *families; // NULL-terminated
 
 void families_register(const struct family *const *all)
 {
+    static const struct gguf_encoder *encoders[FAMILIES_MOST + 1];
+    int count = 0;
     families = all;
+    for (int i = 0; all[i]; i++) {
+        if (!all[i]->mmproj || !all[i]->mmproj->read) continue;
+        if (count == FAMILIES_MOST) BUG("too many families with encoders in GGUF files");
+        encoders[count++] = all[i]->mmproj->read;
+    }
+    encoders[count] = NULL;
+    gguf_encoders_register(encoders);
 }
 
 const struct family *family_named(const char *name)

@@ -52,6 +52,26 @@ struct picture_kind {
                            struct tensor *x);
 };
 
+struct gguf_encoder;
+struct gguf_writer;
+
+// How the encoder and the projector are stored in a GGUF file (mmproj).
+struct family_mmproj {
+    const char *type;      // clip.projector_type
+    bool newline;          // for models with a newline token after each row of features
+    const char *pre;       // name of the norm before the first block, or of patches; NULL: omitted
+    const char *post;      // name of the norm after the last block; NULL: omitted
+    bool whole_qkv;        // queries, keys and values are one matrix
+    const char *norm;      // name of the projector's norm
+    const char *linear[2]; // names of its linear layers
+    int (*check)(const struct model *m, struct err *err); // NULL: always possible
+    // Writes the metadata that only this type has.
+    void (*put)(const struct model *m, struct gguf_writer *out);
+    const struct gguf_encoder *read; // reads it; NULL: core/files/gguf_encoders.c has the type
+};
+
+#define FAMILY_MMPROJ_REFUSED "the picture encoder cannot be written as GGUF: %s"
+
 struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // its "architectures" in config.json, NULL-terminated
@@ -64,8 +84,9 @@ struct family {
     int (*configure)(struct model *m, const struct checkpoint *c, struct err *err);
     // Binds tensors of the checkpoint to the model (m->arena).
     int (*bind)(struct model *m, const struct checkpoint *c, struct err *err);
-    // The projector type of its encoder in GGUF files (core/adapter/model_mmproj.c); NULL: none.
+    // The projector type of its encoder in GGUF files, if core/adapter/model_mmproj.c describes it.
     const char *gguf;
+    const struct family_mmproj *mmproj; // or its description; both NULL: none
     // Returns the part of the model that a tensor of the file belongs to.
     enum model_part_kind (*part)(const struct model *m, const char *tensor);
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of

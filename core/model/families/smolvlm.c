@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/gguf_parts.h"
+#include "core/files/gguf_write.h"
 #include "core/model/bind.h"
 #include "core/model/families/internvl.h"
 #include "core/model/families/text.h"
@@ -177,6 +179,81 @@ static enum model_part_kind smolvlm_part(const struct model *m, const char *tens
     return strstr(tensor, "connector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
+// --- GGUF files ----------------------------------------------------------------------------------
+
+static void put_edge(cJSON *to, const char *key, int64_t edge)
+{
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(to, key), "longest_edge", (double)edge);
+}
+
+static void read_gguf(struct encoder_config *e)
+{
+    const int64_t side = config_value(&e->c, "image_size", 1, GGUF_NEEDED);
+    config_put_text(e->vision, "model_type", "idefics3_vision");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-6);
+    gguf_expect(e->c.file, "clip.use_gelu", 1);
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_id", "<image>");
+    cJSON_AddNumberToObject(e->whole, "scale_factor",
+                            (double)config_value(&e->c, "projector.scale_factor", 1, 2));
+    config_put_text(e->preprocessor, "image_processor_type", "Idefics3ImageProcessor");
+    // Files of converters before October 2025 lack the longest edge.
+    put_edge(e->preprocessor, "size", config_value(&e->c, "preproc_image_size", 1, 4 * side));
+    put_edge(e->preprocessor, "max_image_size", side);
+}
+
+static const struct gguf_name gguf_names[] = {
+    { "v.patch_embd", "model.vision_model.embeddings.patch_embedding", PLAIN },
+    { "v.position_embd", "model.vision_model.embeddings.position_embedding", PLAIN },
+    { "v.post_ln", "model.vision_model.post_layernorm", PLAIN },
+    { "mm.model.fc", "model.connector.modality_projection.proj", PLAIN },
+    { 0 },
+};
+
+static const char *const gguf_texts[] = { "llama", NULL };
+
+static const struct gguf_encoder gguf_encoder = {
+    .type = "idefics3",
+    .texts = gguf_texts,
+    .architecture = "Idefics3ForConditionalGeneration",
+    .model_type = "idefics3",
+    .prefixes = { "model.text_model.", "" },
+    .outer = gguf_names,
+    .blocks = "model.vision_model.encoder.layers.",
+    .block = gguf_siglip_block,
+    .last = "mm.model.fc.weight",
+    .read = read_gguf,
+};
+
+// llama.cpp always cuts pictures, into tiles as large as the pictures of the table of positions.
+static int check_gguf(const struct model *m, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    const struct picture_config *p = &m->picture;
+    if (v->act != GELU_TANH) return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
+    if (v->image_size / v->patch != v->table_rows)
+        return err_set(err, FAMILY_MMPROJ_REFUSED, "its tiles differ from its table of positions");
+    if (p->max_tiles && p->longest) return 0;
+    return err_set(err, FAMILY_MMPROJ_REFUSED,
+                   "it does not resize pictures or cut them into tiles");
+}
+
+static void put_gguf(const struct model *m, struct gguf_writer *out)
+{
+    gguf_writer_u32(out, ".projector.scale_factor", m->vision.config.merge);
+    gguf_writer_u32(out, ".preproc_image_size", m->picture.longest);
+    gguf_writer_bool(out, "clip.use_gelu", true);
+}
+
+static const struct family_mmproj mmproj = { .type = "idefics3",
+                                             .post = "v.post_ln",
+                                             .linear = { "mm.model.fc" },
+                                             .check = check_gguf,
+                                             .put = put_gguf,
+                                             .read = &gguf_encoder };
+
 const struct family family_smolvlm = {
     .name = "smolvlm",
     .architectures = (const char *const[]){ "Idefics3ForConditionalGeneration",
@@ -186,11 +263,11 @@ const struct family family_smolvlm = {
     .configure = smolvlm_configure,
     .bind = smolvlm_bind,
     .part = smolvlm_part,
-    .gguf = "idefics3",
+    .mmproj = &mmproj,
     .module_prefix = { [PART_VISION] = "model.vision_model.",
                        [PART_PROJECTOR] = "model.",
-                       [PART_EMBEDDING] = "model.",
-                       [PART_DECODER] = "model.",
+                       [PART_EMBEDDING] = "model.text_model.",
+                       [PART_DECODER] = "model.text_model.",
                        [PART_HEAD] = "" },
     .picture_after = "<fake_token_around_image>",
     .picture_mark = picture_mark,

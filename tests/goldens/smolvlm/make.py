@@ -3,7 +3,7 @@
 
     python tests/goldens/smolvlm/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The tiles (20 pixels) are smaller than those of the encoder's table of positions (25), so that patches take the
+The tiles (20 pixels) are smaller than those of the table of positions (30), so that patches take the
 positions of their places. The rest is as in ../internvl3.5/make.py, whose functions this file uses.
 """
 import importlib.util
@@ -85,7 +85,7 @@ def write_configs(ids):
             "rope_theta": 100000.0, "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_resampler": False,
             "vocab_size": VOCAB},
         "vision_config": {
-            "model_type": "idefics3", "hidden_act": "gelu_pytorch_tanh", "hidden_size": 24, "image_size": 25,
+            "model_type": "idefics3", "hidden_act": "gelu_pytorch_tanh", "hidden_size": 24, "image_size": 30,
             "intermediate_size": 40, "layer_norm_eps": 1e-06, "max_image_size": {"longest_edge": TILE},
             "num_attention_heads": 2, "num_channels": 3, "num_hidden_layers": 2, "patch_size": 5,
             "size": {"longest_edge": 2 * TILE}, "use_base_siglip": True}}
