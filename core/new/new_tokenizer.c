@@ -246,7 +246,19 @@ static void add_llama2(struct specials *s, const struct shape *shape, struct new
     t->image = shape->tower ? shape->words : -1;
 }
 
-// All rows after the ordinary tokens are special; the last becomes <image>.
+// Returns word i of a list separated by spaces, and its length; NULL: the list is shorter.
+static const char *word_at(const char *list, int i, int *length)
+{
+    for (; list && i > 0; i--) {
+        list = strchr(list, ' ');
+        list += list != NULL;
+    }
+    *length = list ? (int)strcspn(list, " ") : 0;
+    return list;
+}
+
+// All rows after the ordinary tokens are special: first Llama 3's, then the shape's marks; the last
+// becomes <image>.
 static void add_llama3(struct specials *s, const struct shape *shape, struct new_tokenizer *t)
 {
     static const char *const names[] = {
@@ -265,7 +277,10 @@ static void add_llama3(struct specials *s, const struct shape *shape, struct new
     int named = sizeof names / sizeof *names, count = (int)(shape->vocab - shape->words);
     for (int i = 0; i < count; i++) {
         char reserved[48];
+        int length;
+        const char *mark = word_at(shape->marks, i - named, &length);
         snprintf(reserved, sizeof reserved, "<|reserved_special_token_%d|>", i - named + 3);
+        if (i >= named && mark) snprintf(reserved, sizeof reserved, "%.*s", length, mark);
         bool image = shape->tower && i == count - 1;
         add_special(s, shape->words + i, image ? "<image>" : i < named ? names[i] : reserved);
     }

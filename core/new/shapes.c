@@ -1,10 +1,11 @@
-// core/new/shapes.c -- the table of shapes, one row per model. Sizes come from the published
-// config.json files.
+// core/new/shapes.c -- the table of shapes, one row per model; more are in the files of their
+// families (family.shapes). Sizes come from the published config.json files.
 #include "core/new/shapes.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/model/families/family.h"
 
 // L, D, H, Hkv, d, and the width of the FFN.
 #define DECODER(kind, l, wide, h, h_kv, d, f)                                                   \
@@ -315,7 +316,17 @@ static const struct shape shapes[] = {
 
 const struct shape *shape_at(int index)
 {
-    return index >= 0 && index < (int)(sizeof shapes / sizeof *shapes) ? &shapes[index] : NULL;
+    enum { FAMILIES_MOST = 64 };
+    static struct shape of_families[FAMILIES_MOST];
+    const int own = sizeof shapes / sizeof *shapes;
+    if (index >= 0 && index < own) return &shapes[index];
+    const struct family_shape *f = index < 0 ? NULL : family_shape_at(index - own);
+    if (!f) return NULL;
+    if (index - own >= FAMILIES_MOST) BUG("too many shapes of families");
+    struct shape *s = &of_families[index - own];
+    *s = (struct shape)PUBLISHED(f->name, f->config, f->preprocessor, f->vocab, f->words);
+    s->marks = f->marks;
+    return s;
 }
 
 const struct shape *shape_find(const char *name, struct err *err)

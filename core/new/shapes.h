@@ -40,8 +40,9 @@ struct shape {
     // TOWER_OWN: texts of config.json (with token ids 0) and preprocessor_config.json; the family's
     // file lists the tensors. Only vocab and words of the sizes above apply.
     const char *config, *preprocessor;
-    double spread; // standard deviation of the random weights
-    bool fresh;    // for training from scratch (shape_tensor.spread), not only for benchmarks
+    const char *marks; // special tokens that prompts contain (struct family_shape), or NULL
+    double spread;     // standard deviation of the random weights
+    bool fresh;        // for training from scratch (shape_tensor.spread), not only for benchmarks
 };
 
 const struct shape *shape_at(int index); // NULL after the last

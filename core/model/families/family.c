@@ -35,6 +35,14 @@ const struct family *family_named(const char *name)
     return NULL;
 }
 
+const struct family_shape *family_shape_at(int index)
+{
+    for (int i = 0; families[i]; i++)
+        for (const struct family_shape *s = families[i]->shapes; s && s->name; s++)
+            if (index-- == 0) return s;
+    return NULL;
+}
+
 static const char *first_architecture(const cJSON *config)
 {
     const cJSON *first = cJSON_GetArrayItem(json_get(config, "architectures"), 0);

@@ -52,6 +52,13 @@ struct picture_kind {
                            struct tensor *x);
 };
 
+// A published model of the family, for `vlmsh new --like` (core/new/shapes.c).
+struct family_shape {
+    const char *name, *config, *preprocessor; // the texts of both files, with token ids 0
+    int64_t vocab, words; // rows of the embedding; ordinary tokens, whose ids are 0..words-1
+    const char *marks;    // special tokens that prompts contain, separated by spaces; NULL: none
+};
+
 struct gguf_encoder;
 struct gguf_writer;
 
@@ -87,6 +94,7 @@ struct family {
     // The projector type of its encoder in GGUF files, if core/adapter/model_mmproj.c describes it.
     const char *gguf;
     const struct family_mmproj *mmproj; // or its description; both NULL: none
+    const struct family_shape *shapes;  // ended by a row without a name; NULL: in core/new/shapes.c
     // Returns the part of the model that a tensor of the file belongs to.
     enum model_part_kind (*part)(const struct model *m, const char *tensor);
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
@@ -142,6 +150,8 @@ char *family_module_name(const struct family *f, const struct weight *w);
 // Registers all families, ended by NULL; they must last as long as the program.
 void families_register(const struct family *const *all);
 const struct family *family_named(const char *name); // NULL if unknown
+// Returns shape `index` of all families; NULL after the last.
+const struct family_shape *family_shape_at(int index);
 // Returns the decoder that a config selects by its model_type, or, without a model_type, by its
 // architecture, or else the first family's, as in transformers. An unknown model_type gives NULL
 // and a message that lists the known ones.

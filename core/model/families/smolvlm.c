@@ -179,6 +179,55 @@ static enum model_part_kind smolvlm_part(const struct model *m, const char *tens
     return strstr(tensor, "connector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
+// --- published models ----------------------------------------------------------------------------
+
+#define SHAPE_CONFIG(type, kind, vision, merge, text)                                            \
+    "{\"architectures\": [\"" type "ForConditionalGeneration\"], \"model_type\": \"" kind "\", " \
+    "\"image_token_id\": 0, \"pad_token_id\": 0, \"tie_word_embeddings\": false, "               \
+    "\"scale_factor\": " merge ", \"torch_dtype\": \"bfloat16\", "                               \
+    "\"vision_config\": {\"model_type\": \"" kind "_vision\", " vision                           \
+    ", \"hidden_act\": \"gelu_pytorch_tanh\", \"layer_norm_eps\": 1e-06}, "                      \
+    "\"text_config\": {\"architectures\": [\"LlamaForCausalLM\"], \"model_type\": "              \
+    "\"llama\", " text                                                                           \
+    ", \"head_dim\": 64, \"hidden_act\": \"silu\", \"vocab_size\": 49280, \"attention_bias\": "  \
+    "false, \"mlp_bias\": false, \"max_position_embeddings\": 8192, \"rms_norm_eps\": 1e-05, "   \
+    "\"tie_word_embeddings\": false}}"
+#define SHAPE_SIGLIP_93M                                                             \
+    "\"hidden_size\": 768, \"intermediate_size\": 3072, \"num_hidden_layers\": 12, " \
+    "\"num_attention_heads\": 12, \"image_size\": 512, \"patch_size\": 16"
+#define SHAPE_SIGLIP_400M                                                             \
+    "\"hidden_size\": 1152, \"intermediate_size\": 4304, \"num_hidden_layers\": 27, " \
+    "\"num_attention_heads\": 16, \"image_size\": 384, \"patch_size\": 14"
+#define SHAPE_TEXT(hidden, ffn, layers, heads, kv_heads, theta)                                   \
+    "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", \"num_hidden_layers\": " layers \
+    ", \"num_attention_heads\": " heads ", \"num_key_value_heads\": " kv_heads                    \
+    ", \"rope_theta\": " theta
+#define SHAPE_PICTURES(type, tile, longest)                                                 \
+    "{\"image_processor_type\": \"" type "ImageProcessor\", \"do_image_splitting\": true, " \
+    "\"resample\": 1, \"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5], "    \
+    "\"max_image_size\": {\"longest_edge\": " tile "}, \"size\": {\"longest_edge\": " longest "}}"
+#define MARK_ROW(r)                                                                    \
+    " <row_" r "_col_1> <row_" r "_col_2> <row_" r "_col_3> <row_" r "_col_4> <row_" r \
+    "_col_5> <row_" r "_col_6>"
+#define MARKS                                                                          \
+    "<fake_token_around_image> <global-img>" MARK_ROW("1") MARK_ROW("2") MARK_ROW("3") \
+        MARK_ROW("4") MARK_ROW("5") MARK_ROW("6")
+#define SHAPE(id, type, kind, vision, merge, text, tile, longest)                               \
+    {                                                                                           \
+        id, SHAPE_CONFIG(type, kind, vision, merge, text), SHAPE_PICTURES(type, tile, longest), \
+            49280, 49152, MARKS                                                                 \
+    }
+
+static const struct family_shape shapes[] = {
+    SHAPE("smolvlm-256m", "Idefics3", "idefics3", SHAPE_SIGLIP_93M, "4",
+          SHAPE_TEXT("576", "1536", "30", "9", "3", "100000.0"), "512", "2048"),
+    SHAPE("smolvlm-500m", "Idefics3", "idefics3", SHAPE_SIGLIP_93M, "4",
+          SHAPE_TEXT("960", "2560", "32", "15", "5", "100000.0"), "512", "2048"),
+    SHAPE("smolvlm2-2.2b", "SmolVLM", "smolvlm", SHAPE_SIGLIP_400M, "3",
+          SHAPE_TEXT("2048", "8192", "24", "32", "32", "130000.0"), "384", "1536"),
+    { 0 },
+};
+
 // --- GGUF files ----------------------------------------------------------------------------------
 
 static void put_edge(cJSON *to, const char *key, int64_t edge)
@@ -264,6 +313,7 @@ const struct family family_smolvlm = {
     .bind = smolvlm_bind,
     .part = smolvlm_part,
     .mmproj = &mmproj,
+    .shapes = shapes,
     .module_prefix = { [PART_VISION] = "model.vision_model.",
                        [PART_PROJECTOR] = "model.",
                        [PART_EMBEDDING] = "model.text_model.",

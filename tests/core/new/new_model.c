@@ -68,6 +68,9 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("internvl3.5-1b").total, 1060897792);
     assert_int_equal(count("internvl3.5-2b").total, 2348347392);
     assert_int_equal(count("internvl3.5-8b").total, 8528318464);
+    assert_int_equal(count("smolvlm-256m").total, 256484928);
+    assert_int_equal(count("smolvlm-500m").total, 507482304);
+    assert_int_equal(count("smolvlm2-2.2b").total, 2246784880);
     assert_int_equal(count("qwen3-0.6b").total, 596049920);
     assert_int_equal(count("qwen3-1.7b").total, 1720574976);
     // Qwen2's counts with 64 more rows; 26 of SigLIP's 27 blocks, without the pooling head.
