@@ -212,6 +212,13 @@ static bool is_model(const char *folder)
     return there;
 }
 
+// How to get a small model that sees real pictures. Its repository also has files for other
+// programs.
+#define FIRST_MODEL                                                      \
+    "For real pictures, on any laptop (0.5 GB): hf download " FIRST_NAME \
+    " --exclude 'onnx/*'; then vlmsh " FIRST_NAME " opens it."
+#define FIRST_NAME "HuggingFaceTB/SmolVLM-256M-Instruct"
+
 // Returns the demo model's folder; NULL: not installed.
 static char *find_demo(void)
 {
@@ -244,8 +251,7 @@ static int load_tiny(struct engine *e, struct err *err)
     if (status == 0)
         sinks_notice(engine_sinks(e),
                      "No MODEL given: this is a small model with random weights, so its answers "
-                     "are noise. For a real one, download a folder from Hugging Face (for instance "
-                     "llava-hf/llava-1.5-7b-hf) and open it with /load FOLDER or 'vlmsh FOLDER'.");
+                     "are noise. " FIRST_MODEL);
     free(folder);
     return status;
 }
@@ -342,7 +348,7 @@ static void welcome(struct program *p)
     if (model && p->screen && !p->options.model && !p->options.session && is_demo(model))
         sinks_text(&p->sinks,
                    "This is the demo model, trained on scenes of coloured shapes and letters. "
-                   "/tour shows step by step what you can do with it.");
+                   "/tour shows step by step what you can do with it.\n" FIRST_MODEL);
     else if (model && p->screen && !p->options.session)
         sinks_text(&p->sinks, "Check this model: /checkup");
 }

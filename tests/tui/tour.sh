@@ -6,6 +6,7 @@ set -eu
 shell_at 140 50 screen-256color "TMPDIR=$work"
 line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model, trained on'
+shown 'HuggingFaceTB/SmolVLM-256M-Instruct --exclude' || fail 'no word of a real model'
 shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
 wait_for 'step 1 of 14'
@@ -89,6 +90,7 @@ mkdir "$work/alone"
 cp "$VLMSH" "$work/alone/vlmsh"
 line "'$work/alone/vlmsh' --db '$work/db2'"
 wait_for 'random weights'
+wait_for 'HuggingFaceTB/SmolVLM-256M-Instruct --exclude'
 wait_for 'Ctrl-P finds'
 shown 'demo model, trained on' && fail 'the random model is called the demo model'
 keys F10
