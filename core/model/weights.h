@@ -36,8 +36,8 @@ struct weights {
 struct weight *weights_add(struct weights *w, const char *name);
 void weights_release(struct weights *w);
 
-// Finds a weight by the file's name, ignoring the levels "model", "language_model", "text_model" and
-// "vision_model", which differ between library versions. NULL: none.
+// Finds a weight by the file's name, ignoring the levels "model", "language_model", "text_model"
+// and "vision_model", which differ between library versions. NULL: none.
 const struct weight *weights_find(const struct weights *w, const char *name);
 // Returns the first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
