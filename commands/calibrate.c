@@ -45,17 +45,20 @@ static const struct command_action calibrate_actions[] = {
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage = "/calibrate ffn|norms|sinks DATA OUT " SET_SOURCE_USAGE
+    .usage = "/calibrate ffn|norms|sinks|phases DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
     .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
-    .details = "Runs as a job (/jobs, /wait).\n"
-               "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
-               "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
-               "             ffn.layers auto\n"
-               "norms        norms of visual and text tokens by layer; /norms shows them for\n"
-               "             comparison\n"
-               "sinks        the first token's largest dimensions by layer, for /sinks\n"
-               "/calibration load OUT uses the result.",
+    .details =
+        "Runs as a job (/jobs, /wait).\n"
+        "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
+        "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
+        "             ffn.layers auto\n"
+        "norms        norms of visual and text tokens by layer; /norms shows them for\n"
+        "             comparison\n"
+        "sinks        the first token's largest dimensions by layer, for /sinks\n"
+        "phases       contribution of visual tokens and distance from the output by layer,\n"
+        "             and the early, transition and late layers in them, for prune.layer auto\n"
+        "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

@@ -29,7 +29,8 @@
     X(adapter) /* core/adapter/adapters.c */                                                       \
     X(train)   /* core/train/settings.c */
 #define SETTINGS_LAST(X)                                                                           \
-    X(sinks)  /* core/probes/sinks.c */                                                            \
+    X(sinks)  /* core/methods/sinks.c */                                                           \
+    X(phases) /* core/methods/phases.c */                                                          \
     X(norms)  /* core/probes/norms.c */                                                            \
     X(eval)   /* core/eval/evaluate_batch.c */                                                    \
     X(first)  /* core/eval/evaluate_first.c */                                                    \
@@ -57,7 +58,7 @@
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
-#define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks)
+#define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases)
 
 // `const struct job_kind job_kind_NAME` in the file of its subject.
 #define JOB_KINDS(X)                                                                               \

@@ -84,8 +84,8 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
     if (!calibration_kind_of(c)) {
         calibration_close(c);
         return err_set(err,
-                       "'%s' is not a calibration: it has no tensor named ffn.*, norms.* or "
-                       "sinks.* (see /calibrate)",
+                       "'%s' is not a calibration: it has no tensor named ffn.*, norms.*, "
+                       "sinks.* or phases.* (see /calibrate)",
                        path);
     }
     struct err why;
@@ -267,7 +267,7 @@ static bool wants(void *self, const struct site *site, int layer)
 
 struct hook calibration_hook(struct calibration_sums *s)
 {
-    return (struct hook){ .wants = wants, .take = s->kind->take, .self = s };
+    return (struct hook){ .wants = wants, .run = s->kind->run, .take = s->kind->take, .self = s };
 }
 
 void calibration_rows(struct calibration_sums *s, int64_t rows)

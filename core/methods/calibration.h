@@ -23,6 +23,8 @@
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
 //          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
 //          sinks.counts [2,2,L] (sinks, tokens)
+//   phases phases.curves [L,2] (contribution, Hellinger distance), phases.layers [3] (early,
+//          transition, late); phases.sum_contribution, phases.sum_hellinger [2,L]
 // and the metadata "model" (hash of the weights), "model files" (names and hashes of all files of
 // the model, for messages), "data" (hash of the data set), "count" (samples), "arithmetic" ("f32",
 // "bf16"; "mixed" if merged files differ). Files without metadata are accepted unchecked.
@@ -100,8 +102,10 @@ struct calibration_kind {
     // which gives L and D, then the doubles that they are computed from.
     const struct calibration_tensor *results, *sums;
     const char *former;          // a tensor of earlier versions, whose sums cannot be merged
-    const struct site *sites[3]; // where passes over prompts call take; ended by NULL
-    readback_fn take;            // adds to its `self`, a struct calibration_sums
+    const struct site *sites[4]; // where passes over prompts call take; ended by NULL
+    // Replaces `take` where more than x is needed; its `self` is the same.
+    int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
+    readback_fn take; // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
     // Returns how much more samples have changed the results: the job reports it each time that the
     // number of samples has doubled. NULL: not reported.

@@ -1,5 +1,6 @@
 // core/methods/prune_settings.c -- the settings of pruning: which values are possible, alone,
 // together and with a model.
+#include "core/methods/phases.h"
 #include "core/methods/prune_parts.h"
 
 #include <stdlib.h>
@@ -32,8 +33,9 @@ const struct setting prune_settings[] = {
       .def = "auto",
       .choices = places,
       .stale = STALE_SEEN,
-      .help = "Layers after which visual tokens are pruned; auto is the model's transition "
-              "layer, input prunes before the first layer." },
+      .help = "Layers after which visual tokens are pruned; auto is the transition layer (of "
+              "phases.calibration, otherwise of the paper, or by depth), input is before the first "
+              "layer." },
     { .key = "prune.keep",
       .type = SETTING_REALS,
       .max = 1,
@@ -86,7 +88,10 @@ int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
     const int64_t layers = env->model->decoder.config.layers;
     const bool input = settings_is(env->settings, "prune.layer", "input");
     if (input || settings_is(env->settings, "prune.layer", "auto")) {
-        layer[0] = input ? PRUNE_INPUT : prune_auto_layer(env->model);
+        int phase[PHASES];
+        const char *source;
+        if (phases_of(env->settings, env->model, phase, &source, err) < 0) return -1;
+        layer[0] = input ? PRUNE_INPUT : phase[PHASE_TRANSITION];
         return 1;
     }
     bool *set = xcalloc((size_t)layers, sizeof *set);
@@ -234,7 +239,8 @@ void prune_badge(struct buf *b, const struct settings *s, int layer)
         buf_printf(b, " %.0f%%", 100 * share);
     else
         buf_printf(b, " %s", keep);
-    if (settings_is(s, "prune.layer", "auto") && layer >= 0)
+    if (settings_is(s, "prune.layer", "auto") && layer >= 0 &&
+        settings_is(s, "phases.calibration", "none"))
         buf_printf(b, " @%d", layer);
     else
         buf_printf(b, " @%s", settings_text(s, "prune.layer"));

@@ -25,6 +25,10 @@ out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is skipped"*missing.png* || $log == *"left out"*1* ]] ||
     fail "the missing picture is not reported" "$log"
+out=$(vlmsh $model -c /phases -c "/calibrate phases $dir/data.json $dir/phases.safetensors" -c /wait \
+    -c "/calibration load $dir/phases.safetensors" -c /phases -c "/calibration show") || fail "phases" "$out"
+[[ $out == *"transition "*"the depth"*"is done"*"transition "*"$dir/phases.safetensors"*"Hellinger"*transition* ]] ||
+    fail "phases by depth, then calibrated" "$out"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"

@@ -3,7 +3,9 @@
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
+#include "core/base/dtype.h"
 #include "core/methods/calibration.h"
+#include "core/methods/phases.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
@@ -139,6 +141,91 @@ static void fit_equals_a_loop(void **state)
     golden_close(&g);
 }
 
+// Phases by hand in drawn curves; each layer's contribution is the mean of pruning's scores, which
+// the reference checks, and the distance that of the layer's row through norm and head in loops.
+static void phases_follow_their_curves(void **state)
+{
+    static const float contribution[] = { 1, 4, 3, 3, 1, 0.9f, 0.8f, 5 };
+    static const float distance[] = { 0.9f, 0.9f, 0.9f, 0.8f, 0.7f, 0.4f, 0.2f, 0 };
+    int phase[PHASES];
+    phases_find(contribution, distance, 8, phase);
+    assert_int_equal(phase[PHASE_EARLY], 1);
+    assert_int_equal(phase[PHASE_TRANSITION], 3); // 3 to 1
+    assert_int_equal(phase[PHASE_LATE], 5);       // at most half of 0.8
+    phases_find(contribution, distance, 1, phase);
+    assert_true(phase[0] == 0 && phase[1] == 0 && phase[2] == 0);
+
+    struct golden g;
+    struct err err = { 0 };
+    struct calibration c;
+    golden_open(&g, models[0]);
+    const struct model *m = engine_model(g.engine);
+    struct calibration_sums *sums = calibration_start(calibration_kind_find("phases", &err), m);
+    measure(&g, "single", sums);
+    const struct calibration_source source = { m->checkpoint->weights, "single", 1, "bf16", NULL };
+    must(calibration_write(sums, &source, paths[0], &err), &err);
+    calibration_free(sums);
+    must(calibration_open(&c, paths[0], &err), &err);
+    const int64_t shape[] = { m->decoder.config.layers, 2 };
+    float *curves = calibration_numbers(&c, "phases.curves", 2, shape, &err);
+    assert_non_null(curves);
+    must(engine_set(g.engine, "prune.layer", "1", &err), &err);
+    must(engine_set(g.engine, "prune.keep", "1", &err), &err);
+    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "score.1 layer.1.in logits");
+    const struct safetensor *score = safetensors_find(f, "score.1");
+    double mean = 0;
+    for (int64_t i = 0; i < score->shape[0]; i++)
+        mean += (double)((const float *)score->data)[i] / (double)score->shape[0];
+    assert_float_equal(curves[2], mean, 1e-5 * mean);
+    assert_true(curves[2 * shape[0] - 1] == 0); // after the last layer
+    const struct safetensor *h = safetensors_find(f, "layer.1.in"),
+                            *logits = safetensors_find(f, "logits");
+    const int64_t D = h->shape[1], V = logits->shape[1], row = h->shape[0] - 1;
+    const struct tensor *head = &m->decoder.head;
+    float *gain = xcalloc((size_t)D, sizeof *gain), *w = xcalloc((size_t)(V * D), sizeof *w);
+    double *p[2] = { xcalloc((size_t)V, sizeof **p), xcalloc((size_t)V, sizeof **p) };
+    const float *x = (const float *)h->data + row * D;
+    double squares = 0, apart = 0;
+    floats_from(gain, m->decoder.norm.data, m->decoder.norm.dtype, (size_t)D);
+    floats_from(w, head->data, head->dtype, (size_t)(V * D));
+    for (int64_t k = 0; k < D; k++) squares += (double)x[k] * (double)x[k];
+    const double scale = 1 / sqrt(squares / (double)D + m->decoder.config.eps);
+    for (int64_t v = 0; v < V; v++) {
+        for (int64_t k = 0; k < D; k++)
+            p[0][v] += (double)x[k] * scale * (double)gain[k] * (double)w[v * D + k];
+        p[1][v] = (double)((const float *)logits->data)[row * V + v];
+    }
+    for (int i = 0; i < 2; i++) {
+        double sum = 0;
+        for (int64_t v = 0; v < V; v++) sum += p[i][v] = exp(p[i][v]);
+        for (int64_t v = 0; v < V; v++) p[i][v] = sqrt(p[i][v] / sum);
+        if (i)
+            for (int64_t v = 0; v < V; v++) apart += pow(p[0][v] - p[1][v], 2);
+    }
+    assert_float_equal(curves[1], sqrt(apart / 2), 1e-4);
+    safetensors_close(f);
+    free(gain), free(w), free(p[0]), free(p[1]), free(curves);
+    calibration_close(&c);
+    // prune.layer auto is then its transition layer.
+    must(engine_set(g.engine, "prune.keep", "0.25", &err), &err);
+    must(engine_set(g.engine, "phases.calibration", paths[0], &err), &err);
+    must(engine_set(g.engine, "prune.layer", "auto", &err), &err);
+    bool known;
+    must(phases_calibrated(engine_settings(g.engine), m, phase, &known, &err), &err);
+    assert_true(known);
+    f = answer(&g, chat_named(&g, "single"), 1, "rows.*");
+    for (int l = 1; l < shape[0]; l++) {
+        char name[16];
+        snprintf(name, sizeof name, "rows.%d", l);
+        const bool fewer =
+            safetensors_find(f, name)->shape[0] < safetensors_find(f, "rows.0")->shape[0];
+        assert_int_equal(fewer, l > phase[PHASE_TRANSITION]);
+    }
+    safetensors_close(f);
+    golden_close(&g);
+}
+
 // One file of each prompt, added up.
 static void files_add_up(void **state)
 {
@@ -213,9 +300,8 @@ int main(void)
         snprintf(paths[i], sizeof paths[i], "%s/vlmsh-calibration-%d-%d", base ? base : "/tmp",
                  (int)getpid(), i);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_reference),
-        cmocka_unit_test(fit_equals_a_loop),
-        cmocka_unit_test(files_add_up),
+        cmocka_unit_test(equals_the_reference),       cmocka_unit_test(fit_equals_a_loop),
+        cmocka_unit_test(phases_follow_their_curves), cmocka_unit_test(files_add_up),
         cmocka_unit_test(strange_files_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,29 @@
+// commands/phases.c -- /phases: the early, transition and late layers of the model.
+#include "core/methods/phases.h"
+#include "commands/command.h"
+
+static int phases_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    static const char *const names[PHASES] = { "early", "transition", "late" };
+    const struct engine *e = shell->engine;
+    struct table_builder t;
+    int phase[PHASES];
+    const char *source;
+    if (phases_of(engine_settings(e), engine_model(e), phase, &source, err) < 0) return -1;
+    table_begin(&t, "phases", "phase|layer#|from");
+    for (int i = 0; i < PHASES; i++) table_row(&t, "%s|%d|%s", names[i], phase[i], source);
+    table_emit(&t, shell->sinks);
+    return 0;
+}
+
+const struct command command_phases = {
+    .name = "phases",
+    .also = "layers capa transition",
+    .usage = "/phases",
+    .help = "Shows the layers at which the role of pictures changes: early, transition and late.",
+    .details = "From phases.calibration if it is set (/calibrate phases finds them in a data set), "
+               "otherwise those that the CAPA paper gives for the model, otherwise 1/8, 3/8 and "
+               "5/8 of the depth. `prune.layer auto` is the transition layer.",
+    .needs = NEEDS_MODEL,
+    .run = phases_run,
+};
