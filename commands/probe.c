@@ -258,7 +258,7 @@ static const struct option_row rows[] = {
     SET_SOURCE_OPTIONS(struct measurement, request.set,
                        "with --data: treats FILE as the downloaded files of an evaluation set "
                        "(/help sets), with its prompt and rule"),
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of the data)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
       "with --data: annotations of the pictures, as in the objects.jsonl of /scenes, COCO's "

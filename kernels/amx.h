@@ -98,7 +98,7 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {
-    enum { EACH = 2 }; // least number of groups per thread
+    enum { EACH = 2 }; // minimum number of groups per thread
     const int64_t each = ((count + most - 1) / most + threads - 1) / threads;
     return at_most((each < EACH ? EACH : each) * threads, count);
 }

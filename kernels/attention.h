@@ -7,8 +7,9 @@
 #include "kernels/tile.h"
 
 enum {
-    BLOCK = 128,      // keys per step; a multiple of TILE_COLS
-    ATTENTION_FEW = 8 // most tokens for attention_few; >= FEW_ROWS (kernels/matmul_few.h)
+    BLOCK = 128, // keys per step; a multiple of TILE_COLS
+    // Maximum number of tokens for attention_few; at least FEW_ROWS (kernels/matmul_few.h).
+    ATTENTION_FEW = 8
 };
 
 // A call of attention. Each of its tasks (struct task) computes the heads of one group for a range

@@ -27,7 +27,8 @@ enum {
     KEYS = 2 * AMX_SIDE, // keys computed together
     LEEWAY = 8,
     TILE_FLOATS = AMX_TILE / 4,
-    PACKED = 4 * 1024 * 1024 // most floats of packed keys and values, unless one head needs more
+    // Maximum number of floats of packed keys and values, unless one head needs more.
+    PACKED = 4 * 1024 * 1024
 };
 
 static const float log2_e = 1.44269504f;

@@ -26,10 +26,10 @@ static constexpr int64_t WIDEST_LATENT = 512; // greatest d of keys with `more` 
 // How the work is split.
 struct split {
     int64_t wanted; // desired number of parts of a row's keys
-    int part;       // most keys per part
+    int part;       // maximum number of keys per part
     int heads;      // heads of a group per block: 1, 2, 4, 8
     int together;   // blocks that share a group's heads
-    int64_t parts;  // most parts of any row's keys
+    int64_t parts;  // maximum number of parts of a row's keys
     bool join;      // the last block to finish combines the parts
 };
 

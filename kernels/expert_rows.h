@@ -14,7 +14,7 @@ struct expert_piece {
     int32_t expert, first, count;
 };
 
-// Most rows in a piece.
+// Maximum number of rows in a piece.
 enum { EXPERT_ROWS = 256 };
 
 // N rows of width D, each routed to K of the experts, whose inner width is m.

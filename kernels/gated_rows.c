@@ -17,7 +17,7 @@
 
 #if defined(__AMX_BF16__)
 
-enum { GROUP = 4 }; // most steps of the inner width per task
+enum { GROUP = 4 }; // maximum number of steps of the inner width per task
 
 struct gated {
     const struct gated_rows *p;

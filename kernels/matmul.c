@@ -19,7 +19,7 @@
 
 enum {
     INNER = 512,            // elements along K per piece
-    GROUP = 512 / TILE_COLS // most panels per group
+    GROUP = 512 / TILE_COLS // maximum number of panels per group
 };
 
 // A product and how it is split.

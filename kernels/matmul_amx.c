@@ -19,9 +19,9 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 20,                        // most tiles of columns per group
+    GROUP = 20,                        // maximum number of tiles of columns per group
     NARROW = 4,                        // up to this many tiles of columns, threads share the rows
-    BLOCK = 256,                       // most tiles of rows at a time
+    BLOCK = 256,                       // maximum number of tiles of rows at a time
     IN_BLOCKS = 512,                   // elements along K per piece of weights in blocks
     WIDE = GROUP * AMX_SIDE * AMX_STEP // widened weights: [32][GROUP tiles], or [16][IN_BLOCKS]
 };

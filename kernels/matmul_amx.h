@@ -15,7 +15,7 @@ struct amx_rows {
     int64_t piece; // elements along K per piece, a multiple of AMX_STEP
 };
 
-enum { AMX_STEPS = 45 }; // most steps of AMX_STEP elements along K per piece
+enum { AMX_STEPS = 45 }; // maximum number of steps of AMX_STEP elements along K per piece
 
 // Elements along K per piece, for as few pieces as possible, of about equal size.
 VEC_INLINE int64_t amx_piece(int64_t k)

@@ -19,7 +19,7 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    GROUP = 8,    // most pairs of tiles of weights per task
+    GROUP = 8,    // maximum number of pairs of tiles of weights per task
     LEAST_M = 128 // fewest columns of a direct product: threads share them
 };
 

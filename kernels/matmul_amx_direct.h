@@ -20,7 +20,7 @@
 #if defined(__AMX_BF16__)
 
 enum {
-    DIRECT_PIECE = 64,                // most steps along K per piece
+    DIRECT_PIECE = 64,                // maximum number of steps along K per piece
     DIRECT_CACHED = 1152,             // tiles of x that stay in a second-level cache of 2 MB
     DIRECT_SUMS = AMX_SIDE * AMX_SIDE // elements in a tile of sums
 };

@@ -22,7 +22,7 @@ int KERNEL(rope)(struct tensor *x, const struct tensor *cos, const struct tensor
 int KERNEL(rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                       const struct tensor *sin)
 {
-    enum { MOST = 512 }; // the largest number of pairs
+    enum { MOST = 512 }; // maximum number of pairs
     const int64_t rows = x->shape[0], heads = x->shape[1], width = x->shape[2];
     const int64_t half = (width - first) / 2;
     if (half > MOST) return FUSED_NOT;

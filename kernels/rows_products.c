@@ -11,7 +11,7 @@
 
 #if defined(__AMX_BF16__)
 
-enum { MOST = 128 }; // most products
+enum { MOST = 128 }; // maximum number of products
 
 static bool fits(const struct rows_products *p)
 {

@@ -281,7 +281,7 @@ VEC_INLINE vf vf_sigmoid(vf x)
 
 // --- threads -------------------------------------------------------------------------------------
 
-// The least work for which waking the other threads pays off, in elementary steps (about 20
+// The minimum work for which waking the other threads pays off, in elementary steps (about 20
 // microseconds of work). Waking takes 10 to 100 microseconds in a virtual machine.
 enum { WORTH_THREADS = 128 * 1024 };
 

@@ -55,7 +55,7 @@ struct adapter {
     struct safetensors *file, *extra; // open files, because matrices may be used in place (mapped)
     struct arena *arena;
     bool applied;
-    bool reported; // the notices were shown
+    bool reported; // the notices have been shown
     char *hash;    // adapter_hash; NULL: not computed yet
 };
 
@@ -66,8 +66,8 @@ int adapter_need(const char *folder, struct err *err);
 // Reads the folder and checks everything against the model, which must outlive the adapter. Returns
 // NULL on failure; the message names the folder and the tensor.
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err);
-// adapter_read from opened files (for fuzzing). Takes ownership of `file` and `extra`, even on
-// failure. `config` and `file` may both be NULL, and so may `extra`.
+// Like adapter_read, from opened files (for fuzzing). Takes ownership of `file` and `extra`, even
+// on failure. `config` and `file` may both be NULL, and so may `extra`.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
 void adapter_free(struct adapter *a); // removes it first if applied

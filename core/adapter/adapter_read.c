@@ -98,7 +98,8 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
     return 0;
 }
 
-// Uses the mapped tensor in place if the arena's device can read it and it is aligned; else copies.
+// Uses the mapped tensor in place if the arena's device can read it and it is aligned; else copies
+// it.
 static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
@@ -271,8 +272,8 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// Checks that target_modules selects the module, under the name in the key, in current transformers
-// or in the model's file.
+// Checks that target_modules selects the module under one of its names: the one in the key, in
+// current transformers, or in the model's file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);

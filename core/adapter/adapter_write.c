@@ -1,7 +1,7 @@
 // core/adapter/adapter_write.c -- writes trained changes into a folder that PEFT loads.
 //
 //   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
-//   without        LN_TUNING: norms as its targets, every other trained module in modules_to_save
+//   without        LN_TUNING: norms as targets, every other trained module in modules_to_save
 //   beyond PEFT    tensors of methods in extra.safetensors
 //
 // PEFT saves and loads modules, not tensors: vlmsh writes all tensors of a module in
@@ -203,7 +203,7 @@ static cJSON *target_modules(const struct writing *w)
     return json;
 }
 
-// Lists the modules with a trained tensor, except modules inside another one.
+// Lists the modules with a trained tensor, except those inside another listed module.
 static cJSON *modules_to_save(const struct writing *w)
 {
     struct names modules = { 0 };

@@ -41,9 +41,9 @@ struct provenance {
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
-// provenance_of without the date, for work that may be resumed another day.
+// Like provenance_of, but without the date, for work that may be resumed another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
-// provenance_of_job plus the settings that affect only scores.
+// Like provenance_of_job, with the settings that affect only scores.
 void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);

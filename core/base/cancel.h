@@ -29,9 +29,9 @@ void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by);
 void cancel_unwatch(const atomic_bool *flag);
 // Calls `look` (on the watching thread only), then returns whether the flag is set.
 bool cancel_requested(void);
-// cancel_requested without calling `look`; `look` itself may use it.
+// Like cancel_requested, but does not call `look`, so `look` itself may use it.
 bool cancel_set(void);
-// cancel_requested, but first reports the progress of reading `total` bytes, unless `total` is
+// Like cancel_requested, but first reports the progress of reading `total` bytes, unless `total` is
 // small. `what` is a static string.
 bool cancel_report(const char *what, uint64_t done, uint64_t total);
 

@@ -30,10 +30,10 @@ struct csv {
 };
 
 int csv_read(struct csv *t, const char *path, struct err *err);
-// csv_read from memory; `name` is used in messages.
+// Like csv_read, from memory; `name` is used in messages.
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
-// Emits the table; a column whose cells are all numbers, or empty, is one of numbers.
+// Emits the table; a column whose cells are all numbers or empty is a column of numbers.
 struct sinks;
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
 // Writes the table for documents: a table of Markdown, or of LaTeX (with booktabs' rules). The
@@ -44,7 +44,7 @@ int csv_write_latex(const struct csv *t, const char *path, struct err *err);
 void csv_release(struct csv *t);
 
 int csv_column(const struct csv *t, const char *name); // -1: none
-// csv_column, but -1 comes with a message that lists the columns.
+// Like csv_column, but -1 comes with a message that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
 // Returns the index of a column; adds the column, with empty fields, if it is missing.
 int csv_need_column(struct csv *t, const char *name);

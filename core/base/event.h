@@ -20,32 +20,32 @@ struct pace;
 struct picture;
 
 enum event_kind {
-    EVENT_TOKEN,  // text, id: one generated token (text may be empty); id -1: the rest of the text,
-                  // no token
-    EVENT_ANSWER, // answer: the complete answer
-    EVENT_TEXT,   // text: lines for the user (help, info); ok: a drawing, whose lines must not be
-                  // wrapped
-    EVENT_PAGE,   // text: the title of a page of help texts (commands/help_text.h), which are
-                  // rewrapped; NULL ends it. Not in JSON
-    EVENT_IDS,    // ids: token ids
+    EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
+                    // rest of the text
+    EVENT_ANSWER,   // answer: the complete answer
+    EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
+                    // wrapped
+    EVENT_PAGE,     // text: the title of a page of help texts (commands/help_text.h), whose lines
+                    // front ends rewrap; NULL: the page ends. Not in JSON
+    EVENT_IDS,      // ids: token ids
     EVENT_RENDERED, // text: a rendered chat template, unchanged
     EVENT_TABLE,    // table
     EVENT_HEATMAP,  // heatmap
     EVENT_COLUMNS,  // columns: two texts side by side
-    EVENT_CHANGED,  // changed: a question that one of two sides answers better; pictures: the
-                    // question's
-    EVENT_PROGRESS, // progress of a load (job 0) or a job
-    EVENT_SETTING,  // key, value: changed (ok is true), or queried; count: number of answer tokens
-                    // so far if it changed during an answer, else 0
+    EVENT_CHANGED,  // changed: a question that one of two sides answers better; pictures: those
+                    // of the question
+    EVENT_PROGRESS, // progress: of loading or other work (job 0), or of a job
+    EVENT_SETTING,  // key, value: a setting that was changed (ok) or queried; count: number of
+                    // answer tokens before the change, 0 outside an answer
     EVENT_NOTICE,   // text: a notice
     EVENT_ERROR,    // where, text
-    EVENT_DONE,     // ok: a line of input was processed
+    EVENT_DONE,     // a line of input was processed; ok: without an error
     EVENT_REQUEST,  // text: the "id" (JSON) of the request whose line begins; NULL: the line has
                     // ended
-    EVENT_ATTACHED, // pictures: one, attached to the next message; id: its number
+    EVENT_ATTACHED, // pictures: one that was attached to the next message; id: its number
     // The content of tables and notices as fields, for programs:
-    EVENT_JOB,     // job: its current state
-    EVENT_SESSION, // session: its current state
+    EVENT_JOB,     // job: the current state of a job
+    EVENT_SESSION, // session: the current state of a session
     EVENT_INFO,    // info: the model
     EVENT_WRITTEN, // text: the path of a file or folder; key: a word for what it holds
     // For the session database only, not shown:
@@ -55,15 +55,15 @@ enum event_kind {
     EVENT_IDENTITY,  // text = folder, key = the placeholder that EVENT_MODEL had as value, value =
                      // the identity
     EVENT_MESSAGE,   // message, pictures: sent to the model, before the answer begins
-    EVENT_UNDO,      // count: number of last messages removed
+    EVENT_UNDO,      // count: number of messages removed from the end
     EVENT_CLEAR,     // the conversation was cleared
     EVENT_MEASURED,  // key = name of a measurement, text = its tables and maps as JSON
     EVENT_ANSWERING, // ok: true when an answer starts, false when it has ended
     // Emitted by jobs (core/jobs/job.h):
     EVENT_METRIC, // key = series, count = step, real = value
-    EVENT_STEP,   // count: a step whose events are complete; the database now stores them
+    EVENT_STEP,   // count: the step whose events are complete; the database stores them now
     EVENT_REWIND, // count: the job continues at this step; discards metrics of this and later
-                  // steps. key: discards only series whose names end with it; NULL: all
+                  // steps. key: only in series whose names end with key; NULL: in all
     EVENT_RESULT, // key, value: a result
     EVENT_SCORE,  // score: one evaluated sample
 };
@@ -74,7 +74,7 @@ struct event_answer {
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // prompt tokens that were not in the cache
-    int64_t drafted, accepted;            // tokens that lookahead drafted; accepted ones
+    int64_t drafted, accepted;            // tokens that lookahead drafted; those accepted
     double prefill_s, decode_s, vision_s;
     const char *stop;     // "eos", "length", "cancelled"
     bool full;            // stop is "length" because of the context limit, not of sample.max_tokens
@@ -97,7 +97,7 @@ struct event_table {
 
 struct event_heatmap {
     const char *name;
-    int picture, layer, head, token; // -1 = all / mean; -2 for head and token: does not apply
+    int picture, layer, head, token; // -1: all, or the mean; head, token -2: does not apply
     int rows, cols;
     const float *values; // [rows * cols]; NaN: no value
     float min, max;
@@ -191,7 +191,7 @@ struct event {
     const struct event_session *session;
     const struct event_info *info;
     const struct message *message;
-    const struct picture *pictures; // that the parts of a message refer to
+    const struct picture *pictures; // the pictures that the parts of a message refer to
 };
 
 struct sink {

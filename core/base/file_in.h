@@ -21,7 +21,7 @@
 
 // Opens a regular file; returns a descriptor, which the caller closes, or -1.
 int file_in_open(const char *path, struct err *err);
-// file_in_open, but pipes and devices are allowed: reading from them gives EAGAIN instead of
+// Like file_in_open, but pipes and devices are allowed: reading from them gives EAGAIN instead of
 // waiting.
 int file_in_open_any(const char *path, struct err *err);
 // Refuses files under /proc, which may block. *st receives the open file's status.
@@ -45,7 +45,7 @@ char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);
 // Maps a whole file, read-only. NULL on error, also for an empty file; the caller unmaps it.
 void *file_map(const char *path, uint64_t *size, struct err *err);
-// file_read for standard input: reads a regular file from its start, refuses a terminal.
+// Like file_read, for standard input: reads a regular file from its start, refuses a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
 // Returns the number after `key` in a system file with lines like "Key:   123 kB", or the only
 // number of the file (key ""). False: none.

@@ -20,8 +20,8 @@
 
 FILE *file_out_open(const char *path, struct err *err);
 int file_out_close(FILE *f, const char *path, struct err *err);
-// file_out_close for a file that the user may edit, such as a data set: only --force replaces it
-// later.
+// Like file_out_close, for a file that the user may edit, such as a data set: later, only --force
+// replaces it.
 int file_out_close_work(FILE *f, const char *path, struct err *err);
 void file_out_abandon(FILE *f, const char *path); // discards the new file; an existing one is
                                                   // unchanged

@@ -28,7 +28,7 @@ void hash_add(struct hash *h, const void *bytes, size_t size);
 void hash_end(struct hash *h, char hex[HASH_HEX]);
 void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX]);
 int hash_file(const char *path, char hex[HASH_HEX], struct err *err);
-// hash_file that ignores a cancel, to record a cancelled answer.
+// Like hash_file, but ignores Ctrl-C, so that a cancelled answer can be recorded.
 int hash_file_always(const char *path, char hex[HASH_HEX], struct err *err);
 
 // Mixes a number into a 64-bit key. Collisions are unlikely, but easy to construct.

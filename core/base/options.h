@@ -40,15 +40,16 @@ struct option_row {
     int64_t min, max;
     // For OPTION_CALL. `value` is NULL if the option takes none; `take` may keep the pointer, and
     // returns 1 to leave the words after this one to the caller. take NULL: other code reads the
-    // option before options_parse, which refuses it.
+    // option before options_parse, which therefore refuses it.
     int (*take)(void *self, const char *value, struct err *err);
     int (*check)(const char *value, struct err *err); // checks an OPTION_TEXT, or NULL
-    bool optional;                                    // an argument that may be missing
+    bool optional;                                    // an argument that may be omitted
     bool former;                                      // a former name: not listed
     bool many;                                        // an argument that takes all further words
 };
 
-// Reads all words; returns their number, or -1. The value of an option is the next word, or follows
+// Reads the words; returns the number of words read, or -1. The value of an option is the next
+// word, or follows
 // `=` (--db=FILE) or a short name (-cLINE). `--` ends the options. If an option is repeated, the
 // last one wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,

@@ -31,7 +31,8 @@ size_t text_mark(const char *text, size_t size);
 // Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
 // message names file, line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
-// text_check for a part that begins at `line` of its file; 0: a single line without number.
+// Like text_check, for a part that begins at line `line` of its file; 0: a single line without a
+// number.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
 // Appends a text for XML or HTML, between tags or quotes: & < > " ' become entities.

@@ -151,8 +151,8 @@ struct run {
     struct folder_work scratch; // its temporary files, in the output folder
     size_t at;                  // index of the model
     double done, all;           // forecast seconds of the model's checks: of those done, and of all
-    double now;                 // of the running check
-    bool computed;              // a check was missing
+    double now;                 // forecast seconds of the running check
+    bool computed;              // at least one check was due
     struct pace pace;
 };
 
@@ -348,8 +348,8 @@ static bool report_loading(void *self, uint64_t done, uint64_t total)
 
 // --- a model -------------------------------------------------------------------------------------
 
-// Returns the defaults but for the adapter, the dtype of keys and values, and the precision of
-// matrix products. The caller frees them.
+// Returns the default settings, except for the adapter, the dtype of keys and values, and the
+// precision of matrix products. The caller frees them.
 static struct settings *plain_settings(const struct settings *s)
 {
     struct settings *plain = measure_without_methods(s);

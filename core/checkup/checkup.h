@@ -15,7 +15,7 @@
 //     "verdict": "works" | "fails" (a check fails); only in a complete record }
 //   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE], "verdict" }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
-//              "numbers": [ {"name", "value", "unit", "samples"} ] }     null: no number
+//              "numbers": [ {"name", "value", "unit", "samples"} ] }     a null value: no number
 //   FIGURE   { "title", "text": what it shows, in words, "svg" }
 //
 // Room core/checkup/: check-ups of models. Uses train, eval, scenes, draw, probes, adapter and what
@@ -58,7 +58,7 @@ char *checkup_folder(const struct checkup_options *o);
 
 struct checkup_work {
     struct checkup_options options;
-    const struct settings *settings; // whose adapter, device and precision apply
+    const struct settings *settings; // their adapter, device and precision apply
     const struct backend *backend;
     const struct sinks *sinks;
     const atomic_bool *cancel;
@@ -75,7 +75,7 @@ int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
 int checkup_compare(const char *a, const char *b, const struct sinks *sinks, struct err *err);
 void checkup_work_release(struct checkup_work *w);
 
-// Return a check's name and description for help; NULL past the end.
+// These return a check's name and description for help; NULL past the end.
 const char *checkup_check_name(int index);
 const char *checkup_check_shows(int index);
 

@@ -42,7 +42,7 @@ struct checkup_cost {
 
 struct checkup_check {
     const char *name;
-    const char *shows;                          // one sentence
+    const char *shows;                          // what the check shows, in one sentence
     bool sees;                                  // needs a model with a vision encoder
     bool closed;                                // runs even if the model could not be opened
     struct checkup_cost cost, quick;            // quick: cost with --quick
@@ -150,7 +150,7 @@ struct checkup_answer {
 // pictures); the conversation is unchanged. -1: c->stopped, or err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
-// checkup_answer with at least one token: if the answer is empty, answers again with
+// Like checkup_answer, but with at least one token: if the answer is empty, answers again with
 // sample.ignore_eos.
 int checkup_answer_some(struct checkup *c, int most, struct checkup_answer *a, struct err *err);
 void checkup_answer_release(struct checkup_answer *a);
@@ -170,11 +170,12 @@ int checkup_logits(struct checkup *c, const struct settings *s, const struct ids
 void checkup_logits_release(struct checkup_logits *l);
 // Returns the sum of the given tokens' log-probabilities; *same: whether each is the likeliest.
 double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
-// Computes that sum for the given answer, in nats.
+// Computes the sum of the log-probabilities of the given answer's tokens, in nats.
 int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *given, double *sum,
                  struct err *err);
-double logits_distance(const struct checkup_logits *a, const struct checkup_logits *b);  // largest
-double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // mean
+double logits_distance(const struct checkup_logits *a,
+                       const struct checkup_logits *b); // the largest difference
+double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // the mean
 bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);
 // Computes the prompt of the conversation while `listener` observes. -1: c->stopped, or err.
 int checkup_prefill(struct checkup *c, const struct hook *listener, struct err *err);

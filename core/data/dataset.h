@@ -1,4 +1,4 @@
-// core/data/dataset.h -- a file of samples: JSON list (LLaVA, ShareGPT, messages) or JSON lines.
+// core/data/dataset.h -- a file of samples: a JSON list (LLaVA, ShareGPT, messages) or JSON lines.
 //
 //   struct dataset d;
 //   if (dataset_open(&d, "train.json", NULL, &err) < 0) ...
@@ -51,8 +51,8 @@ struct dataset {
 };
 
 struct sample {
-    bool broken; // it is not JSON
-    bool blind;  // it lacks the picture that its set requires
+    bool broken; // the sample is not JSON
+    bool blind;  // the sample lacks the picture that its set requires
     int64_t index, line;
     char *id;          // as text; NULL when the sample has none
     char *kind;        // "kind", "type" or "category" of the sample; "" when it has none
@@ -64,15 +64,15 @@ struct sample {
     int max_tokens;    // limit of the answer; 0: the setting applies
     char **choices;    // "choices" or "endings": texts to choose from
     size_t choice_count;
-    bool endings; // choices came as "endings": ranked as texts, never as letters
+    bool endings; // the choices are "endings", which are ranked as texts, never as letters
     // Reference of the last question if the sample has one besides its turns: "answer", "answers",
     // "references", "captions", "caption" or "label" (a string, a number, a list of them).
     char **references;
     size_t reference_count;
-    char *unanswered; // why it has no reference; NULL: unknown
-    char *repeats; // names the sample, and the earlier one with the same id and question: only the
-                   // earlier one counts; NULL: none
-    int64_t repeated;         // with `repeats`: index of the earlier one
+    char *unanswered; // why the sample has no reference; NULL: unknown
+    char *repeats; // text that names the sample and an earlier one with the same id and question,
+                   // of which only the earlier one counts; NULL: none
+    int64_t repeated;         // with `repeats`: index of that earlier sample
     int right;                // index of the right choice, or -1
     struct dialogue dialogue; // all turns, answers included
     struct names unread;      // keys that nothing reads (core/data/keys.h)
@@ -92,10 +92,11 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
 // Reads a sample. Sets line and id even if it returns -1 for an error in the rest of the sample;
 // release the sample in either case.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// Returns the bytes of a picture that a sample names, at most `limit`; free() them. NULL on error.
+// Returns the bytes of the file of a picture that a sample names; free() them. NULL on error, also
+// if they are more than `limit`.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
-// dataset_read for parsed JSON; `folder`: base of relative paths.
+// Like dataset_read, for parsed JSON; `folder`: base of relative paths.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

@@ -20,9 +20,9 @@ enum {
     TICKS_Y = 8
 };
 
-// Points.
+// In points.
 static const double width = 480, height = 300, edge = 10, size = 9, line = 13, title_size = 11;
-static const double slant = 30; // degrees; for bar names that are too long to be level
+static const double slant = 30; // degrees; for bar names that are too long to be horizontal
 
 struct sheet {
     struct figure *f;
@@ -107,7 +107,7 @@ static void marks_draw(const struct sheet *s, size_t l, double half, double alph
 
 // --- around the frame ----------------------------------------------------------------------------
 
-// Writes the legend, its first baseline at y; returns the number of rows.
+// Writes the legend with its first baseline at y. Returns the number of rows.
 static int legend(const struct sheet *s, const struct plot_line *lines, size_t count, bool bars,
                   double y)
 {
@@ -156,7 +156,7 @@ static void draw_x_axis(const struct sheet *s)
 }
 
 enum { NAME_LINES = 3 };
-static const double name_most = 130; // points of a slanted name
+static const double name_most = 130; // maximum width of a slanted name, in points
 
 // Breaks a bar's name into lines; 0 if it does not fit.
 static int name_lines(const struct sheet *s, const char *name, double space, char **lines)
@@ -167,7 +167,8 @@ static int name_lines(const struct sheet *s, const char *name, double space, cha
     return whole ? count : 0;
 }
 
-// Returns the most lines of any bar's name; 0 if one does not fit, so all are slanted.
+// Returns the maximum number of lines of a bar's name; 0 if a name does not fit, so that all are
+// slanted.
 static int names_lines(const struct sheet *s, const struct plot_axes *axes, double frame)
 {
     const double space = frame / (double)axes->name_count - 4;
@@ -229,7 +230,7 @@ static void draw_frame(const struct sheet *s, const struct plot_axes *axes)
         draw_x_axis(s);
     figure_line(s->f, s->left, s->top, s->left, s->bottom);
     figure_line(s->f, s->left, s->bottom, s->right, s->bottom);
-    // Draws the base line of bars of both signs.
+    // If bars have both signs, draws their base line.
     if (axes->names && !s->frame.log_y && s->frame.y0 < 0)
         figure_line(s->f, s->left, sheet_y(s, 0), s->right, sheet_y(s, 0));
     stroke(s, 0.8, theme_of(s)->axis);
@@ -265,7 +266,7 @@ static void add_interval(const struct sheet *s, const struct plot_line *of, size
     cairo_line_to(cr, x + 2, bottom);
 }
 
-// Computes the position of point i; false if it has none.
+// Computes the position of point i. Returns false if it has none.
 static bool position_of(const struct sheet *s, const struct plot_line *of, size_t i, double *x,
                         double *y)
 {
@@ -297,7 +298,7 @@ static void draw_line(const struct sheet *s, const struct plot_line *of, size_t 
     for (size_t i = 0; i < of->count; i++)
         if (position_of(s, of, i, &x, &y)) add_interval(s, of, i, x + aside);
     stroke(s, 0.9, rgb);
-    // Earlier lines have larger marks, visible behind later ones.
+    // Earlier lines have larger marks, which stay visible behind later ones.
     const double half = of->points ? 2.2 : fmin(2.2 + 0.5 * (double)(count - 1 - l), 3.7);
     for (size_t i = 0; i < of->count && marked; i++)
         if (position_of(s, of, i, &x, &y)) mark(s, x, y, l, half);
@@ -369,7 +370,7 @@ static void add_margin(struct plot_frame *f, bool bars)
 {
     const double margin = (f->y1 / 2 - f->y0 / 2) * 0.06;
     f->y1 = fmin(f->y1 + margin, 1.7e308);
-    if (!bars || f->y0 < 0 || f->log_y) // so that the smallest log bar is visible
+    if (!bars || f->y0 < 0 || f->log_y) // so that the smallest bar on a logarithmic axis is visible
         f->y0 = fmax(f->y0 - margin, -1.7e308);
     if (bars) return;
     const double beside = (f->x1 / 2 - f->x0 / 2) * 0.03;

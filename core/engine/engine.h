@@ -7,8 +7,8 @@
 //
 // Clients treat models, backends and adapters as opaque. The sinks receive every event. A failed
 // call leaves model, conversation and settings unchanged. engine_cancel may be called from a signal
-// handler or another thread, engine_post from another thread; everything else belongs to one
-// thread.
+// handler or another thread, engine_post from another thread, and everything else from only
+// one thread.
 //
 // Room core/engine/: model, conversation and settings as commands and front ends see them; presets.
 // Uses adapter, probes, talk and what they use.

@@ -21,8 +21,8 @@ static bool drop_stale(struct engine *e, struct conversation *c, const char *key
     return c->cached.n < rows;
 }
 
-// drop_stale for the conversation and a stashed one. Returns whether to report a recomputation,
-// which a running answer reports itself.
+// Calls drop_stale for the conversation and a stashed one. Returns whether to report a
+// recomputation: a running answer reports it itself.
 static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
     if (stale < STALE_SEEN) return false;

@@ -12,7 +12,7 @@
 // already there (core/eval/ask_file.h). An unreadable sample becomes a line with "error". Each line
 // records the model, adapter and settings (core/adapter/provenance.h) and the SHA-256 of its
 // pictures. The engine's conversation is stashed meanwhile; front end and session database receive
-// no events of the answers.
+// no events about the answers.
 //
 // Several ranks answer a few samples each, in rounds; rank 0 writes the lines in the order of the
 // samples, and has the complete report.
@@ -47,10 +47,10 @@ bool ask_is_option(const char *word);
 
 struct ask_report {
     int64_t answered, failed; // new lines
-    int64_t cut[CUTS];        // answers ended by each limit
+    int64_t cut[CUTS];        // number of answers that each limit ended
     int64_t there;            // samples already in `out`
-    size_t errors;            // of these, lines with an error
-    struct err why;           // of the first new line with an error
+    size_t errors;            // how many of these are lines with an error
+    struct err why;           // error of the first new line that has one
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none
     bool stopped;             // the job was stopped, or the engine cancelled
     bool waits; // with `again`: some samples have no new answer yet, so `out` is unchanged
@@ -58,7 +58,7 @@ struct ask_report {
 
 struct ask_work {
     struct ask_options options;
-    struct ask_report report; // out
+    struct ask_report report; // set by the run
 };
 // A run fails if a setting changes during it, or if every line of --out is an error; lines that are
 // already written stay.

@@ -33,7 +33,7 @@ const struct option_row ask_rows[] = {
       OPTION_TEXT, AT(out) },
     { "--again", NULL, "answers all samples again; the new answers replace FILE once all are done",
       OPTION_FLAG, AT(again) },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of the data)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(set.images) },
     { "--limit", "N", "stops after N new samples", OPTION_WHOLE, AT(limit), 1, INT64_MAX },
     { "--system", "TEXT", "system message of samples without one (default: the current one)",

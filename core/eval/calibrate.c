@@ -43,7 +43,7 @@ const struct option_row calibrate_rows[] = {
     SET_SOURCE_OPTIONS(struct options, set,
                        "treats the data as the downloaded files of an evaluation set (/help sets), "
                        "with its prompt"),
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",
       "number of samples (default 500); of each, only the prompt up to the last question is "

@@ -50,7 +50,7 @@ struct compare_cost {
 struct compared_side {
     char *text;
     struct ids ids;
-    size_t *starts, tokens; // start of each token's text
+    size_t *starts, tokens; // [tokens] start of each token's text
     char stop[16];          // why it ended, as event_answer.stop
     const char *arithmetic; // matrix product precision: "f32", "bf16"
     struct compare_cost cost;
@@ -62,9 +62,9 @@ struct compare_distance {
     int64_t *best[2];  // [steps] most likely token of each side, owned
     int64_t steps;     // tokens of the first side, including an end token
     int64_t agreed;    // steps with the same most likely token
-    double mean, most; // of hellinger
+    double mean, most; // mean and maximum of hellinger
 };
-// Frees the arrays; the other fields stay.
+// Frees the arrays; the other fields keep their values.
 void compare_distance_release(struct compare_distance *d);
 
 struct comparison {
@@ -75,7 +75,7 @@ struct comparison {
 
 struct compare_request {
     struct grid *grid;
-    const struct conversation *from; // its first `messages` messages, and its pictures
+    const struct conversation *from; // its first `messages` messages and its pictures are used
     size_t messages;                 // if question is NULL, the last one is unanswered
     const char *question;            // asked with the pending pictures of `from`; NULL: none
     // Receives the attention map of each token of both answers: "compare.A" and "compare.B". NULL:
@@ -98,7 +98,7 @@ struct compare_meter {
     struct compare_cost cost;
     const struct settings *settings; // of the answer
 };
-// Resets the counts. `s`: the settings of the answer, which must outlive it.
+// Resets the counts. `s`: the settings of the answer, which must outlive the hook.
 struct hook compare_meter_hook(struct compare_meter *m, const struct settings *s);
 // Adds the costs recorded in the answered conversation and its answer event.
 void compare_meter_end(struct compare_meter *m, const struct conversation *c,

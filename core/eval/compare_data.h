@@ -9,8 +9,9 @@
 // The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each generated
 // answer of the first is then fed to the second as in core/eval/compare.h. Differences are
 // paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
-// (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for shares
-// also McNemar's exact test on the questions where the sides disagree.
+// (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for metrics
+// whose scores are only 0 or 1, also McNemar's exact test on the questions where the sides
+// disagree.
 #ifndef CORE_EVAL_COMPARE_DATA_H
 #define CORE_EVAL_COMPARE_DATA_H
 
@@ -26,7 +27,7 @@
 
 // A question as one side processed it.
 struct compared_answer {
-    struct evaluated outcome; // owner of its texts; .answer: also the choice that was ranked first
+    struct evaluated outcome; // owns its texts; .answer may be the choice that was ranked first
     size_t message;           // index of the question in the sample's messages
     bool scored;
     bool answered; // the model generated a text; if true, the fields below are set
@@ -57,7 +58,7 @@ struct compared_data {
     int64_t pairs;
     struct compare_mean difference; // second - first
     int64_t only[2];                // pairs in which this side scores better
-    double mcnemar; // p of the two-sided exact test; NaN: the metric is not a share, or no pair
+    double mcnemar; // p of the two-sided exact test; NaN: scores are not only 0 or 1, or no pair
                     // differs
     // Of generated answers.
     int64_t generated, same; // questions, and questions whose two answers have the same tokens
@@ -70,7 +71,7 @@ struct compared_data {
 
 struct compare_work {
     struct evaluate_options options; // borrowed
-    struct compared_data result;     // out, also of a stopped comparison
+    struct compared_data result;     // set also if the comparison was stopped
 };
 // The cells are "A" and "B". A job keeps a line for each sample that both cells have processed.
 extern const struct grid_plan compare_plan;

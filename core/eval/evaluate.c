@@ -28,7 +28,7 @@ static void add_outcome(struct evaluating *v, const struct evaluated *outcome)
         evaluate_count(v, outcome);
 }
 
-// q NULL: the whole sample.
+// `q` NULL: the outcome is about the whole sample.
 static struct evaluated outcome_of(const struct evaluating *v, const struct sample *s,
                                    const struct question *q, const struct metric *m, const char *id)
 {
@@ -60,7 +60,7 @@ static void skip(struct evaluating *v, const struct sample *s, const struct ques
     free(id);
 }
 
-// Scores the case. Returns 1 if it had to be skipped.
+// Scores the case. Returns 1 if it was skipped, else 0.
 static int score_case(struct evaluating *v, const struct sample *s, const struct question *q,
                       const struct metric *m, struct metric_case *mc, enum cut cut)
 {
@@ -137,8 +137,8 @@ int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, con
     return status;
 }
 
-// Attaches the sample's pictures as pending ones, which dropping messages does not remove. Decodes
-// pictures that were not decoded in advance.
+// Attaches the sample's pictures as pending ones, so that dropping messages does not remove them.
+// Decodes pictures that were not decoded in advance.
 static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct err *err)
 {
     const struct dialogue *d = &a->sample.dialogue;
@@ -167,7 +167,7 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
     if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
-    // Which visual tokens a method keeps may depend on the question: reuse nothing.
+    // The visual tokens that a method keeps may depend on the question, so nothing is reused.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
         hooks_add(hooks, &v->r->hooks->list[i]);
@@ -461,7 +461,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
-    // Losses need no answers, and given answers are not the model's.
+    // Losses need no answers, and answers from a file are not the model's.
     if (!e->first && evaluate_has_first(r->settings) && way != METRIC_LOSS &&
         (!r->answer_file || way == METRIC_RANKS))
         e->first = xstrdup(settings_text(r->settings, "eval.first"));

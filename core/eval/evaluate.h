@@ -60,13 +60,13 @@ struct evaluated {
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // the first reference answer
     double score;                // NaN when skipped
-    double overlap;              // of boxes
+    double overlap;              // of the answer's boxes with the reference's
     const char *skipped;         // reason why it was not scored; NULL: scored
     int class;                   // the metric's own case (true positive, ...); -1: none
     enum cut cut;
     enum thought thought; // whether the answer's thinking was removed
-    int lost; // choices that the suite's prompt leaves out because of their text ("None")
-    int64_t done, count; // samples processed including this one, and all
+    int lost; // number of choices that the suite's prompt leaves out because of their text ("None")
+    int64_t done, count; // number of samples processed, including this one; number of all samples
 };
 
 // Shared by the passes of a run.
@@ -75,7 +75,7 @@ struct evaluate_passes {
     const struct hooks *hooks; // the methods, then the request's hooks
     const atomic_bool *cancel;
     struct conversation *c; // messages, pictures, cache
-    size_t first_messages;  // messages of c that are eval.first and its answer
+    size_t first_messages;  // number of messages of c that are eval.first and its answer
     bool cancelled;         // the last pass was cancelled
 };
 
@@ -127,23 +127,24 @@ struct evaluation_total {
 };
 
 struct evaluation {
-    // The total of each metric, most questions first; then, if the data have several kinds, the
-    // totals of each kind.
+    // The total of each metric, sorted by number of questions, the largest first; then, if the data
+    // have several kinds, the totals of each kind.
     struct evaluation_total *totals;
     size_t total_count, total_capacity;
     struct names total_names; // "METRIC\nKIND" of each, while answers are scored
     int64_t samples, skipped; // processed samples; samples with a question that was not scored
-    char *why;                // why the first one was skipped; NULL: none
-    int64_t cut[CUTS];        // answers by the limit that ended them
-    int64_t thoughts[THOUGHTS], lost; // answers by kind of thought; choices lost
-    bool cancelled;                   // the totals cover only the scores before the cancel
-    struct names kinds;               // owner of the names
+    char *why;                // why the first sample was skipped; NULL: none was
+    int64_t cut[CUTS];        // number of answers by the limit that ended them
+    int64_t thoughts[THOUGHTS],
+        lost;           // number of answers by kind of thought; number of choices lost
+    bool cancelled;     // the totals cover only the scores before the cancel
+    struct names kinds; // owns the names of the kinds
     // With the total of a set: all scores, the numbers of the total, and an interval for the
     // first number (NaN: too few scores).
     const struct set_total *total;
     struct set_score *scores; // [score_count]
     size_t score_count, score_capacity;
-    struct names groups; // owner of their names
+    struct names groups; // owns the names of their groups
     struct set_number numbers[SET_NUMBERS];
     int number_count;
     double low, high;
@@ -160,7 +161,8 @@ int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct 
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
 bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
-// Called every few samples with the number read so far; false stops.
+// Called every few samples with the number of samples read so far; returning false stops the
+// matching.
 typedef bool evaluate_reading(void *self, int64_t done, int64_t count);
 // Finds each question's answer in *g (core/eval/answer_file.h), before a run with
 // r->answer_file = g. -1 if a sample's metric scores no answers, or when stopped. `reading` may be
@@ -175,7 +177,7 @@ const char *evaluated_answer(const struct evaluated *outcome);
 // Adds a scored question: metric, kind, group, score and class of *outcome.
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome);
 void evaluation_release(struct evaluation *e);
-// Returns the total of the metric with most questions; NULL: cancelled before the first.
+// Returns the total of the metric with the most questions; NULL: cancelled before the first.
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
 // Returns the total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);

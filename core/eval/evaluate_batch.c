@@ -26,7 +26,7 @@ const struct setting eval_settings[] = {
     { 0 },
 };
 
-// Most rows of the cache that a batch may use after its prefix.
+// Maximum number of rows of the cache that a batch may use after its prefix.
 enum { ROWS_MOST = 4096 };
 
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,

@@ -67,7 +67,8 @@ struct evaluate_options {
           1,                                                                                       \
           INT64_MAX },                                                                             \
         { "--images", "DIR",                                                                       \
-          "base folder of relative picture paths, or a ZIP archive (default: the folder of DATA)", \
+          "base folder for relative picture paths, or a ZIP archive (default: the folder of "      \
+          "DATA)",                                                                                 \
           OPTION_TEXT, .at = offsetof(struct evaluate_options, set.images) },                      \
     {                                                                                              \
         "--shots", "FILE",                                                                         \
@@ -114,7 +115,7 @@ struct evaluate_work {
 // A job keeps a line for each question. Unless the cell is complete, the last sample of an earlier
 // process is asked again.
 extern const struct grid_plan evaluate_plan;
-// The plan's work in one cell, for plans whose g->self is not an array of evaluate_work.
+// Does the plan's work in one cell, for plans whose g->self is not an array of evaluate_work.
 int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct err *err);
 extern const char evaluate_kept[]; // name of the cell's kept lines (grid_kept_file)
 // Reads the totals and scores of kept lines; compares nothing. w->options are the cell's.

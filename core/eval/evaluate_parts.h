@@ -51,13 +51,13 @@ struct evaluating {
     struct ahead *ahead;                     // NULL: pictures are decoded when they are shown
     struct ahead_sample next[EVALUATE_NEXT]; // [next_count] samples that follow, read for a batch
     int next_count;
-    struct ready_answer ready[EVALUATE_NEXT]; // [ready_count] of a batch
+    struct ready_answer ready[EVALUATE_NEXT]; // [ready_count] answers of a batch
     int ready_count;
     bool alone;                 // a batch has failed: questions are asked one by one
-    void *corpus[METRIC_COUNT]; // by number in metrics[]
+    void *corpus[METRIC_COUNT]; // each metric's corpus, by its index in metrics[]
     int64_t done, count;
-    int64_t at;     // samples read
-    int64_t passed; // of these, evaluated by an earlier process
+    int64_t at;     // number of samples read
+    int64_t passed; // number of these that an earlier process evaluated
     bool stopped;
     // Member `number` of a team (ranks, or a rank's flights) that shares the samples. `packs`: it
     // packs its scores into `kept` for the others. All members have the scores of the first
@@ -78,12 +78,12 @@ struct question {
     char *reference;
 };
 
-// evaluate_questions.c. Return the index in the data of the request's i-th sample, the number of
-// samples in the request, whether the request includes samples of the kind of s, and whether it
-// includes s: not if s repeats an earlier sample.
+// evaluate_questions.c. Returns the index in the data of the request's i-th sample.
 int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
+// Returns whether the request includes samples of the kind of s.
 bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *s);
+// Returns whether the request includes s. It does not if s repeats an earlier sample.
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its index. free() it
 // Returns the metric of the request, or the sample's own.
@@ -159,7 +159,7 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
 
 // evaluate_totals.c. Returns the tally of a metric and kind, created on first use.
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
-int evaluate_metric_number(const struct metric *m); // in metrics[]
+int evaluate_metric_number(const struct metric *m); // the metric's index in metrics[]
 // Computes the totals of struct evaluation from the tallies by metric and kind.
 void evaluate_totals(struct evaluation *e);
 
@@ -170,8 +170,8 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 void evaluate_end_sample(struct evaluating *v, bool bad);
 // Counts and reports a scored question.
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
-// Returns the name of the i-th text of a question, and its address in *text (the text may be NULL).
-// NULL past the last.
+// Returns the name of the i-th text of a scored question, and in *text the address of the pointer
+// to the text (which may be NULL). Returns NULL past the last text.
 const char *evaluated_text(struct evaluated *e, int i, const char ***text);
 // Appends a copy of a scored question, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);

@@ -1,4 +1,4 @@
-// core/eval/grid.h -- one grid for every computation under several conditions, and its runner.
+// core/eval/grid.h -- a grid: one computation under several conditions; and the runner of grids.
 //
 // A cell is one combination of a model, a checkpoint (adapter), settings, a set of samples and a
 // seed; its settings name the checkpoint and the seed. A plan computes one cell. The runner loads
@@ -46,7 +46,7 @@ struct buf;
 struct ranks;
 
 struct grid_cell {
-    char *name;                // of a folder, file or series; NULL: the only cell
+    char *name;                // names its folder, file or series; NULL: the only cell
     const char *model;         // folder to load it from, borrowed; NULL: the job's or the engine's
     struct set_source set;     // borrowed; data NULL: none
     struct settings *settings; // with the checkpoint and the seed; owned
@@ -85,7 +85,8 @@ struct grid {
 struct grid_plan {
     // Returns 1 if an earlier run has computed the cell, which is then skipped. NULL: run() checks.
     int (*kept)(struct grid *g, size_t cell, struct err *err);
-    // Computes and keeps the part of the cell that is not kept yet. JOB_STOPPED: it was stopped.
+    // Computes and keeps the part of the cell that is not kept yet. Returns JOB_STOPPED if the job
+    // was stopped.
     int (*run)(struct grid *g, size_t cell, struct err *err);
     // Called after a failure: returns true if the next cell would fail too. NULL: always true. If
     // it returns false, cell.why receives the error, and the run continues with the next cell.
@@ -127,7 +128,7 @@ bool grid_stopped(const struct grid *g);
 // Returns the cancel flag for passes in the grid's cells.
 const atomic_bool *grid_cancel(const struct grid *g);
 
-// Consecutive samples of one rank: they may show the same picture.
+// Number of consecutive samples that one rank computes, because they may show the same picture.
 enum { GRID_IN_A_ROW = 4 };
 // Returns true if member `number` of a team (the ranks of a job, or the flights of a rank) computes
 // this sample.

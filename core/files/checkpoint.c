@@ -200,7 +200,7 @@ static int open_single(struct checkpoint *c, struct err *err)
     static const char *const beside[] = { "extra.safetensors", "state.safetensors", NULL };
     const char *single = NULL;
     int count = 0, status;
-    bool pytorch = false, partial = false; // model-00001-of-00002.safetensors and the like
+    bool pytorch = false, partial = false; // such as model-00001-of-00002.safetensors
     char **names = folder_list(c->folder);
     for (char **name = names; *name; name++) {
         pytorch |= text_ends(*name, ".bin") || text_ends(*name, ".pth") || text_ends(*name, ".pt");

@@ -29,7 +29,7 @@ struct checkpoint {
     char *name;          // the name that opens the same weights again: `folder`, or "FOLDER::q8_0"
     cJSON *config;       // config.json, never NULL
     cJSON *generation;   // generation_config.json or NULL
-    size_t ends_named;   // GGUF: end tokens named in the metadata; the rest were found by text
+    size_t ends_named;   // GGUF: number of end tokens in the metadata; the rest were found by text
     cJSON *preprocessor; // preprocessor_config.json or NULL
     cJSON *processor;    // processor_config.json or NULL
     cJSON *tokenizer_config;       // tokenizer_config.json with special_tokens_map.json, or NULL
@@ -44,7 +44,7 @@ struct checkpoint {
     bool *read;         // [tensor_count] whether a model has bound the tensor
     struct gguf **gguf; // the files; the first has metadata and tokenizer. Empty for a folder
     int gguf_count;
-    void **made; // memory of tensors joined from several
+    void **made; // memory of tensors that were joined from several others
     size_t made_count;
     // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
     char fingerprint[HASH_HEX]; // of everything that affects answers
@@ -80,18 +80,18 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// checkpoint_open without reading weights; checkpoint_fetch brings the weights of the shards from
+// Like checkpoint_open, but reads no weights; checkpoint_fetch reads those of the shards from
 // `first` on into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);
 // Computes the fingerprint unless it is known; call it before reading the fields that it sets.
-// Reads every byte of files that were not seen before (core/files/content.h). -1: failed, or
-// cancelled (by `progress`; NULL: by Ctrl-C); may be called again. All calls must come from one
-// thread.
+// Reads every byte of files that were not seen before (core/files/content.h). Returns -1 if it
+// failed or was cancelled (by `progress`; NULL: by Ctrl-C); it may then be called again. All calls
+// must come from one thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
-// checkpoint_identify that leaves large files that were not seen before to a thread of low
+// Like checkpoint_identify, but leaves large files that were not seen before to a thread of low
 // priority. checkpoint_identify and checkpoint_close stop the thread; the bytes that it has read
 // are not read again.
 int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
@@ -110,7 +110,8 @@ bool checkpoint_identity_unknown(const char *identity);
 // Returns whether `fingerprint` is the one that earlier versions computed for these weights. It
 // covers neither the other files nor the middle of tensors.
 bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
-// Compares a recorded `identity`: 0, or -1 with a message that names the files that differ.
+// Compares a recorded `identity` with the checkpoint's. Returns 0, or -1 with a message that names
+// the files that differ.
 // *earlier: an earlier version recorded the identity, from fewer files.
 int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
                               struct err *err);
@@ -150,21 +151,21 @@ void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // (f32, f16 or bf16). Unaligned data is copied into `arena`.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
-// checkpoint_tensor for a matrix inside a tensor [parts, rows, columns]: `count` rows of part
+// Like checkpoint_tensor, for a matrix inside a tensor [parts, rows, columns]: `count` rows of part
 // `number`, from `row` on.
 struct checkpoint_part {
-    int64_t shape[3]; // of the whole
+    int64_t shape[3]; // of the whole tensor
     int64_t number, row, count;
 };
 
 int checkpoint_matrix(const struct checkpoint *c, const char *name,
                       const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
                       struct err *err);
-// checkpoint_tensor for a vector, widened to f32 in `arena`: for gains, biases and other small
-// tensors.
+// Like checkpoint_tensor, for a vector, widened to f32 in `arena`: for gains, biases and other
+// small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
-// Returns the bytes of all tensors in the shards.
+// Returns the size of all tensors in the shards together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
 
 #endif

@@ -1,4 +1,4 @@
-// core/files/checkpoint_identity.c -- one hash over all files of a model that change an answer.
+// core/files/checkpoint_identity.c -- one hash over all files of a model that affect its answers.
 //
 //   fingerprint   over the names and hashes of all these files
 //   weights       over config.json and the weights alone: the sources of converted weights
@@ -82,7 +82,7 @@ static int add_small_files(struct identifying *i, struct err *err)
     const char *tokenizer = tokenizer_folder_file(c->folder);
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
-    // A template in a config needs nothing more: `names` has the config.
+    // A template inside a config is already covered: `names` has the config.
     if (template && !text_ends(template, "_config.json") && add_file(i, template, err) < 0)
         return -1;
     if (!tokenizer) return 0; // loading reports that it is missing

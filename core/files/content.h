@@ -26,7 +26,7 @@ extern const struct load_progress content_watched;
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                  struct err *err);
 
-// content_hash in parts: reading may stop and continue later, also in another thread.
+// Computes content_hash in parts: reading may stop, and continue later, also in another thread.
 struct content;
 
 // Begins to hash a file. NULL: it cannot be opened.
@@ -39,11 +39,11 @@ const char *content_hex(const struct content *c);
 uint64_t content_size(const struct content *c);
 void content_end(struct content *c);
 
-// content_hash that always reads the file, and neither reads nor writes cached hashes.
+// Like content_hash, but always reads the file, and neither reads nor writes cached hashes.
 int content_hash_uncached(const char *path, const struct load_progress *progress,
                           char hex[HASH_HEX], struct err *err);
-// content_hash_uncached for a file that contains its own hash at `at`, near its beginning: hashes
-// zeros in place of that hash.
+// Like content_hash_uncached, for a file that contains its own hash at `at`, near its beginning:
+// hashes zeros in place of that hash.
 int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
                        char hex[HASH_HEX], struct err *err);
 // Hashes bytes in memory as if they were a file.

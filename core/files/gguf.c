@@ -20,10 +20,10 @@ enum {
     RANK_MOST = 4,
     NAME_MOST = 255,      // bytes of a tensor's name
     KEY_MOST = 65535,     // bytes of a key
-    NESTED_MOST = 4,      // lists in lists
+    NESTED_MOST = 4,      // levels of lists in lists
     PAIR_LEAST = 13,      // bytes of a pair: an empty key's length, type, a number
     TENSOR_LEAST = 32,    // bytes of a tensor's record: an empty name, one dimension
-    ALIGNMENT_USUAL = 32, // where general.alignment is absent
+    ALIGNMENT_USUAL = 32, // if general.alignment is absent
     ALIGNMENT_MOST = 1 << 20,
 };
 
@@ -71,7 +71,7 @@ char *gguf_types_known(void)
     return buf_take(&known);
 }
 
-// Returns the bytes of a number of this type; 0: a text or a list.
+// Returns the size in bytes of a number of this type; 0: a text or a list.
 static size_t number_size(enum gguf_type type)
 {
     static const size_t size[GGUF_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
@@ -131,7 +131,7 @@ static int read_text(struct cursor *c, const char **text, uint64_t *length)
     return 0;
 }
 
-// Reads a text and copies it to a C string: names, keys and single values.
+// Reads a text and copies it to a C string. For names, keys and single values.
 static int read_string(struct cursor *c, size_t most, const char *what, char **string)
 {
     const char *text = "";

@@ -4,9 +4,10 @@
 //   const char *arch = gguf_text(f, "general.architecture");
 //   const struct safetensor *t = gguf_find(f, "blk.0.attn_q.weight");
 //
-// Versions 2 and 3, little-endian (ggml's docs/gguf.md). Checks every rule of the format before
-// allocating: counts against the file's size, lengths of texts and lists, types, nesting, duplicate
-// names, alignment, and that tensors follow one another within the file.
+// Versions 2 and 3, little-endian (ggml's docs/gguf.md). Opening checks every rule of the
+// format: counts against the file's size (before allocating memory for them), lengths of texts and
+// lists, types, nesting, duplicate names, alignment, and that tensors follow one another within the
+// file.
 #ifndef CORE_FILES_GGUF_H
 #define CORE_FILES_GGUF_H
 
@@ -42,7 +43,7 @@ struct gguf_entry {
     enum gguf_type item;       // of a list: the type of its members
     uint64_t count;            // of a list
     const unsigned char *data; // in the mapping: the number, or a list's first member
-    bool read;                 // some code looked it up
+    bool read;                 // some code has looked it up
 };
 
 struct gguf {
@@ -58,7 +59,7 @@ struct gguf {
 };
 
 struct gguf *gguf_open(const char *path, struct err *err);
-// gguf_open for a file in memory (fuzzing, tests); the bytes are borrowed.
+// Like gguf_open, for a file in memory (fuzzing, tests); the bytes are borrowed.
 struct gguf *gguf_parse(const void *bytes, uint64_t size, const char *name, struct err *err);
 void gguf_close(struct gguf *f);
 
@@ -72,7 +73,7 @@ const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
 void gguf_expect(const struct gguf *f, const char *key, double value);
 // Returns a text; NULL if it is absent or of another type.
 const char *gguf_text(const struct gguf *f, const char *key);
-// gguf_text, but -1 if the value is of another type.
+// Like gguf_text, but returns -1 if the value is of another type.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
 // Reads a whole number of any type, or a list of equal ones, one per layer. *value becomes
 // `otherwise` if the key is absent. Returns -1 if the value has another type or is out of range.
@@ -81,7 +82,7 @@ int gguf_int(const struct gguf *f, const char *key, int64_t min, int64_t max, in
 int gguf_real(const struct gguf *f, const char *key, double otherwise, double *value,
               struct err *err);
 int gguf_bool(const struct gguf *f, const char *key, bool otherwise, bool *value, struct err *err);
-// Reads a list of at most `most` numbers or texts; *list becomes NULL if it is absent.
+// Reads a list of at most `most` numbers or texts; *list becomes NULL if the key is absent.
 int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
               const struct gguf_entry **list, struct err *err);
 // Returns element i of a list of numbers.
@@ -91,14 +92,14 @@ const char *gguf_next(const unsigned char **at, size_t *length);
 
 // Returns the types that weights may have: "F32, F16, ...". The caller frees it.
 char *gguf_types_known(void);
-// Returns the id in GGUF files of a dtype that weights may have.
+// Returns the id that a dtype of weights has in GGUF files.
 int gguf_type_id(enum dtype dtype);
 
-// Returns the name of a language model's tensor in files of that architecture:
+// Returns the name of a language model's tensor in files of an architecture:
 // "layers.3.mlp.up_proj.weight" gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight"
 // gives the tensor that holds all experts. NULL: no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *hf);
-// Returns the row order of queries and keys in files of that architecture, for heads of width
+// Returns the row order of queries and keys in files of an architecture, for heads of width
 // `head` with `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row,
 // column).
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,

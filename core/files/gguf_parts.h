@@ -16,7 +16,7 @@
 #include "core/files/gguf.h"
 #include "core/tokenizer/tokenizer.h"
 
-// A tensor's name in GGUF files and in Hugging Face's, without ".weight" and without the layer.
+// A tensor's name in GGUF files and in Hugging Face's files, without ".weight" and the layer.
 struct gguf_name {
     const char *gguf, *hf;
     enum gguf_form {
@@ -27,11 +27,11 @@ struct gguf_name {
     } form;
 };
 
-// Tensors under Hugging Face's names; data in the mapped files, or in `made`.
+// Tensors under Hugging Face's names. Their data are in the mapped files, or in `made`.
 struct renamed {
     struct safetensor *list;
     size_t count, capacity;
-    void **made; // memory of tensors joined from several
+    void **made; // memory of tensors that were joined from several others
     size_t made_count;
 };
 
@@ -40,8 +40,8 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
 // Returns memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
 
-// Copies metadata to a config: the value of "ARCH.KEY", or of the whole key after a dot
-// (".clip.use_gelu"). The first failure is kept: later calls do nothing and return 0 or NULL.
+// Copies metadata to a config. A `key` is the KEY of "ARCH.KEY", or a dot and a whole key
+// (".clip.use_gelu"). After a failure, later calls do nothing and return 0 or NULL.
 struct gguf_config {
     const struct gguf *file;
     const char *arch;
@@ -65,7 +65,7 @@ void config_real(struct gguf_config *c, const char *key, const char *hf, double 
 // Adds the first `count` numbers of the list as a JSON list.
 void config_put_list(cJSON *to, const char *hf, const struct gguf_entry *list, uint64_t count);
 void config_put_text(cJSON *to, const char *hf, const char *value); // replaces an earlier value
-// Fails with that message, unless c has failed already.
+// Fails with this message, unless c has failed already.
 void config_refuse(struct gguf_config *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -106,7 +106,7 @@ struct gguf_encoder {
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level
     struct gguf_prefixes prefixes;         // of the language model's tensors
-    const struct gguf_name *outer;         // tensors outside of blocks, whole names
+    const struct gguf_name *outer;         // tensors outside the blocks, by whole names
     const char *blocks;                    // prefix of a block's number
     const struct gguf_name *block;         // tensors of a block
     const char *last;    // projector tensor with one row per dimension of a visual token
@@ -128,7 +128,8 @@ extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 void gguf_encoders_register(const struct gguf_encoder *const *of_families);
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
-// -1 if the encoder does not fit this language model; the message gives the reason (type, width).
+// Returns -1 if the encoder does not fit this language model; the message gives the reason (type,
+// width).
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
                       const struct gguf *text, struct err *err);
 // Turns *config, the language model's, into the whole model's.
@@ -145,20 +146,20 @@ struct gguf_beside {
     char *notice; // which of several files was chosen, or why none; or NULL. The caller frees it
 };
 
-// -1 if a file with the model's name does not fit, or if several fit equally well.
+// Returns -1 if a file with the model's name does not fit, or if several fit equally well.
 int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
                 struct err *err);
 // Returns n for a table of n*n rows; 0 if `rows` is not a square.
 int64_t gguf_square_side(int64_t rows);
 
-// Refuses an unread key that changes the result: -1; the key then counts as read.
+// Returns -1 for an unread key that changes the result; the key then counts as read.
 int gguf_keys_check(const struct gguf *f, struct err *err);
 // Returns the unread keys not known to be harmless: "'llama.a' 3, 'llama.b' 0.5, 12 more"; NULL:
 // none. The caller frees it.
 char *gguf_keys_unread(const struct gguf *f);
 
 struct tokenizer *gguf_tokenizer(const struct gguf *f, struct err *err);
-// Return the contents that tokenizer_config.json and generation_config.json would have.
+// These return the contents that tokenizer_config.json and generation_config.json would have.
 cJSON *gguf_tokenizer_config(const struct gguf *f, struct err *err);
 // *named: the number of end tokens that the metadata names; the rest are recognised by their texts.
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err);

@@ -58,8 +58,8 @@ static const struct gguf_architecture {
     const char *name;         // general.architecture
     const char *architecture; // of Hugging Face
     const char *model_type;
-    int order; // of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary part,
-               // reversed, only in files with multimodal positions; 0: unchanged
+    int order; // order of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary
+               // part, reversed, only in files with multimodal positions; 0: unchanged
     void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
     const struct gguf_name *names; // layer tensors that only this architecture has; NULL: none
     // Splits or joins a tensor and adds the results, whose names begin with `start`
@@ -271,9 +271,9 @@ static void read_scaling(struct gguf_config *c)
     }
 }
 
-// Refuses values of another width than the keys, and rotary positions on a part of a head. Latent
-// attention (a->put) supports both; an architecture with a negative order reads the rotary part
-// itself.
+// Refuses values whose width differs from the keys' width, and rotary positions on only a part of a
+// head. Latent attention (a->put) supports both; an architecture with a negative order reads the
+// rotary part itself.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");
@@ -398,7 +398,7 @@ static struct head_order order_of(const struct gguf *f, const cJSON *config,
                            sections && sections->count && gguf_number(sections, 0) > 0);
 }
 
-// Adds the tensor under its name or names. `layers`: refuses tensors of later layers.
+// Adds the tensor under its Hugging Face name or names. Refuses tensors of layers beyond `layers`.
 static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
                       const struct gguf_prefixes *prefixes, const struct safetensor *t,
                       int64_t layers, struct head_order order, struct renamed *r, struct err *err)

@@ -52,14 +52,14 @@ void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dty
                          const int64_t *shape);
 // Writes the next bytes of the tensors. 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
-// gguf_writer_data for n numbers in whole rows of `width`, rounded to the tensor's dtype; `floats`
-// receives the rounded values. -1 also for a number that is not finite or overflows.
+// Like gguf_writer_data, for n numbers in whole rows of `width`: rounds them to the tensor's dtype,
+// and sets `floats` to the rounded values. Returns -1 also if a number is not finite or overflows.
 int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
                        int64_t n, int64_t width, struct err *err);
 
-// Completes or discards the file, and frees the writer. -1 on any failure or missing data.
+// Completes the file and frees the writer. Returns -1 on any failure, or if data is missing.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);
-// gguf_writer_finish, but leaves the renaming to whole_file_finish(*file).
+// Like gguf_writer_finish, but leaves the renaming to whole_file_finish(*file).
 int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err);
 void gguf_writer_abandon(struct gguf_writer *w);
 

@@ -122,8 +122,9 @@ static bool holds_model(const char *folder)
     return holds;
 }
 
-// Returns the snapshot that a repository's refs/main names, else the most recently changed snapshot
-// (of a model: one that has it; another revision was downloaded); NULL: none. The caller frees it.
+// Returns the snapshot that a repository's refs/main names, else (if another revision was
+// downloaded) the most recently changed one, with `model` among those that hold a model; NULL:
+// none. The caller frees it.
 static char *snapshot_of(const char *repository, bool model)
 {
     char *path = xasprintf("%s/refs/main", repository), *best = NULL;
@@ -330,7 +331,7 @@ int checkpoint_check_link(const char *path, struct err *err)
     char *named = text_folder(path), *folder = realpath(named, NULL), *file = realpath(path, NULL);
     char *blobs = folder ? blobs_of(folder) : NULL;
     int status = 0;
-    // A path that does not resolve fails to open, with a message of its own.
+    // If a path does not resolve, opening it fails with its own message.
     if (folder && file && !is_below(file, folder) && !(blobs && is_below(file, blobs)))
         status = err_set(
             err,
@@ -362,8 +363,9 @@ static void find_parquet(const char *folder, int depth, struct names *found)
     folder_list_free(names);
 }
 
-// Returns whether a path has the split of "SPLIT" or "CONFIGURATION/SPLIT", and the configuration
-// as its folder, as the hub names files: "DocVQA/validation-00000-of-00006.parquet".
+// Returns whether a file belongs to the split "SPLIT" or "CONFIGURATION/SPLIT": its name begins
+// with the split, and its folder is the configuration, if one is wanted. The hub names files like
+// that: "DocVQA/validation-00000-of-00006.parquet".
 static bool is_split(const char *path, const char *wanted)
 {
     const char *slash = strrchr(wanted, '/'), *split = slash ? slash + 1 : wanted;

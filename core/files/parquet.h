@@ -14,7 +14,8 @@
 // chunk.
 //
 // Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
-// zstd. All else is refused by name. The file is untrusted. One thread at a time.
+// zstd. Anything else is refused with a message that
+// names it. The file is untrusted. One thread at a time.
 #ifndef CORE_FILES_PARQUET_H
 #define CORE_FILES_PARQUET_H
 
@@ -40,7 +41,7 @@ struct parquet_node {
     enum parquet_type type;
     enum parquet_repetition repetition;
     bool text;    // bytes that are UTF-8
-    bool list;    // its only child is repeated: the items
+    bool list;    // its only child, the items, is repeated
     bool picture; // struct of bytes and path, or bytes in a column "image..."
     bool unread;  // a column that parquet_row_read leaves out
     int size;     // of PARQUET_FIXED
@@ -93,7 +94,7 @@ void parquet_close(struct parquet *p); // *p may be zeroed
 // Releases decoded pages, which are decoded again when needed.
 void parquet_release_pages(struct parquet *p);
 
-// Borrowed until the next row is read.
+// A picture of a row, valid until the next row is read.
 struct parquet_picture {
     const char *bytes, *path; // NULL: none; path is not NUL-terminated
     const char *column;       // name of the column

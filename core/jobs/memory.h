@@ -33,7 +33,7 @@ struct memory_parts {
 const char *memory_part_name(int part);            // "activations"
 uint64_t memory_own(const struct memory_parts *p); // all but MEMORY_MAPPED and MEMORY_HOST
 
-// Returns the bytes of this process that are not file pages; 0: the system does not report it.
+// Returns how many bytes of this process's memory are not file pages; 0: the system does not say.
 uint64_t memory_now(void);
 // Returns the peak memory of this process so far, mapped files included.
 uint64_t memory_most(void);

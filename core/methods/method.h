@@ -222,8 +222,8 @@ double methods_flops(const struct settings *s, const struct decoder_config *c,
 bool methods_cost(const struct settings *s, const struct site *site);
 // Returns the method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);
-// Check the settings of one method (NULL: all methods): methods_possible without a model,
-// methods_check with one.
+// These check the settings of one method (NULL: all methods): methods_possible without a model,
+// methods_check for a model.
 int methods_possible(const struct method *method, const struct settings *s, struct err *err);
 int methods_check(const struct method *method, const struct method_env *env, struct err *err);
 // True if the method is on with inconsistent settings; then *why explains this to the user.

@@ -33,7 +33,8 @@ int converted_use(struct model *m, const struct gguf_kind *kind,
 // Opens a cached file; NULL if it is missing, belongs to other weights, or lacks some tensors. Does
 // not check the hash of its content; converted_use does.
 struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path);
-// Returns the bytes of the checkpoint's weights with weights.dtype, cached or not.
+// Returns the size in bytes of the checkpoint's weights in the format of weights.dtype, cached or
+// not.
 uint64_t converted_bytes(const struct model *m, const struct settings *s);
 // Removes cached files beyond weights.cache. 0 or -1.
 int converted_trim(const struct settings *s, struct err *err);

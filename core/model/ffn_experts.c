@@ -243,7 +243,7 @@ static int64_t parts_of(const struct routes *r, int64_t e)
 static struct expert_piece *cut(const struct graph *g, const struct experts_config *c,
                                 const struct routes *r, int64_t *pieces)
 {
-    enum { EACH = 4 }; // least number of pieces per thread
+    enum { EACH = 4 }; // minimum number of pieces per thread
     int64_t count = 0;
     for (int64_t e = 0; e < c->count; e++) count += parts_of(r, e);
     if (count < (int64_t)EACH * g->backend->threads()) return NULL;

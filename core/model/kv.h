@@ -59,7 +59,7 @@ void kv_clear(struct kv *kv);
 // True if all of this process's layers from `layer` on hold the first `rows` rows of the sequence.
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
-// Returns the bytes of a token's key and value in a layer.
+// Returns the size of a token's key and value in a layer, in bytes.
 uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
 // Grows a table [capacity, ...] to `rows` rows and keeps the first `used`. For tables that grow

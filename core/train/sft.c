@@ -22,7 +22,7 @@ enum { SAVE_SECONDS = 300 };
 const struct option_row sft_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct sft_options, data) },
     { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct sft_options, out) },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct sft_options, images) },
     { "--resume", NULL, "continues the unfinished run in OUT (same model, data, settings, adapter)",
       OPTION_FLAG, .at = offsetof(struct sft_options, resume) },

@@ -121,7 +121,7 @@ const struct option_row sweep_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct sweep, words[2]) },
     { "OUT", NULL, "the output folder", OPTION_TEXT, .at = offsetof(struct sweep, words[3]),
       .optional = true },
-    { "--images", "DIR", "base folder of relative picture paths (default: the folder of DATA)",
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct sweep, set.images) },
     { "--resume", NULL, "continues the unfinished runs in OUT", OPTION_FLAG,
       .at = offsetof(struct sweep, resume) },

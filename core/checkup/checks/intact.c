@@ -47,7 +47,7 @@ static const struct {
 } kinds[KINDS] = {
     [ROTARY] = { "rotary base", "no usual rotary base predicts better than the file's", false, 0.2,
                  "" },
-    // Another prompt alone makes short descriptions likelier or less likely.
+    // A different prompt alone can make short descriptions more or less likely.
     [TEMPLATE] = { "chat template", "no other template of plain text predicts better", true, 0.5,
                    "the tokens that end answers show which template belongs to the model" },
     [PIXELS] = { "mean of the pixels", "no usual mean and deviation predicts better", true, 0.2,
@@ -70,10 +70,10 @@ enum { PLAIN_TEMPLATES = sizeof plain_templates / sizeof *plain_templates };
 struct variant {
     enum kind kind;
     int a, b;  // layers or blocks; for other kinds, a: index into their table below
-    int count; // LAYERS: swaps this many from `a` and from `b` on
+    int count; // LAYERS: number of layers to swap, from `a` and from `b` on
 };
 
-// The usual rotary bases; then the half and the double of the file's.
+// The usual rotary bases; then half and twice the file's.
 static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 }, factors[] = { 0.5, 2 };
 enum { USUAL = sizeof thetas / sizeof *thetas, FACTORS = sizeof factors / sizeof *factors };
 
@@ -125,7 +125,7 @@ static bool same_layers(const struct decoder_layer *a, const struct decoder_laye
     return same;
 }
 
-// The half or the double of the file's rotary base may be a usual one, which is tried as such.
+// If half or twice the file's rotary base is a usual base, it is tried only as a usual one.
 static bool another_theta(const struct model *m, int i)
 {
     bool other = theta_of(m, i) != m->decoder.config.rope.theta;
@@ -244,7 +244,8 @@ static char *name_of(const struct model *m, const struct variant *v)
     }
 }
 
-// --- how well it predicts ------------------------------------------------------------------------
+// --- predictions
+// ----------------------------------------------------------------------------------
 
 // Mean log-probabilities, in nats per token.
 struct score {
@@ -316,7 +317,8 @@ struct search {
     int count;
 };
 
-// Seconds to score a scene, from the measured rates: a resumed search spends the same.
+// Seconds to score a scene. They are computed from the measured rates, so a resumed search counts
+// the same.
 static double scene_seconds(const struct search *s, enum kind kind)
 {
     return s->c->prompt_s + (kinds[kind].sees ? s->c->encode_s : 0);
@@ -410,8 +412,9 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
     return 0;
 }
 
-// Scores the model with a layer or block replaced by its neighbour, which helps if the layer is in
-// the wrong place: the sum of the log-probabilities of text and of the first scene.
+// Scores the model with a layer or block replaced by its neighbour, by the sum of the log-
+// probabilities of text and of the first scene. If the layer is in the wrong place, replacing it
+// raises the sum.
 static int score_without(struct search *s, enum kind kind, int at, int layers, bool scene,
                          double *sum, struct err *err)
 {
@@ -468,7 +471,7 @@ static int rank_layers(struct search *s, enum kind kind, int layers, int *rank, 
     return 0;
 }
 
-// Swaps two layers or blocks: first neighbours, then those that are likely in the wrong place.
+// Swaps two layers or blocks: first neighbours, then those most likely to be in the wrong place.
 static int try_pairs(struct search *s, enum kind kind, int layers, struct err *err)
 {
     int *rank = xcalloc((size_t)layers + 1, sizeof *rank);
@@ -485,7 +488,7 @@ static int try_pairs(struct search *s, enum kind kind, int layers, struct err *e
     return status;
 }
 
-// Finds the first of the layers that lie completely in a file of weights, and their number.
+// Returns the number of layers whose weights are all in one file of weights; *first: the first.
 static int layers_in(const struct model *m, int shard, int *first)
 {
     const int layers = m->decoder.config.layers;
@@ -537,7 +540,7 @@ static int search(struct search *s, struct err *err)
     for (int i = 0; i < blocks && status == 0; i++)
         status = try_variant(s, (struct variant){ .kind = ENCODER_HEADS, .a = i }, err);
     if (status == 0) status = try_shards(s, err);
-    // The blocks have half of the time that is left.
+    // Half of the remaining time is for the encoder's blocks.
     const double allowed = s->allowed;
     if (blocks) s->allowed = s->seconds + fmax(0, allowed - s->seconds) / 2;
     if (status == 0) status = try_pairs(s, LAYERS, layers, err);
@@ -634,7 +637,8 @@ static void report_search(const struct search *s)
     }
 }
 
-// Forecasts the seconds to try all changes, at most the limit of the search.
+// Forecasts the seconds that the search takes: to try all changes, or its time limit if that is
+// less.
 static double search_s(const struct checkup *c)
 {
     const double layers = c->model->decoder.config.layers, blocks = c->model->vision.config.layers,
@@ -681,7 +685,7 @@ static int check_adapter(struct search *s, struct err *err)
     return 0;
 }
 
-// Scores the unchanged model, and orders the scenes by that.
+// Scores the unchanged model, and orders the scenes by their scores.
 static int score_base(struct search *s, struct err *err)
 {
     struct checkup *c = s->c;

@@ -129,7 +129,7 @@ struct family_prefixes {
 int family_bind(struct model *m, const struct checkpoint *c, const struct family_prefixes *p,
                 struct err *err);
 
-// module_prefix of most vision-language classes of transformers.
+// The module_prefix of most vision-language classes of transformers.
 #define FAMILY_MODULE_PREFIX                                                                  \
     {                                                                                         \
         [PART_VISION] = "model.", [PART_PROJECTOR] = "model.",                                \
