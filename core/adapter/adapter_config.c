@@ -286,8 +286,8 @@ static int64_t layer_of(const cJSON *pattern, const char *module)
     return layer;
 }
 
-// True if "layers_to_transform", a number or a list, contains the layer of the module; excludes
-// modules outside layers.
+// True if "layers_to_transform", a number or a list, contains the layer of the module. It then
+// excludes modules outside layers.
 static bool layer_chosen(const struct adapter_config *c, const char *module)
 {
     const cJSON *layers = json_get(c->json, "layers_to_transform");
@@ -303,7 +303,7 @@ static bool layer_chosen(const struct adapter_config *c, const char *module)
 
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err)
 {
-    // Each of them is a regular expression or a list of names.
+    // Each of these two is a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
     const cJSON *exclude = json_get(c->json, "exclude_modules");
     if (cJSON_IsString(exclude)) {

@@ -34,7 +34,7 @@ struct adapter_config {
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
-// Returns -1 for unsupported (DoRA and the like) or inconsistent configs.
+// Returns -1 for unsupported (such as DoRA) or inconsistent configs.
 int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err *err);
 void adapter_config_release(struct adapter_config *c);
 

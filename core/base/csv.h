@@ -36,7 +36,7 @@ int csv_write(const struct csv *t, const char *path, struct err *err);
 // Emits the table; a column whose cells are all numbers or empty is a column of numbers.
 struct sinks;
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
-// Writes the table for documents: a table of Markdown, or of LaTeX (with booktabs' rules). The
+// Writes the table for documents: as a Markdown table, or a LaTeX table (with booktabs' rules). The
 // first column is text.
 void csv_put_markdown(const struct csv *t, struct buf *to);
 int csv_write_markdown(const struct csv *t, const char *path, struct err *err);

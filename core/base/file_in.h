@@ -26,7 +26,7 @@ int file_in_open(const char *path, struct err *err);
 int file_in_open_any(const char *path, struct err *err);
 // Refuses files under /proc, which may block. *st receives the open file's status.
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
-// Waits for input or the end; -1 once *cancel is true (NULL: cannot be cancelled).
+// Waits for input or the end of the file; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 
 // Returns whether file_in_open has opened this file since the last file_in_clear: outputs must not

@@ -12,16 +12,16 @@
 #include "core/base/items.h"
 #include "core/base/json.h"
 
-enum { KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 }; // KEY_SHOWN: bytes
+enum { KEYS_OF_SAMPLE = 64, KEY_SHOWN = 40 }; // KEY_SHOWN: bytes of a key
 
 // Spaces separate the keys in these lists.
 
 // --- marks ---------------------------------------------------------------------------------------
 
-// Keys with which 0 or false makes the turn context, not a target.
+// If one of these keys is 0 or false, the turn is context, not a target.
 static const char marks[] =
     "weight loss train training trainable trained loss_mask loss_weight loss_scale train_on_turn";
-// Keys with which 1 or true makes the turn context (torchtune).
+// If this key is 1 or true, the turn is context (torchtune).
 static const char masks[] = "masked";
 
 // Returns 0 or 1; -1 for other values, such as a weight of 0.5.

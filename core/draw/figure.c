@@ -77,7 +77,7 @@ struct figure_file {
     struct buf texts; // of an SVG
 };
 
-enum { CHARACTERS = 400 };                        // drawn of each text
+enum { CHARACTERS = 400 };                        // maximum number drawn of a text
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- untrusted text ------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     text_clean(&b, text);
     if (clean_width(f, size, b.data) <= width) return buf_take(&b);
     for (size_t i = 0; i < b.length; i++) count += ((unsigned char)b.data[i] & 0xc0) != 0x80;
-    size_t low = 0, high = count; // low characters fit, high do not
+    size_t low = 0, high = count; // `low` characters fit, `high` do not
     while (low + 1 < high) {
         const size_t middle = (low + high) / 2;
         char *some = shorten(b.data, count, middle);

@@ -19,7 +19,7 @@
 
 struct settings;
 
-enum { FIGURE_LINES = 8 }; // colours of lines
+enum { FIGURE_LINES = 8 }; // number of line colours
 
 struct figure_theme {
     const char *name;
@@ -44,7 +44,8 @@ struct figure {
 struct figure_look figure_look(const struct settings *settings);
 // Fails unless the file name ends in .png, .svg or .pdf.
 int figure_check(const char *path, struct err *err);
-// width, height in points. NULL if figure_check fails or the figure is too large.
+// `width` and `height` are in points. Returns NULL if figure_check fails or the figure is too
+// large.
 struct figure *figure_open(const char *path, double width, double height,
                            const struct figure_look *look, struct err *err);
 // Writes the file as a whole or not at all, and frees the figure.
@@ -76,7 +77,7 @@ void figure_text(struct figure *f, const struct figure_text *t);
 // Draws a text in the theme's text colour.
 void figure_label(struct figure *f, double x, double y, double at, double turn, double size,
                   const char *text);
-// Width of a text in points.
+// Returns the width of a text in points.
 double figure_text_width(const struct figure *f, double size, const char *text);
 // Shortens a text in the middle ("...") to at most `width` points; the caller frees it.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width);

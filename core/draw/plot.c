@@ -95,7 +95,8 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
     return count;
 }
 
-// Finds ticks between logarithms: powers of ten, and 2 and 5 times these if they fit.
+// Finds ticks between `min` and `max`, which are logarithms: powers of ten, and 2 and 5 times these
+// if they fit.
 static int log_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     static const double within[] = { 1, 2, 5 };
@@ -216,7 +217,7 @@ static int cell_index(double value, double min, double max, int n)
 // Reduces a line with more points than columns to each column's mean, minimum and maximum. Drawn
 // point by point, it would be an unreadable band.
 
-enum { POINTS = 2 }; // per column; up to this many, each point is drawn
+enum { POINTS = 2 }; // maximum number per column at which each point is drawn
 
 // True if the points are in order and too many for the columns.
 static bool crowded(const struct plot_line *line, bool log_x, size_t columns)

@@ -23,7 +23,7 @@ struct plot_line {
     double *x, *y;      // [count]
     double *low, *high; // [count] an interval around each y, low <= high; both NULL: none
     size_t count;
-    bool points; // not joined
+    bool points; // the points are not joined by a line
 };
 
 enum { PLOT_LINES = FIGURE_LINES }; // number of distinguishable lines
@@ -61,7 +61,8 @@ struct plot_bins {
     size_t count;
 };
 
-// Bins from x0 to x1 (logarithms if log_x). false: the line needs no bins; nothing to release.
+// Bins the points from x0 to x1 (logarithms if log_x). Returns false if the line needs no bins;
+// there is then nothing to release.
 bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
               size_t columns);
 void plot_bins_release(struct plot_bins *b);

@@ -241,7 +241,7 @@ static void add_up(struct asking *a)
 
 // --- the run -------------------------------------------------------------------------------------
 
-// Names a file beside --out, or beside the file that --out links to.
+// Returns the name of a file beside --out, or beside the file that --out links to.
 char *ask_temporary(const char *out)
 {
     char *real = realpath(out, NULL), *path = xasprintf("%s.again", real ? real : out);
@@ -300,7 +300,7 @@ static int ask(struct grid *g, size_t cell, struct err *err)
         for (size_t i = 0; i < a.output.count; i++) r->errors += !a.output.lines[i].pictures;
     }
     if (status == 0) {
-        // Rank 0's list of the samples to answer.
+        // Shares rank 0's list of the samples to answer with all ranks.
         todo = xcalloc((size_t)a.data.set.count + 1, sizeof *todo);
         for (int64_t i = 0; i < a.data.set.count; i++)
             if (!a.data.list[i].done) todo[steps++] = i;

@@ -40,7 +40,7 @@ struct ask_line {
 struct ask_output {
     int file; // locked while open; -1: none
     const char *path;
-    const struct provenance *now; // of new lines; NULL: existing lines will be replaced
+    const struct provenance *now; // provenance of new lines; NULL: existing lines will be replaced
     bool earlier;                 // an earlier version wrote some lines (provenance_earlier)
     bool temporary;               // written by --again until it replaces --out
     struct ask_line *lines;       // sorted by id

@@ -192,7 +192,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     job_results_add(to, "source", xstrdup(o->set.way->source));
 }
 
-// In the shell, before the job exists: reports an unreadable data set at once.
+// Runs in the shell, before the job exists, to report an unreadable data set at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

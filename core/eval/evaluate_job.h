@@ -48,33 +48,33 @@ struct evaluate_options {
 
 // The options of a data set and its scores, for commands whose struct begins with struct
 // evaluate_options.
-#define EVALUATE_DATA_OPTIONS                                                                      \
-    SET_SOURCE_OPTIONS(struct evaluate_options, set,                                               \
-                       "treats the data as the downloaded files of an evaluation set (/help "      \
-                       "sets), with its prompt, "                                                  \
-                       "answer length, rule and totals"),                                          \
-        { "--metric", "M",                                                                         \
-          "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "      \
-          "metrics lists them. loglik: if the answer names one of the \"choices\" by number or "   \
-          "letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and "     \
-          "the letters are ranked (MMLU)",                                                         \
-          .take = evaluate_take_metric },                                                          \
-        { "--limit",                                                                               \
-          "N",                                                                                     \
-          "only the first N samples",                                                              \
-          OPTION_WHOLE,                                                                            \
-          .at = offsetof(struct evaluate_options, limit),                                          \
-          1,                                                                                       \
-          INT64_MAX },                                                                             \
-        { "--images", "DIR",                                                                       \
-          "base folder for relative picture paths, or a ZIP archive (default: the folder of "      \
-          "DATA)",                                                                                 \
-          OPTION_TEXT, .at = offsetof(struct evaluate_options, set.images) },                      \
-    {                                                                                              \
-        "--shots", "FILE",                                                                         \
-            "few-shot examples: questions with answers, in any data set format, with or without "  \
-            "pictures, in front of every sample; they are not scored",                             \
-            OPTION_TEXT, .at = offsetof(struct evaluate_options, set.shots)                        \
+#define EVALUATE_DATA_OPTIONS                                                                     \
+    SET_SOURCE_OPTIONS(struct evaluate_options, set,                                              \
+                       "treats the data as the downloaded files of an evaluation set (/help "     \
+                       "sets), with its prompt, "                                                 \
+                       "answer length, rule and totals"),                                         \
+        { "--metric", "M",                                                                        \
+          "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "     \
+          "metrics lists them. loglik: if the answer names one of the \"choices\" by number or "  \
+          "letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and "    \
+          "the letters are ranked (MMLU)",                                                        \
+          .take = evaluate_take_metric },                                                         \
+        { "--limit",                                                                              \
+          "N",                                                                                    \
+          "only the first N samples",                                                             \
+          OPTION_WHOLE,                                                                           \
+          .at = offsetof(struct evaluate_options, limit),                                         \
+          1,                                                                                      \
+          INT64_MAX },                                                                            \
+        { "--images", "DIR",                                                                      \
+          "base folder for relative picture paths, or a ZIP archive (default: the folder of "     \
+          "DATA)",                                                                                \
+          OPTION_TEXT, .at = offsetof(struct evaluate_options, set.images) },                     \
+    {                                                                                             \
+        "--shots", "FILE",                                                                        \
+            "few-shot examples: questions with answers, in any data set format, with or without " \
+            "pictures, in front of every sample; they are not scored",                            \
+            OPTION_TEXT, .at = offsetof(struct evaluate_options, set.shots)                       \
     }
 int evaluate_take_metric(void *self, const char *value, struct err *err);
 extern const struct option_row evaluate_rows[];

@@ -107,7 +107,8 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     return status;
 }
 
-// *loglik = the sum of log p over the tokens of rows p .. end-1, from h[L] of the last rows of s.
+// Sets *loglik to the sum of log p over the tokens of rows p .. end-1. x: h[L] of the last rows of
+// s.
 static int sum_losses(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
                       struct tensor *x, double *loglik)
 {

@@ -52,7 +52,7 @@ static void read_data(struct thrift *t, bool v2, struct parquet_page *g)
             thrift_skip(t, &f);
 }
 
-// Reads a PageHeader; g->size bytes follow it. -1: broken.
+// Reads a PageHeader; g->size bytes follow it. Returns -1 if it is broken.
 static int read_header(struct thrift *t, int64_t *kind, struct parquet_page *g)
 {
     struct thrift_field f = { 0 };
@@ -108,7 +108,7 @@ static int find_pages(struct parquet *p, size_t group, size_t leaf, struct err *
     struct parquet_group *g = &p->groups[group];
     struct parquet_chunk *c = &g->chunks[leaf];
     if (c->pages) return 0;
-    // Do not scan again for each row.
+    // The fault is kept, so that the pages are not searched again for each row.
     if (c->fault) return err_set(err, "%s", c->fault);
     int status = scan_pages(p, c, err);
     // Without lists, each row has exactly one level.
@@ -287,8 +287,8 @@ static int decode_values(const struct parquet *p, size_t leaf, const struct parq
 
 // --- levels --------------------------------------------------------------------------------------
 
-// Decodes the levels of a page, each at most `most`, from the bytes of `from`. `sized`: their
-// length precedes them.
+// Decodes the levels of a page, each at most `most`, from the bytes of `from`. `sized`: the
+// length of the levels precedes them.
 static int decode_levels(struct bytes *from, bool sized, int most, size_t count, uint8_t *to,
                          struct err *err)
 {

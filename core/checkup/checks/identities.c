@@ -15,8 +15,8 @@
 
 enum { TOKENS = 12, PIECE = 24 };
 
-// Largest mean Hellinger distance that rounding explains; measured distances of sound models are
-// smaller by a factor of ten.
+// Returns the largest mean Hellinger distance that rounding explains; measured distances of sound
+// models are smaller by a factor of ten.
 static double tolerance(const struct checkup *c, const struct settings *s)
 {
     return strcmp(model_arithmetic(c->model, c->backend, s), "f32") != 0 ? 0.1 : 0.005;
@@ -335,7 +335,8 @@ static int check_text(struct checkup *c, struct err *err)
 
 // --- another device ------------------------------------------------------------------------------
 
-// Computes the base's logits with the model loaded on another device. *loaded: there was room.
+// Computes the base's logits with the model loaded on another device. *loaded: whether it
+// could be loaded there.
 static int logits_on(struct checkup *c, const struct base *b, const struct backend *other,
                      bool *loaded, struct checkup_logits *l, double *allowed, struct err *err)
 {
