@@ -99,8 +99,7 @@ static bool same_shape(const struct tensor *a, const struct tensor *b)
 
 static bool same_linear(const struct linear *a, const struct linear *b)
 {
-    return a->weight.data && same_shape(&a->weight, &b->weight) && !a->bias.data == !b->bias.data &&
-           !a->lora == !b->lora;
+    return a->weight.data && same_shape(&a->weight, &b->weight) && !a->bias.data == !b->bias.data;
 }
 
 static bool same_sublayer(const struct sublayer *a, const struct sublayer *b)
@@ -159,7 +158,7 @@ static bool possible(const struct model *m, const struct variant *v)
 
 #define EXCHANGE(type, x, y) \
     do {                     \
-        const type t = (x);  \
+        type t = (x);        \
         (x) = (y);           \
         (y) = t;             \
     } while (0)
@@ -192,6 +191,22 @@ static void exchange_template(struct settings *s, char *template, size_t size)
     free(was);
 }
 
+// LoRA stays in its place: the damage is in the model's files, not in the adapter's.
+static void exchange_linear(struct linear *a, struct linear *b)
+{
+    EXCHANGE(struct linear, *a, *b);
+    EXCHANGE(struct lora *, a->lora, b->lora);
+}
+
+static void exchange_layers(struct decoder_layer *a, struct decoder_layer *b)
+{
+    EXCHANGE(struct decoder_layer, *a, *b);
+    for (int i = 0; i < a->attention.count; i++)
+        EXCHANGE(struct lora *, a->attention.weight[i].lora, b->attention.weight[i].lora);
+    for (int i = 0; i < a->ffn.count; i++)
+        EXCHANGE(struct lora *, a->ffn.weight[i].lora, b->ffn.weight[i].lora);
+}
+
 // Drops what was computed before a change.
 static void change_done(struct checkup *c, enum kind kind)
 {
@@ -215,11 +230,11 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
         }
         break;
     case HEADS:
-        EXCHANGE(struct linear, l[v->a].attention.weight[ATTENTION_Q],
-                 l[v->a].attention.weight[ATTENTION_K]);
+        exchange_linear(&l[v->a].attention.weight[ATTENTION_Q],
+                        &l[v->a].attention.weight[ATTENTION_K]);
         break;
     case LAYERS:
-        for (int i = 0; i < v->count; i++) EXCHANGE(struct decoder_layer, l[v->a + i], l[v->b + i]);
+        for (int i = 0; i < v->count; i++) exchange_layers(&l[v->a + i], &l[v->b + i]);
         break;
     case ENCODER_HEADS: EXCHANGE(struct linear, e[v->a].q, e[v->a].k); break;
     case ENCODER_LAYERS: EXCHANGE(struct vision_layer, e[v->a], e[v->b]); break;
@@ -471,20 +486,52 @@ static int rank_layers(struct search *s, enum kind kind, int layers, int *rank, 
     return 0;
 }
 
-// Swaps two layers or blocks: first neighbours, then those most likely to be in the wrong place.
+struct pairs {
+    enum kind kind;
+    int layers;
+    bool *tried; // [layers * layers]
+};
+
+static int try_pair(struct search *s, struct pairs *p, int x, int y, struct err *err)
+{
+    const int a = x < y ? x : y, b = x < y ? y : x;
+    bool *tried = &p->tried[a * p->layers + b];
+    if (a == b || *tried) return 0;
+    *tried = true;
+    return try_variant(s, (struct variant){ p->kind, a, b, 1 }, err);
+}
+
+// A swap that improves the predictions may have only one of the right layers: tries all with one of
+// them, until none is better.
+static int refine(struct search *s, struct pairs *p, struct variant *refined, struct err *err)
+{
+    int status = 0;
+    while (s->count && s->found[0].v.kind == p->kind && s->found[0].v.count == 1 && status == 0) {
+        const struct variant best = s->found[0].v;
+        if (best.a == refined->a && best.b == refined->b) break;
+        *refined = best;
+        for (int l = 0; l < p->layers && status == 0; l++) {
+            status = try_pair(s, p, best.a, l, err);
+            if (status == 0) status = try_pair(s, p, best.b, l, err);
+        }
+    }
+    return status;
+}
+
+// Swaps two layers or blocks, first those most likely to be in the wrong place.
 static int try_pairs(struct search *s, enum kind kind, int layers, struct err *err)
 {
     int *rank = xcalloc((size_t)layers + 1, sizeof *rank);
-    int status = 0;
-    for (int a = 0; a + 1 < layers && status == 0; a++)
-        status = try_variant(s, (struct variant){ kind, a, a + 1, 1 }, err);
-    if (status == 0 && layers > 2) status = rank_layers(s, kind, layers, rank, err);
+    struct pairs p = { kind, layers, xcalloc((size_t)(layers * layers + 1), sizeof *p.tried) };
+    struct variant refined = { .a = -1 };
+    int status = layers > 1 ? rank_layers(s, kind, layers, rank, err) : 0;
     for (int sum = 1; sum < 2 * layers - 2 && status == 0; sum++)
         for (int i = sum < layers ? 0 : sum - layers + 1; 2 * i < sum && status == 0; i++) {
-            const int x = rank[i], y = rank[sum - i], a = x < y ? x : y, b = x < y ? y : x;
-            if (b - a > 1) status = try_variant(s, (struct variant){ kind, a, b, 1 }, err);
+            status = try_pair(s, &p, rank[i], rank[sum - i], err);
+            if (status == 0) status = refine(s, &p, &refined, err);
         }
     free(rank);
+    free(p.tried);
     return status;
 }
 
@@ -540,12 +587,12 @@ static int search(struct search *s, struct err *err)
     for (int i = 0; i < blocks && status == 0; i++)
         status = try_variant(s, (struct variant){ .kind = ENCODER_HEADS, .a = i }, err);
     if (status == 0) status = try_shards(s, err);
-    // Half of the remaining time is for the encoder's blocks.
+    // At most half of the remaining time is for the encoder's blocks.
     const double allowed = s->allowed;
-    if (blocks) s->allowed = s->seconds + fmax(0, allowed - s->seconds) / 2;
-    if (status == 0) status = try_pairs(s, LAYERS, layers, err);
+    s->allowed = s->seconds + fmax(0, allowed - s->seconds) / 2;
+    if (status == 0) status = try_pairs(s, ENCODER_LAYERS, blocks, err);
     s->allowed = allowed;
-    if (status == 0 && blocks) status = try_pairs(s, ENCODER_LAYERS, blocks, err);
+    if (status == 0) status = try_pairs(s, LAYERS, layers, err);
     return status;
 }
 
