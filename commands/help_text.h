@@ -4,7 +4,7 @@
 //   struct help_part part;
 //   while (help_part_next(&text, &part)) { ...; help_part_release(&part); }
 //
-// Line ends within a paragraph or item do not matter: front ends wrap the text. A line with two
+// Newlines within a paragraph or item do not matter: front ends wrap the text. A line with two
 // spaces after its first words ("--once  skips") begins an item, which indented lines continue.
 // Other indented lines are examples. All other lines form paragraphs, which end at an empty line.
 #ifndef COMMANDS_HELP_TEXT_H

@@ -5,7 +5,7 @@
 //   if (model_write_gguf(m, "q4_k", "out.gguf", &progress, &summary, &file, &err) < 0) ...
 //   if (whole_file_finish(file, &err) < 0) ...   // the complete file gets its name
 //
-// LoRA is added to its weight in f32 and rounded once. Norms and biases stay f32.
+// LoRA is added to its weight in f32, and the sum is rounded once. Norms and biases stay f32.
 //
 //   char *path = model_mmproj_path("out/small.gguf");     // "out/mmproj-small.gguf"
 //   if (model_write_mmproj(m, NULL, "q4_k", path, &progress, &summary, &file, &err) < 0) ...

@@ -270,7 +270,7 @@ static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err
     struct settings *settings = settings_new();
     struct conversation c;
     bool answered;
-    // f32, so that rounding does not hide small differences.
+    // Uses f32, so that rounding does not hide small differences.
     settings_set(settings, "compute.matmul", "f32", NULL);
     settings_set(settings, "kv.dtype", "f32", NULL);
     hooks_add(&hooks, &hook);

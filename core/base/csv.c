@@ -133,7 +133,7 @@ struct reader {
     int columns; // fields per row, as in the first line; 0: not known yet
 };
 
-// Reads the field at p up to a comma, a line end or the end of the text.
+// Reads the field at p up to a comma, a newline or the end of the text.
 static int read_field(struct reader *r, struct buf *field, struct err *err)
 {
     buf_clear(field);

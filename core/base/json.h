@@ -16,8 +16,8 @@
 // value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// json_read and json_parse for data, whose texts must be complete: they refuse invalid UTF-8 and
-// \u0000, which ends a C string. (A tokenizer's files may contain \u0000 in a token.)
+// Like json_read and json_parse, for data, whose texts must be complete: these refuse invalid UTF-8
+// and \u0000, which ends a C string. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 // Returns the end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python
@@ -27,14 +27,15 @@ const char *json_python(const char *text, size_t size);
 // which cJSON reads as \u0000.
 bool json_has_nul(const char *text, size_t size);
 
-// Optional members: `otherwise` if the key is absent or null; -1 if type or range is wrong, or if a
-// whole number is not known exactly. `object` may be NULL (all keys absent).
+// These read optional members: *value becomes `otherwise` if the key is absent or null. They return
+// -1 if type or range is wrong, or if a whole number is not known exactly. `object` may be NULL
+// (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
               struct err *err);
 int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err);
-// Borrowed from the object.
+// *value is borrowed from the object.
 int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
               struct err *err);
 // Reads an object, borrowed; *value is NULL if the key is absent or null.

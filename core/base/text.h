@@ -19,7 +19,7 @@ bool text_ends(const char *text, const char *end);
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
-// Skips leading spaces, tabs and line ends, which many models begin their answers with.
+// Skips leading spaces, tabs and newlines, which many models begin their answers with.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.
 size_t text_bad_byte(const char *text, size_t size);

@@ -90,7 +90,7 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
     return first;
 }
 
-// Adds a text in which marks give the positions of pictures. Drops the line end beside a mark,
+// Adds a text in which marks give the positions of pictures. Drops the newline beside a mark,
 // because the prompt layout writes its own.
 static int add_marked(struct reading *r, struct message *m, const char *text)
 {

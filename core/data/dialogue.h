@@ -23,9 +23,8 @@ struct dialogue {
 
 // Reads a list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image",
 // "path"}]}. "image" or OpenAI's "image_url" may replace "path". Relative paths start at `folder`;
-// a path may be file:// or a data: URI (core/picture/source.h). Error messages name the position:
-// "message 2:
-// \"content\" ...".
+// a path may be file:// or a data: URI (core/picture/source.h). Error messages name the position
+// ("message 2: ...").
 int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *folder,
                            struct err *err);
 // Reads one sample of a data set, with answers: {"conversations": [{"from", "value"}], "image"},
@@ -34,7 +33,7 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 // question.
 int dialogue_read_conversation(struct dialogue *d, const cJSON *sample, const char *folder,
                                struct err *err);
-// dialogue_read_conversation, for answering: ends with the last question; the answer after it
+// Like dialogue_read_conversation, for answering: ends with the last question; the answer after it
 // becomes `reference`.
 int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *folder,
                          struct err *err);

@@ -48,7 +48,7 @@ void data_notices_sample(struct data_notices *n, const struct tokenizer *t, cons
                          int parts);
 // Counts a sample that repeats an earlier one.
 void data_notices_repeated(struct data_notices *n, const struct sample *s);
-// Counts the special tokens alone.
+// Counts only the special tokens in the sample's `parts`.
 void data_notices_texts(struct data_notices *n, const struct tokenizer *t, const struct sample *s,
                         int parts);
 // Inspects a picture; counts each name in the data once.

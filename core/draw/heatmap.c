@@ -112,10 +112,10 @@ enum {
     ACROSS = 4, // maps beside each other
     MANY = 64,  // above this count, as many across as down
     SHADES = 64,
-    LINES = 3 // of a title
+    LINES = 3 // maximum number of lines of a title
 };
 
-// Points.
+// In points.
 static const double side = 160, gap = 12, size = 8, line = 11, bar = 6, numbers = 16;
 
 struct sheet {
@@ -223,7 +223,7 @@ static void draw_words(const struct sheet *s, const struct event_heatmap *map, d
     }
 }
 
-// Computes the cell size; returns the cells per row.
+// Computes the cell size. Returns the number of cells per row.
 static size_t lay_out(struct sheet *s, const struct event_heatmap *maps, size_t count,
                       double *cell_x, double *cell_y)
 {

@@ -30,7 +30,7 @@ struct side {
     struct data_notices notices;
     struct compared_answer *list; // of the current sample
     size_t count;
-    bool open; // the last one of the list is answered, but not scored
+    bool open; // the last answer of the list has not been scored yet
 };
 
 struct comparing {
@@ -38,7 +38,7 @@ struct comparing {
     struct compared_data *d;
     struct dataset data;
     struct side side[2];
-    int64_t done, all; // samples processed, and all
+    int64_t done, all; // number of samples processed; number of all samples
 };
 
 // --- statistics ----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ const char *evaluated_text(struct evaluated *e, int i, const char ***text)
     return texts[i].name;
 }
 
-// Pointers cannot cross processes: sends the metric's number, and the texts behind the struct.
+// Pointers cannot cross processes: sends the metric's number, and the texts after the struct.
 struct packed {
     bool ends, bad; // marks the end of a sample (no score); a question of the sample was not scored
     struct evaluated e;
@@ -129,7 +129,7 @@ void evaluate_share(struct evaluating *v, bool rest)
 
 // --- flights -------------------------------------------------------------------------------------
 
-// Flights per stage: with one, a prompt in one stage delays the tokens of all other flights.
+// Flights per stage: with only one, a prompt in one stage delays the tokens of all other flights.
 enum { FLIGHTS = 2 };
 
 struct flight {

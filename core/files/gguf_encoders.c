@@ -107,7 +107,7 @@ static void read_llava(struct encoder_config *e)
     config_put_text(e->whole, "model_type", "llava_next");
     cJSON_SetValuestring(json_get(e->whole, "architectures")->child,
                          "LlavaNextForConditionalGeneration");
-    // Pairs of width and height in the file, of height and width in Hugging Face's list.
+    // The file has pairs of width and height, Hugging Face's list pairs of height and width.
     const struct gguf_entry *list = config_list(&e->c, "image_grid_pinpoints", 1000);
     if (list && list->count % 2)
         config_refuse(&e->c, "'%s' has %llu numbers, which are not pairs", grids_key,

@@ -32,8 +32,8 @@ struct gguf_writer;
 
 struct gguf_writer *gguf_writer_new(const char *path);
 
-// Metadata is written before the first data. Keys that begin with '.' get the prefix, which must
-// outlive the writer: ".block_count".
+// Write the metadata before the first data. Keys that begin with '.', such as ".block_count", get
+// the prefix, which must outlive the writer.
 void gguf_writer_prefix(struct gguf_writer *w, const char *prefix);
 void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value);
 void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value);
@@ -46,8 +46,8 @@ void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *value
 void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count);
 void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length);
 
-// Declares a tensor of f32, f16, bf16 or blocks; its rows are whole blocks. The shape's last number
-// is the length of a row, as everywhere in vlmsh; files have it first.
+// Declares a tensor of f32, f16, bf16 or blocks; rows must be whole blocks. The shape's last number
+// is the length of a row, as everywhere in vlmsh; files store it first.
 void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
                          const int64_t *shape);
 // Writes the next bytes of the tensors. 0 or -1.

@@ -135,7 +135,7 @@ static char *clean_words(struct scratch *s, const char *text)
 
 // --- whole clean-ups -----------------------------------------------------------------------------
 
-// Replaces line ends and tabs by spaces, and strips.
+// Replaces newlines and tabs by spaces, and strips.
 static char *clean_line(struct scratch *s, const char *text)
 {
     const char *line = python_replace(s, text, "\n", " ");

@@ -92,7 +92,7 @@ char *picture_source_title(const char *name)
     return xasprintf("%.*s... (%zu characters)", utf8_head(name, SHOWN), name, n);
 }
 
-// Decodes "data:image/png;base64,TEXT". Ignores spaces and line ends, and accepts missing padding.
+// Decodes "data:image/png;base64,TEXT". Ignores spaces and newlines, and accepts missing padding.
 static char *read_data(const char *uri, size_t limit, size_t *size, struct err *err)
 {
     const char *comma = strchr(uri, ',');

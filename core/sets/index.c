@@ -1,6 +1,6 @@
 // core/sets/index.c -- the rows of a TSV file.
 //
-// pandas writes the file: fields with tabs, quotes or line ends are quoted, with doubled quotes.
+// pandas writes the file: fields with tabs, quotes or newlines are quoted, with doubled quotes.
 // The cached index holds a header, the rows, the texts of columns and keys, and a SHA-256 of all
 // these. A damaged or outdated index is rebuilt.
 #include "core/sets/index.h"
@@ -89,7 +89,7 @@ static void end_field(struct pass *p, uint64_t end)
     p->in_field = p->quoted = p->quote_seen = false;
 }
 
-// `end`: offset of the row's end, before its line end.
+// `end`: offset of the row's end, before its newline.
 static int end_row(struct pass *p, uint64_t end, struct err *err)
 {
     struct set_index *x = p->x;

@@ -14,7 +14,7 @@
 #include "core/base/names.h"
 #include "core/base/scratch.h"
 
-// Offsets and sizes in bytes of the file. A row is `size` bytes from `at`, without its line end;
+// Offsets and sizes in bytes of the file. A row is `size` bytes from `at`, without its newline;
 // its picture is image_size bytes (0: no picture) at `at` + `image_at`.
 struct set_row {
     uint64_t at, size, image_at, image_size;

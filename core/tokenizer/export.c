@@ -8,7 +8,7 @@
 
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Numbers, signs, contractions, spaces and line ends of all kinds; scripts with and without cases.
+// Numbers, signs, contractions, spaces and newlines of all kinds; scripts with and without cases.
 static const char *const sentences[] = {
     "Hello world! It's 12345678 o'clock, isn't it? I'LL   go\n\n  now.\r\n\tEnd  ",
     "  x=3.14159; y += foo_bar(a[0], \"two words\")  // $100 <= ^~| ++==\n    return -1;\n\n\n",

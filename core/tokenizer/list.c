@@ -261,7 +261,7 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 
 // --- vocab.json and merges.txt, tiktoken.model ---------------------------------------------------
 
-// Iterates over the non-empty lines of a text, without line ends.
+// Iterates over the non-empty lines of a text, without newlines.
 struct lines {
     const char *next, *end;
     const char *line;

@@ -16,7 +16,7 @@
 //
 //   [a\W]         PCRE2 cannot negate part of a set -> (?:[a]|[^...])
 //
-//   (?m:.)        the dot matches line ends -> (?s:.)
+//   (?m:.)        the dot matches newlines -> (?s:.)
 //
 //   x{1,3}+       a repeated interval, not a possessive one -> (?:x{1,3})+
 //

@@ -1,5 +1,5 @@
 // core/checkup/checks/learns.c -- does training work on this model? Trains norms, LoRA and norm
-// alignment on a few samples with the job `train`, loads each adapter, and throws it away.
+// alignment on a few samples with the job `train`, loads each adapter, and deletes it.
 //
 // The samples pair pictures with invented answers, which no model would give: the loss must fall.
 // The job's loss with the trained weights and the loss with the loaded adapter must be equal, and
@@ -23,7 +23,7 @@ static const char text_question[] = "What is the word?";
 enum { SAMPLES = 4, OTHERS = 2, STEPS_MOST = 24, STEPS_LEAST = 6, STEPS_QUICK = 4, TOKENS = 16 };
 // Share of its first value by which the loss must fall for each update. Every step trains on all
 // samples, so that only the updates and rounding change the loss. Losses of the smallest models
-// fell by 0.0047 and more.
+// fell by 0.0047 or more.
 static const double falls = 0.002;
 // Losses with a smaller relative difference are equal.
 static const double equal = 0.01;
