@@ -218,7 +218,7 @@ static void changes_make_a_new_recording(void **state)
     layer->ffn.before = norm;
     struct pair low = pair_noise(2, 2, c->hidden, 0, 4);
     struct pair high = pair_noise(2, c->ffn, 2, 0, 5);
-    struct lora lora = { low.on[1], high.on[1], 0.5f };
+    struct lora lora = { .a = low.on[1], .b = high.on[1], .scale = 0.5f };
     layer->ffn.weight[FFN_UP].lora = &lora;
     played(&b);
     lora.scale = 0;

@@ -120,7 +120,9 @@ static void check_contribution(struct fixture *f, bool with_lora)
 {
     const int64_t width = f->H * f->d, rank = 3;
     struct tensor w = noise_tensor(2, f->D, width, 0, 4), bias = noise_tensor(1, f->D, 0, 0, 5);
-    struct lora lora = { noise_tensor(2, rank, width, 0, 6), noise_tensor(2, f->D, rank, 0, 7), 2 };
+    struct lora lora = { .a = noise_tensor(2, rank, width, 0, 6),
+                         .b = noise_tensor(2, f->D, rank, 0, 7),
+                         .scale = 2 };
     const struct linear o = { .weight = w, .bias = bias, .lora = with_lora ? &lora : NULL };
     int32_t *index = malloc((size_t)f->P * sizeof *index),
             *all = malloc((size_t)f->P * sizeof *all);

@@ -398,8 +398,9 @@ static void lora_counts_in_both_forms(void **state)
     for (int i = 0; i < 54; i++) b[i] = (float)random_unit(2, RANDOM_WEIGHTS, (uint64_t)i) - 0.5F;
     struct arena arena = { .backend = test_device() };
     struct graph g = { .backend = test_device(), .arena = &arena };
-    struct lora lora = { *graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 2, 7 }, a),
-                         *graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 27, 2 }, b), 0.7F };
+    struct lora lora = { .a = *graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 2, 7 }, a),
+                         .b = *graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 27, 2 }, b),
+                         .scale = 0.7F };
     struct linear *up = &m->decoder.layer[1].attention.weight[2];
     assert_int_equal(up->weight.shape[0], 27);
     up->lora = &lora;
