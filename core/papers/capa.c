@@ -136,6 +136,27 @@ static const struct paper_claim ffn_claims[] = {
     { 0 },
 };
 
+// --- figure 2: the claim of section 3.1 ----------------------------------------------------------
+
+static const struct paper_claim sink_claims[] = {
+    { .text = "answers stay without the probability dumps (within 1 point)",
+      .from = "Vanilla",
+      .to = "without dumps",
+      .column = "Avg",
+      .margin = 1 },
+    { .text = "answers break without the structural anchors",
+      .from = "Vanilla",
+      .to = "without anchors",
+      .column = "Avg",
+      .less = true },
+    { .text = "anchors matter more than dumps",
+      .from = "without dumps",
+      .to = "without anchors",
+      .column = "Avg",
+      .less = true },
+    { 0 },
+};
+
 // --- figure 3 ------------------------------------------------------------------------------------
 
 static const struct paper_column redundancy_columns[] = {
@@ -275,6 +296,21 @@ static const struct paper_table tables[] = {
               "row CAPA, Hadamard: off ffn.approx=hadamard " FFN PRUNE "\n",
       .claims = ffn_claims,
       .note = "MM-Vet needs a judge model: its answers can be exported, not scored." },
+    { .name = "figure2",
+      .title = "removing attention sinks of little contribution (dumps) or of much (anchors)",
+      .needs = "--sets as table1",
+      .columns = sets,
+      .published = "",
+      .plan = "/reset all\n/load ${MODEL}\n",
+      .demo = PAPER_DEMO_WORLD "/load ${MODEL}\n",
+      .rows =
+          "row Vanilla: off\n"
+          "row without dumps: off prune.score=dumps prune.worst=on prune.layer={transition}\n"
+          "row without anchors: off prune.score=anchors prune.worst=on prune.layer={transition}\n",
+      .claims = sink_claims,
+      .note = "The figure shows the two kinds of sinks (/sinks --figure); section 3.1 claims what "
+              "their removal does, without numbers. A model without visual sinks (the demo model) "
+              "loses nothing: its rows are equal." },
     { .name = "figure3",
       .title = "redundancy of FFNs by layer, for visual tokens and text",
       .needs = "--data with pictures (the paper: 500 of COCO)",

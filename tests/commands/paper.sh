@@ -17,7 +17,7 @@ session "refused" <<E
 > /paper nope
 error: no paper 'nope': norm-alignment, layernorm, capa, ira
 > /paper capa table99
-error: capa has no 'table99': table1, table2, figure3, figure5, figure7, figure8
+error: capa has no 'table99': table1, table2, figure2, figure3, figure5, figure7, figure8
 > /paper capa table1
 error: capa table1 needs --model FOLDER: --sets with files of VQAv2, MMBench, TextVQA, SEED-Bench, MMMU; or try it with --demo
 > /paper norm-alignment table3 --model $work/tiny --sets $work/sets --data $work/sets/own.json
