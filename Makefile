@@ -15,7 +15,7 @@
 #   make test-gpu   compare the GPU with the CPU      make bench-gpu  measure it
 #                   (SANITIZER=memcheck: under                        (PEERS=PYTHON: beside
 #                   compute-sanitizer)                                transformers)
-#   make gpu-bundle both, built, for a GPU machine without compilers
+#   make gpu-bundle test-gpu and bench-gpu, built, for a machine without compilers
 #   make test-ptx   test-gpu without a GPU: the host runs and checks the PTX of the kernels
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), SAN=thread builds with TSan (in build/tsan;
@@ -57,7 +57,7 @@ say = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $@;)
 B := build/$(if $(filter 1,$(SAN)),san,$(if $(filter thread,$(SAN)),tsan,opt))
 
 WARN   := -Wall -Wextra -Wshadow -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
-# Under the sanitizers line numbers are enough: linking takes half of the time.
+# Under the sanitizers, -g1 (line numbers only) halves linking time.
 COMMON := -std=c17 -D_GNU_SOURCE -DVERSION='"$(VERSION)"' -I. $(if $(filter 0,$(SAN)),-g,-g1) $(WARN) -fopenmp -pthread -MMD -MP
 ifeq ($(SAN),1)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -65,8 +65,9 @@ else ifeq ($(SAN),thread)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=thread
 endif
 CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
-# GCC 13 and newer omit some of them in sums, depending on the place: then a row's result would
-# depend on how many rows are computed with it. (clang has no such option and no need of it.)
+# GCC 13 and newer omit some FMA instructions in sums, depending on their position; a row's result
+# would then depend on how many rows are computed with it. (clang has no such option and does not
+# need one.)
 FMA_ALWAYS    := $(if $(findstring clang,$(shell $(CC) --version 2>/dev/null)),,--param=avoid-fma-max-bits=0)
 # Kernels define their summation order themselves (kernels/vec.h); a*b+c may be one instruction.
 CFLAGS_KERNEL := $(COMMON) $(if $(filter 0,$(SAN)),-O3) -fno-math-errno -fno-trapping-math \
@@ -81,7 +82,7 @@ ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mav
 ISA_FLAGS_amx    := $(ISA_FLAGS_avx512) -mavx512bf16 -mamx-tile -mamx-bf16 -mprfchw
 ISAS := base $(if $(filter x86_64,$(shell uname -m)),avx2 avx512 amx)
 
-# Those that are compiled once:
+# Kernel files that are compiled only once:
 PLAIN     := kernels/cpu.c kernels/blocks.c kernels/blocks_pack.c
 KERNELS   := $(filter-out $(PLAIN),$(wildcard kernels/*.c))
 CORE      := $(wildcard core/*.c core/*/*.c core/*/*/*.c)
@@ -97,19 +98,19 @@ TOYS        := tests/toys/toys.c tests/toys/layers.c
 UNIT_TESTS  := $(wildcard tests/kernels/*.c tests/core/*/*.c tests/core/model/families/*.c tests/sessions/*.c tests/commands/*.c tests/tui/*.c tests/cuda/*.c) $(TOYS)
 UNIT_BIN    := $(UNIT_TESTS:%.c=$(B)/%)
 SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
-# Tests without value under sanitizers: command scripts whose code other tests cover (each takes
-# minutes), documents, killed processes, comparisons of GPU kernels, which are compiled without
-# sanitizers, forecasts, and bitwise comparisons of code that other tests run.
+# SAN=1 leaves out tests that find nothing under sanitizers: command scripts whose code other tests
+# cover (each takes minutes), documents, killed processes, comparisons of GPU kernels (which are
+# compiled without sanitizers), forecasts, and bitwise comparisons of code that other tests run.
 ifeq ($(SAN),1)
 SCRIPT_TESTS := $(filter-out tests/docs/% $(addprefix tests/commands/,reproduce.sh seeing.sh gguf_methods.sh killed.sh ranks_faults.sh),$(SCRIPT_TESTS))
 UNIT_BIN     := $(filter-out $(addprefix $(B)/tests/cuda/,attention ops blocks few_rows fused fused_back fused_experts) $(addprefix $(B)/tests/core/,train/plan talk/lookahead methods/toggles),$(UNIT_BIN))
 endif
-# Both builds use these.
+# The ordinary build and SAN=1 both use these.
 CUDA_HOST_LIBRARY := build/host/cuda_host/libvlmsh_cuda.so
 NCCL_HOST_LIBRARY := build/host/nccl_host/libnccl.so.2
 BENCHES     := $(wildcard tests/bench/*.c)
 BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
-# Tests compile them too, so that benchmarks keep building.
+# `make test` compiles the benchmarks too, so that they keep building.
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
@@ -149,7 +150,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 # The unit tests of a folder are one program, FOLDER/tests; a hard link per test selects it by name (tests/room.sh).
 # resume.c includes the sources that it tests, so it cannot share a program with others that use them.
 ROOM_BIN    := $(filter-out $(B)/tests/sessions/resume,$(UNIT_BIN))
-# Toys: one of each extensible kind, linked only with the tests of that folder.
+# Toys: one example of each extensible kind, linked only with the tests of that folder.
 TOY_OBJ     := $(patsubst %.c,$(B)/%.o,$(filter-out $(TOYS),$(wildcard tests/toys/*.c)))
 $(ROOM_BIN:%=%.o): TEST_MAIN = -Dmain=$(*F)_main
 # $(1): the folder in $(B), $(2): its tests there, $(3): their sources
@@ -202,16 +203,16 @@ check: $(B)/vlmsh goldens $(UNIT_BIN) $(CUDA_HOST_LIBRARY) $(NCCL_HOST_LIBRARY) 
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" \
 	  tests/run.sh $(UNIT_BIN) $(SCRIPT_TESTS) $(PTX_TESTS)
 
-# In under a minute on two cores: the unit tests except slow ones and those of GPU kernels, a conversation, and the
-# links of the documents.
+# Tests that take under a minute on two cores: the unit tests except slow ones and those of GPU kernels, a
+# conversation, and the links of the documents.
 FAST_TESTS := $(filter-out $(B)/tests/cuda/% $(addprefix $(B)/tests/,$(filter-out %.sh,$(file <tests/slow))),$(UNIT_BIN)) \
               tests/commands/turns.sh tests/docs/links.sh
 check-fast: $(B)/vlmsh goldens $(filter $(B)/%,$(FAST_TESTS))
 	@VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(FAST_TESTS)
 
-# Runs the tests whose numbers depend on the instruction set under each one below the CPU's best, which
-# `make test` uses; without tests that try all sets themselves, forecasts, and long comparisons with
-# wide tolerances.
+# Runs the tests whose numbers depend on the instruction set under each set below the CPU's best (`make
+# test` uses the best). Leaves out tests that try all sets themselves, forecasts, and long comparisons
+# with wide tolerances.
 # ISA_TESTS=all: all tests, also under the best one.
 ISA_ROOMS := methods model model/families engine probes talk eval jobs train adapter
 ISA_TESTS := $(filter-out $(addprefix $(B)/tests/core/,talk/lookahead model/families/goldens model/linear_rows model/gram model/attend \
@@ -224,8 +225,8 @@ check-isas: $(B)/vlmsh goldens $(filter $(B)/%,$(ISA_RUN)) $(CUDA_HOST_LIBRARY) 
 	@sets=$$(tools/isas.sh $(B)/vlmsh $(filter all,$(ISA_TESTS))) && for isa in $$sets; do echo "VLMSH_ISA=$$isa" && VLMSH_ISA=$$isa \
 	  VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" tests/run.sh $(ISA_RUN) || exit 1; done
 
-# The shell, its worker and its jobs under ThreadSanitizer; one thread computes, because TSan does not know OpenMP's
-# barriers. Tests whose signals interrupt a blocking call are left out: TSan delays signals.
+# Tests the shell, its worker and its jobs under ThreadSanitizer. Only one thread computes, because TSan does not
+# know OpenMP's barriers. Tests whose signals interrupt a blocking call are left out: TSan delays signals.
 THREAD_TESTS := $(addprefix tests/commands/,turns.sh session.sh) $(addprefix tests/tui/,drafts.sh events.sh frictions.sh maps.sh toggles.sh waits.sh) \
                 $(addprefix $(B)/tests/sessions/,jobs manage replay store)
 test-threads: deps-test
@@ -234,7 +235,7 @@ test-threads: deps-test
 check-threads: $(B)/vlmsh goldens $(filter $(B)/%,$(THREAD_TESTS))
 	@OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 VLMSH="$(CURDIR)/$(B)/vlmsh" tests/run.sh $(THREAD_TESTS)
 
-# The fuzz targets on a few files each, while one allocation after another fails: the first ALLOCATIONS one by one.
+# Runs the fuzz targets on a few files each while one allocation fails: each of the first ALLOCATIONS in turn.
 ALLOCATIONS ?= 2000
 READERS     := $(FUZZERS:tests/fuzz/%.c=%)
 $(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader -Dabort=give_up
@@ -246,11 +247,13 @@ test-allocations: deps-test
 check-allocations: $(B)/tests/allocations/main goldens
 	@tests/allocations/run.sh $< $(ALLOCATIONS) $(READERS)
 
-# Ten thousand random steps on each kind of terminal; about an hour. A seed that failed: WALK_SEED=N.
+# Ten thousand random steps on each kind of terminal take about an hour. WALK_SEED=N repeats a seed
+# that failed.
 test-screen-walk: vlmsh
 	@VLMSH="$(CURDIR)/vlmsh" WALK_STEPS=$${WALK_STEPS:-10000} WALK_SEED=$${WALK_SEED:-random} bash tests/tui/walk.sh
 
-# Jobs on two hosts (network namespaces) and through a real Slurm: root, slurm-wlm, munge; a quarter of an hour.
+# Jobs on two hosts (network namespaces) and through a real Slurm. Needs root, slurm-wlm and munge; takes a
+# quarter of an hour.
 test-cluster: vlmsh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/slurm.sh
 	@VLMSH="$(CURDIR)/vlmsh" bash tests/cluster/disk.sh
@@ -270,7 +273,8 @@ CUDA_CXX    := -std=c++20 -DVERSION='"$(VERSION)"' -I.
 CUDA_WARN   := -Wall,-Wextra,-Wno-unused-parameter,-Wno-missing-field-initializers
 comma       := ,
 CUDA_SETS   := $(CUDA_ARCH) all
-# `all`: those of the list that this nvcc supports (100 from CUDA 12.8), and PTX of the newest for future GPUs.
+# `all`: the architectures of the list that this nvcc supports (100 from CUDA 12.8), and PTX of the newest for
+# future GPUs.
 CUDA_KNOWN  := $(if $(NVCC),$(shell $(NVCC) --list-gpu-arch))
 CUDA_ALL    := $(patsubst compute_%,%,$(filter $(addprefix compute_,80 89 90 100),$(CUDA_KNOWN)))
 CUDA_CODE    = $(if $(filter all,$(1)),\
@@ -283,7 +287,7 @@ build/cuda/libvlmsh_cuda.so: build/cuda/$(CUDA_ARCH)/libvlmsh_cuda.so
 	@cp $< $@
 cuda-all: build/cuda/all/libvlmsh_cuda.so
 	@cp $< build/cuda/libvlmsh_cuda.so
-# Without nvcc `make cuda` names the missing package; tests print a line.
+# Without nvcc, `make cuda` names the missing package, and the tests print one line.
 ifeq ($(NVCC),)
 build/cuda/%/libvlmsh_cuda.so:
 	@echo '$(NO_NVCC): install the CUDA toolkit, 12 or 13, or put its bin folder into PATH' >&2; exit 1
@@ -302,7 +306,7 @@ endef
 $(foreach s,$(CUDA_SETS),$(eval $(call CUDA_RULE,$(s))))
 endif
 
-# The same kernels for the host.
+# The kernels compiled for the host.
 CUDA_HOST_OBJ := $(CUDA_SRC:%.cu=build/host/cuda_host/%.o) \
                  $(patsubst tests/%.cpp,build/host/%.o,$(wildcard tests/cuda_host/*.cpp tests/cuda_ptx/*.cpp))
 CUDA_HOST_CXX := g++ -x c++ $(CUDA_CXX) -Itests/cuda_host -O2 -g -fPIC -fvisibility=hidden -MMD -MP \
@@ -331,7 +335,7 @@ GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
 # Tests of the emulated GPU only: `make test` runs them.
 GPU_PLAYED   := $(B)/tests/cuda/limits tests/cuda/dry.sh tests/cuda/launches.sh
 # SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
-# shapes, under that tool of compute-sanitizer; it makes them ten to a hundred times slower.
+# shapes, under that tool of compute-sanitizer, which makes them ten to a hundred times slower.
 SANITIZER   ?=
 # The CPU's suites that tests/cuda/*.sh run if a GPU's memory cannot be read directly.
 GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/model/families/moonvit core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
@@ -342,12 +346,13 @@ test-gpu: deps-test
 check-gpu: cuda $(B)/vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(if $(SANITIZER),,$(GPU_SUITES))
 	@if tools/gpu.sh; then VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" TEST_JOBS=1 \
 	  TEST_UNDER="$(if $(SANITIZER),tools/sanitize.sh $(SANITIZER))" $(if $(SANITIZER),TEST_TIMEOUT=7200) tests/run.sh $(GPU_TESTS); fi
-# The host runs their PTX (tests/cuda_ptx/); `make test` covers most of it.
+# Runs the GPU tests on the host, which executes the kernels' PTX (tests/cuda_ptx/); `make test`
+# covers most of it.
 test-ptx: $(B)/vlmsh $(UNPACKED) $(CUDA_HOST_LIBRARY) $(PTX_CHECKS) $(PTX) $(GPU_PROGRAMS) $(UNIT_BIN)
 	@$(if $(NVCC),VLMSH="$(CURDIR)/$(B)/vlmsh" VLMSH_CUDA="$(CURDIR)/$(CUDA_HOST_LIBRARY)" TEST_PTX=all \
 	  TEST_TIMEOUT=7200 tests/run.sh $(PTX_CHECKS) tests/cuda_ptx/kernels.sh,\
 	  echo '$(NO_NVCC): what it makes of the kernels is not run')
-# All parts, or those that GPU_PARTS names: tests/bench/gpu/run.sh.
+# Runs all parts of tests/bench/gpu/run.sh, or those that GPU_PARTS names.
 GPU_PARTS   ?=
 GPU_BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/gpu/*.c))
 bench-gpu: deps-test
@@ -356,7 +361,8 @@ measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 	@if tools/gpu.sh; then VLMSH_CUDA="$(CURDIR)/build/cuda/libvlmsh_cuda.so" \
 	  tests/bench/gpu/run.sh $(B) $(GPU_PARTS); fi
 
-# All of this for a machine without compilers, as build/gpu-bundle.tar.xz (tools/gpu_bundle.sh).
+# Packs the GPU tests and benchmarks for a machine without compilers, as build/gpu-bundle.tar.xz
+# (tools/gpu_bundle.sh).
 gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 	@tools/gpu_bundle.sh build/gpu-bundle.tar.xz $(B)/vlmsh $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 
@@ -424,7 +430,7 @@ build/fuzz/bin/%: tests/fuzz/%.c tests/lists.c build/fuzz/libfuzz.a
 # --- lint --------------------------------------------------------------------------------------------
 FOLDERS := kernels core sessions commands tui tests tools
 C_FILES  = $(shell find $(FOLDERS) -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp')
-# Not the tests: clang-tidy does not know that cmocka's assertions end them.
+# clang-tidy skips the tests: it does not know that cmocka's assertions end them.
 TIDY     = $(patsubst %.c,build/lint/%.ok,$(filter-out tests/%,$(filter %.c,$(C_FILES))))
 lint: deps-lint
 	@$(MAKE) --no-print-directory $(JOBS) lint-run
@@ -440,18 +446,18 @@ lint-fast: size words
 	  --enable=warning,performance,portability --inline-suppr --library=tools/cppcheck.xml \
 	  --suppress=varFuncNullUB \
 	  -i tests/cuda_host -i tests/cuda_ptx $(FOLDERS)
-# Words and constructions that readers stumbled over, in comments, messages and documents.
+# Finds words and constructions that readers stumbled over, in comments, messages and documents.
 words:
 	@python3 tools/words.py $(filter-out tests/real/% core/eval/sample_text.c,$(C_FILES)) \
 	  $(wildcard docs/*.md tools/*.sh tests/*/*.sh) .ci/run README.md CONTRIBUTING.md Makefile vlmsh.1
 lines:
 	@tools/lines.sh
-# The size of a clone: weights and pictures grow unnoticed.
+# Limits the size of a clone, because weights and pictures grow unnoticed.
 size:
 	@if [ -e .git ]; then git ls-files -z | du -cbL --files0-from=- | tail -1 | awk '$$1 > 38 * 2^20 { \
 	  print "tracked files: " $$1 " bytes, more than 38 MiB"; exit 1 }'; fi
-# clang-tidy takes minutes: it checks only files changed since, all if a header changed. It explores 100000 steps of
-# a function's paths instead of 225000, which halves the longest searches.
+# clang-tidy takes minutes, so it checks only files changed since its last run, or all of them if a header changed.
+# It explores 100000 steps of a function's paths instead of 225000, which halves the longest searches.
 build/lint/%.ok: %.c .clang-tidy $(filter %.h,$(C_FILES))
 	@mkdir -p $(@D)
 	$(call say,TIDY) clang-tidy --quiet $< -- -std=c17 -D_GNU_SOURCE -DVERSION='""' -I. -fopenmp \

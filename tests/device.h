@@ -1,6 +1,6 @@
 // tests/device.h -- the device that a test computes on: the CPU, or the one that $TEST_DEVICE names
-// (tests/cuda/suites.bash runs the CPU's suites on the GPU). A test reports checks that it must
-// skip there in a line that tests/run.sh shows and counts.
+// (tests/cuda/suites.bash runs the CPU's suites on the GPU). If a test must skip checks on that
+// device, it reports them in a line that tests/run.sh shows and counts.
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
@@ -22,7 +22,7 @@ static inline const struct backend *test_device(void)
     exit(1);
 }
 
-// The CPU's instruction sets; NULL: this CPU lacks it, which each program reports once.
+// The CPU's instruction sets; NULL for a set that this CPU lacks, which each program reports once.
 enum { TEST_ISAS = 4 };
 static inline const struct backend *test_isa(int i)
 {
@@ -34,14 +34,15 @@ static inline const struct backend *test_isa(int i)
     return b;
 }
 
-// True if it multiplies a few rows with quantized weights as 16-bit integers
+// True if the device multiplies a few rows with quantized weights as 16-bit integers
 // (kernels/blocks_dot_avx2.h), which are less precise than f32 sums.
 static inline bool test_in_16_bits(const struct backend *b)
 {
     return strstr(b->describe(), "avx2");
 }
 
-// True if it has another arithmetic than f32, which a test of `what` needs.
+// True if the device has bf16 products, which a test of `what` needs; otherwise reports the test as
+// skipped.
 static inline bool test_multiplies_bf16(const char *what)
 {
     const bool can = backend_multiplies_bf16(test_device());

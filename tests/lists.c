@@ -1,4 +1,4 @@
-// tests/lists.c -- linked to every program of the tests: registers the lists before main.
+// tests/lists.c -- linked into every test program: registers the lists before main.
 #include "core/lists.h"
 
 __attribute__((constructor)) static void register_lists(void)

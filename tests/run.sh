@@ -1,26 +1,27 @@
 #!/bin/bash
-# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH), four more in parallel than processors
-# (scripts mostly wait), the slow ones first (tests/slow), and prints the output of failing ones.
+# Runs test programs (cmocka) and test scripts (.sh, with $VLMSH) in parallel, four more than processors
+# (scripts mostly wait), the slow ones first (tests/slow), and prints the output of those that fail.
 # Lines that begin with "SKIPPED: " name checks that this machine does not allow; they are shown and
-# counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and
-# fails if any failed. TEST_UNDER is a command to run the programs
-# under, TEST_JOBS the number of parallel tests, TEST_TIMEOUT the seconds that each may take, TEST_TIMES
-# a file that gets a line for each: its seconds, its processor seconds, its name.
+# counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and fails
+# if any test failed. TEST_UNDER is a command under which the programs run, TEST_JOBS the number of
+# parallel tests, TEST_TIMEOUT the seconds that each test may take, TEST_TIMES a file that gets one line
+# per test: its seconds, its processor seconds, its name.
 export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
-# Threads that spin while they wait cost far more than the work of these tests.
+# Spinning threads would cost far more processor time than these tests.
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
 # Fails if the CPU lacks the instruction set that VLMSH_ISA names, rather than testing another one.
 [ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
-# Memory that libraries keep until exit; suppressed silently, because tests compare program output.
+# Libraries keep some memory until exit; suppressed silently, because tests compare program output.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900} TEST_TIMES=${TEST_TIMES:-/dev/null}
 export TIMEFORMAT='%R %U %S'
 
-# Each test has a home of its own, without the user's or other tests' files; it is removed afterwards.
+# Each test has its own home, without files of the user or of other tests, which is removed
+# afterwards.
 run_test() {
     local test=$1 home log name status real user system
     home=$(mktemp -d "$scratch/XXXXXX") || exit 1
@@ -58,7 +59,7 @@ report() {
         echo "skipped $name"
         grep '^SKIPPED: ' "$log" | sed 's/^/    /'
     else
-        failed=$(grep '^\[  FAILED  \] [^0-9]' "$log" | sort -u | wc -l) # cmocka lists them again
+        failed=$(grep '^\[  FAILED  \] [^0-9]' "$log" | sort -u | wc -l) # cmocka lists failed tests twice
         [ "$failed" != 0 ] || failed=1
         echo "FAILED  $name (exit $status$took)"
         sed 's/^/    /' "$log" | tail -40
@@ -67,7 +68,7 @@ report() {
 }
 
 export -f run_test report
-# The tests with those of tests/slow in front: one of them alone at the end would keep one processor.
+# The tests, with those of tests/slow first: a slow test at the end would run alone.
 ordered() {
     printf '%s\n' "$@" | awk 'NR == FNR { rank[$1] = NR; next }
         { name = $0; sub(/.*tests\//, "", name); print (name in rank ? rank[name] : 1000), $0 }' \

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Runs the README's two commands on a bare machine: a fresh Debian from debootstrap with only `make`
-# added, which the commands start with. By hand, as root:
+# added, which these commands need. Started by hand, as root:
 #
-#   tools/bare.sh 12 [COMMAND...]     12 or 13; runs these commands in the repository's root instead of the two
-#   BARE_TREE=DIR tools/bare.sh ...   in that tree, which is kept; an existing one is reused except /root/vlmsh
+#   tools/bare.sh 12 [COMMAND...]     Debian 12 or 13; runs COMMAND instead of the README's two
+#   BARE_TREE=DIR tools/bare.sh ...   uses that tree and keeps it; an existing tree is reused except for /root/vlmsh
 #
 # It uses the checked-out commit, and this machine's apt mirror, proxy and certificates; mounts stay
 # within its own mount namespace.
@@ -49,7 +49,7 @@ copy() {
 }
 
 if [ ! -e "$tree/etc/debian_version" ]; then
-    # Into a variable: a file beside the tree may be the caller's.
+    # The output goes into a variable: a file beside the tree might overwrite one of the caller's.
     log=$(debootstrap --variant=minbase --include=make "$suite" "$tree" "$(mirror)" 2>&1) ||
         { tail -20 <<<"$log" >&2; exit 1; }
     mkdir -p "$tree/etc/apt/apt.conf.d"
@@ -60,11 +60,11 @@ if [ ! -e "$tree/etc/debian_version" ]; then
 fi
 copy /etc/resolv.conf
 copy /etc/hosts
-rm -rf "$tree/root/vlmsh" # only files of the commit
+rm -rf "$tree/root/vlmsh" # keeps only files of the commit
 mkdir -p "$tree/root/vlmsh"
 git archive HEAD | tar -x -C "$tree/root/vlmsh"
 
-# inside: runs in namespaces of its own, so that all mounts and processes end with it.
+# inside: runs a command in separate namespaces, so that all mounts and processes end with it.
 inside() {
     unshare --mount --pid --fork --kill-child bash -c '
         set -e

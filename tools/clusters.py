@@ -6,14 +6,14 @@ Numbers trained are those of `/train plan --like llava-1.5-7b --all`.
 """
 from math import log2
 
-ROWS, BATCHES, SPEED = 832, 8, 400e12  # of a sample; a rank and step; FLOP/s of a GPU
-INSIDE, BETWEEN, MESSAGE = 300e9, 40e9, 20e-6  # bytes/s in a machine and between; seconds
+ROWS, BATCHES, SPEED = 832, 8, 400e12  # rows of a sample; samples per rank and step; FLOP/s of a GPU
+INSIDE, BETWEEN, MESSAGE = 300e9, 40e9, 20e-6  # bytes/s within a machine and between machines; seconds per message
 HEAD, DECODER = 131334144, 6476271616
-PROJECTOR = 20979712 * 576 / ROWS  # it has rows of the picture only
+PROJECTOR = 20979712 * 576 / ROWS  # the projector has only the picture's rows
 THIN = 79953920  # LoRA of rank 32
 
-# name, numbers trained, weights whose gradient is a product with all rows. (The embedding's is a sum of rows. A
-# thin matrix is beside the frozen one in all four products.)
+# name, number of trained weights, weights whose gradient is a product over all rows. (The embedding's gradient
+# is a sum of rows. A thin matrix is beside the frozen one in all four products.)
 METHODS = [
     ("layernorm-simple", 262144, 0),
     ("connector", 20979712, PROJECTOR),

@@ -1,13 +1,14 @@
 #!/bin/bash
-# Packs built tests and benchmarks for a machine with a GPU and its driver but without compilers and our libraries:
-# tools/gpu_bundle.sh OUT.tar.xz PROGRAM... (`make gpu-bundle` names the programs). On that machine:
+# Packs built tests and benchmarks for a machine that has a GPU and its driver but no compilers and none of the
+# libraries that vlmsh needs: tools/gpu_bundle.sh OUT.tar.xz PROGRAM... (`make gpu-bundle` names the programs). On
+# that machine:
 #
 #   tar -xJf gpu-bundle.tar.xz && cd vlmsh-gpu
 #   ./run test                # test programs and scripts of tests/cuda; TEST_JOBS, TEST_TIMEOUT as in tests/run.sh
 #   ./run bench [PART...]     # tests/bench/gpu/run.sh
 #   ./run vlmsh [ARGUMENT...]
 #
-# CUDA's own libraries (cuBLASLt) must exist there; the bundle holds the others.
+# That machine must have CUDA's own libraries (cuBLASLt); the bundle holds the others.
 set -eu
 out=$(realpath "$1")
 shift
@@ -17,7 +18,7 @@ trap 'rm -rf "$scratch"' EXIT
 top=$scratch/vlmsh-gpu
 mkdir -p "$top/lib" "$top/bin"
 
-# The bundle omits documents and sources, but has the tests' data and scripts.
+# The bundle omits documents and sources, but includes the tests' data and scripts.
 git ls-files -z tests demo/model demo/pictures tools |
     grep -zvE '\.(c|h|cpp|cu)$|^tests/(fuzz|cuda_ptx|cuda_host|cluster|tui|docs)/|\.xz$' |
     tar --null -T - -c | tar -x -C "$top"

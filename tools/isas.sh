@@ -1,5 +1,6 @@
 #!/bin/bash
-# isas.sh VLMSH [all]: prints the instruction sets of kernels/isa.h that this CPU has, except the best one, or all.
+# isas.sh VLMSH [all]: prints the instruction sets of kernels/isa.h that this CPU has: all, or all except the best
+# one.
 set -e
 version=$(unset VLMSH_ISA && "$1" -c /version 2>/dev/null)
 case $version in

@@ -1,6 +1,6 @@
 #!/bin/bash
-# tools/lines.sh -- counts lines of the program's sources by room: code (neither blank nor comment alone), comments, blank
-# lines. `make lines` prints the table.
+# tools/lines.sh -- counts lines of the program's sources by room: code (lines that are neither blank nor only a comment),
+# comments, blank lines. `make lines` prints the table.
 cd "$(dirname "$0")/.." || exit 1
 find core kernels sessions commands tui -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' | sort |
     xargs awk '

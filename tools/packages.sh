@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs those of the named Debian/Ubuntu packages that are missing, after a message. Does nothing if
-# all are installed; on other systems it lists them and continues.
+# Installs the missing ones of the named Debian/Ubuntu packages, after a message. Does nothing if all
+# are installed; on other systems it lists them and continues.
 missing=
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "vlmsh needs (Debian names): $*" >&2
     exit 0
 fi
 for p in "$@"; do
-    # A command of that name (a compiler from elsewhere) replaces the package.
+    # A command with the package's name (a compiler from elsewhere) replaces the package.
     command -v "$p" >/dev/null 2>&1 && continue
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
 done

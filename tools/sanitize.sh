@@ -1,6 +1,6 @@
 #!/bin/sh
-# sanitize.sh TOOL PROGRAM...: runs a program under compute-sanitizer of the CUDA toolkit; a finding
-# makes it fail.
+# sanitize.sh TOOL PROGRAM...: runs a program under compute-sanitizer of the CUDA toolkit, and fails
+# if there is a finding.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || {
     echo 'compute-sanitizer is not here: it comes with the CUDA toolkit' >&2
     exit 1

@@ -1,6 +1,7 @@
 #!/bin/bash
-# tools/screenshots.sh -- screens for README.md and docs/, from the real program in tmux: pictures
-# (FOLDER/*.png), and the text of the first one into docs/chat.md, between its <!-- screen --> lines.
+# tools/screenshots.sh -- takes screens for README.md and docs/ from the real program in tmux:
+# pictures (FOLDER/*.png), and the text of the first screen for docs/chat.md, between its <!-- screen
+# --> lines.
 #
 #   tools/screenshots.sh VLMSH SHOT FONT MODEL FOLDER
 set -eu
@@ -28,7 +29,7 @@ wait_for() {
 }
 picture() { sleep 0.5; rm -f "$folder/$1.png"; tmux capture-pane -e -p | "$shot" "$font" "$folder/$1.png"; echo "  $folder/$1.png"; }
 
-# A world for the pictures, the model under a short name.
+# Makes a world for the pictures, and a short name for the model.
 cd "$work"
 ln -s "$model" demo
 "$vlmsh" scenes 40 world --seed 5 >/dev/null 2>&1
@@ -40,7 +41,7 @@ start() { # COLUMNS LINES [VAR=VALUE]
     wait_for 'Type a question'
 }
 
-# Two questions, pruning enabled by a key, and how far FFNs change the tokens.
+# Asks two questions, enables pruning by a key, and shows how much FFNs change the tokens.
 talk() {
     line '/image world/pictures/000003.png'
     wait_for '1 picture\]'
@@ -76,7 +77,7 @@ picture compare
 keys Escape
 sleep 0.3
 
-# A job, watched.
+# Watches a job.
 line '/clear'
 line '/set train.method layernorm-simple'
 line '/set train.batch 4'
@@ -97,10 +98,10 @@ wait_for 'job 1: loss'
 wait_for '  job 1 [4-9][0-9]%'
 keys C-l
 picture maps
-line '/wait' # its message would appear in the next screen
+line '/wait' # otherwise the job's message would appear in the next screen
 wait_for '(train) is done'
 
-# As text, without colours.
+# Takes the screen as text, without colours.
 start 104 36 NO_COLOR=1
 talk
 sleep 0.5

@@ -1,9 +1,9 @@
-// tools/shot.c -- a captured terminal screen to a PNG, for the README.
+// tools/shot.c -- draws a captured terminal screen as a PNG, for the README.
 //
 //   tmux capture-pane -e -p | shot /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf screen.png
 //
-// Reads lines of UTF-8 with tmux's escapes for colours and attributes (SGR). Lines, blocks and dots
-// are drawn here, edge to edge as terminals do; letters come from the font.
+// Reads lines of UTF-8 with tmux's escapes for colours and attributes (SGR). Draws lines, blocks
+// and dots itself, edge to edge as terminals do; letters come from the font.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ enum { WIDE = 10, HIGH = 20, ROWS = 200, COLUMNS = 400, FONT_MAX = 16 << 20 };
 static const uint32_t default_ink = 0xd0d4d8, default_paper = 0x12161a;
 
 struct glyph {
-    int32_t code; // 0: nothing, or the second half of a wide character
+    int32_t code; // 0: empty, or the second half of a wide character
     uint32_t ink, paper;
     bool bold, underline;
     int width;
@@ -130,7 +130,7 @@ static void read_line(struct sheet *s, struct pen *p, const char *text)
 
 // --- drawing -------------------------------------------------------------------------------------
 
-// Cell at row, column; fractions of it, 0..1.
+// Fills a part of the cell at row, column; coordinates are fractions of the cell, 0..1.
 static void fill(struct sheet *s, int row, int column, double x0, double y0, double x1, double y1,
                  uint32_t colour)
 {
@@ -188,7 +188,7 @@ static bool draw_box(struct sheet *s, int row, int column, const struct glyph *g
 
 static bool draw_dots(struct sheet *s, int row, int column, const struct glyph *g)
 {
-    // Bits of Unicode's order: the left column down, then the right one, the lowest row last.
+    // The order of Unicode's bits: the left column down, then the right one, then the lowest row.
     static const uint8_t bits[4][2] = {
         { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 }
     };
@@ -243,7 +243,7 @@ static void draw(struct sheet *s)
 
 // --- the program ---------------------------------------------------------------------------------
 
-// The font's letters as wide as a cell.
+// Opens the font, scaled so that its letters are as wide as a cell.
 static int open_font(struct sheet *s, const char *path, unsigned char *bytes)
 {
     int advance, bearing, ascent, descent, gap;

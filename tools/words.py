@@ -5,7 +5,7 @@ says so: `words: ok`."""
 import re, sys
 
 RULES = [
-    # names that stand for several things
+    # names that have several meanings
     (r"\bsoften(s|ed|ing)?\b", "softmax, or exp_scores"),
     (r"\bobey(s|ed|ing)?\b", "applies, follows, is used"),
     (r"\bin vain\b", "without success, unused"),
@@ -15,7 +15,7 @@ RULES = [
     (r"\btells? (of|from)\b", "reports, distinguishes"),
     (r"\bheard\b", "received, noticed"),
     (r"\bplay(s|ed)? the GPU\b|\bplayed (GPU|host)s?\b|\bthat the host plays\b", "emulates"),
-    # clauses as nouns, inverted sentences
+    # clauses used as nouns, inverted sentences
     (r"(//|/\*|\. )\s*(?-i:Of) (a|an|the|each|every|all|its|this|that|these|those|what|which)\b[^.]*,", "begin with the subject"),
     (r"\bnone's\b", "of none"),
     (r"(?<!there )\bis (?-i:none)\b(?! of)", "does not exist, is not one"),

@@ -1,7 +1,7 @@
-# demo/seeing/places.awk -- compares lists of what is at each place, as /ask wrote them, with the
-# scenes, and prints shares with 95% intervals (Wilson) as CSV rows. Colour, size and shape are
-# counted at places where both the scene and the list have something; a place that a list does not
-# name is empty in it. A character's identity ("letter K") is not counted, only that it is a letter.
+# demo/seeing/places.awk -- compares lists of the objects at each place, as /ask wrote them, with
+# the scenes, and prints shares with 95% intervals (Wilson) as CSV rows. Colour, size and shape are
+# counted at places where both the scene and the list have an object; a place that a list omits
+# counts as empty. A character's identity ("letter K") is not counted, only that it is a letter.
 #
 #   awk -v run=see -f demo/seeing/places.awk /var/tmp/seeing/places-see.jsonl
 

@@ -1,6 +1,6 @@
 // tests/bench/arithmetic.c -- the effect of bf16 products on answers: compares the distributions of
-// its tokens with f32's, by KL divergence (f32 to the other, in nats) and by the share of equal
-// likeliest tokens.
+// their tokens with those of f32, by KL divergence (from f32, in nats) and by the share of tokens
+// with the same most likely candidate.
 //
 //   build/opt/tests/bench/arithmetic MODEL DATA [LIMIT]     DATA as for /eval; its answers are not
 //                                                           used
@@ -28,7 +28,7 @@ static const struct way {
     const char *name, *matmul;
     bool fresh;
 } ways[WAYS] = {
-    { "f32, turns", "f32", false }, // answers by itself, the others follow
+    { "f32, turns", "f32", false }, // generates the answers; the others compute the same tokens
     { "f32, fresh", "f32", true },
     { "bf16, turns", "bf16", false },
     { "bf16, fresh", "bf16", true },
@@ -45,7 +45,7 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 static double log_sum(const float *x, int64_t n)
 {
     const double most = x[logits_best(x, n)];
-    double above = -1; // the largest itself adds 1
+    double above = -1; // the largest element itself adds 1
     for (int64_t i = 0; i < n; i++) above += exp(x[i] - most);
     return most + log1p(above);
 }
@@ -96,7 +96,7 @@ static void close_side(struct side *s)
     settings_free(s->settings);
 }
 
-// Answers the prompt; with `given`, computes those tokens instead, as many as there are.
+// Answers the prompt; if `given`, computes exactly those tokens instead.
 static void answer(struct side *s, const struct ids *given, struct step_logits *logits,
                    struct err *err)
 {

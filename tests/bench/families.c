@@ -1,7 +1,7 @@
 // tests/bench/families.c -- compares a model of each family with one of the `llama` family, in turn
 // in one run: prefill and encoder in GFLOP/s, tokens in GB/s. tests/bench/run.sh joins the rows.
 //
-//   families write SHAPE LAYERS FOLDER    writes a folder; LAYERS 0: all of the decoder's
+//   families write SHAPE LAYERS FOLDER    writes a folder; LAYERS 0: all layers of the decoder
 //   families text LLAMA FOLDER PEER       prefill of a short and a long prompt, and tokens
 //   families picture LLAMA FOLDER SIDES PEER     the encoder and projector on a picture, 700x700
 //
@@ -70,7 +70,7 @@ static struct graph graph_of(struct side *s)
                            .matmul = graph_matmul_auto(backend_cpu(), s->model->dtype) };
 }
 
-// Seconds of the rows after the cached ones.
+// Seconds of a pass over the rows after the cached ones.
 static double pass(struct side *s, bool prefill)
 {
     struct graph g = graph_of(s);
@@ -94,8 +94,8 @@ static double prefill_flops(const struct decoder *d, int64_t n)
     return flops;
 }
 
-// Seconds for the products of `rows` rows with a sublayer's weights, each at `flops` or `bytes` a
-// second, whichever is slower; with flops 0, for reading alone.
+// Seconds for the products of `rows` rows with a sublayer's weights, each product at `flops` or
+// `bytes` a second, whichever is slower; flops 0: for reading the weights alone.
 static double products_seconds(const struct sublayer *s, double rows, double flops, double bytes)
 {
     double seconds = 0;
@@ -109,7 +109,7 @@ static double products_seconds(const struct sublayer *s, double rows, double flo
     return seconds;
 }
 
-// The same for a prefill of n tokens, with attention.
+// Seconds for a prefill of n tokens at these rates, with attention.
 static double prefill_seconds(const struct decoder *d, int64_t n, double flops, double bytes)
 {
     const double head = (double)tensor_bytes(&d->head) / bytes, pairs = (double)n * (double)(n + 1);
@@ -158,7 +158,7 @@ static void side_answer(struct side *s, int n, int round)
 
 // --- rows of the table ---------------------------------------------------------------------------
 
-// PEER's value of this key; 0: none.
+// PEER's seconds for this key; 0 if it has none.
 static double peer_seconds(const char *file, const char *key)
 {
     char name[64], seconds[64];
@@ -172,9 +172,9 @@ static double peer_seconds(const char *file, const char *key)
 
 struct row {
     const char *name, *what, *unit;
-    double seconds, work;      // work of a pass: tokens, or 0: seconds themselves are shown
-    double rate, llama, ratio; // GFLOP/s or GB/s; that of `llama`; median of their ratios
-    double peer;               // its seconds; 0: none
+    double seconds, work;      // of a pass: its time and tokens (0: the row shows seconds)
+    double rate, llama, ratio; // GFLOP/s or GB/s; the rate of `llama`; median of their ratios
+    double peer;               // seconds of the peer; 0 if not measured
 };
 
 static void show(const char *text, double seconds, double work)
@@ -317,7 +317,7 @@ static double block_flops(const struct vision_layer *w)
     return flops;
 }
 
-// Number of pairs of a row and a row that it attends to, in windows.
+// Counts the pairs of a row and a row that it attends to, in windows.
 static double window_pairs(const struct vision *v, const struct vision_picture *p)
 {
     const int64_t rows = vision_tile_rows(&v->config, p), at[] = { 0, rows };
@@ -363,7 +363,7 @@ static struct image noise(int64_t width, int64_t height)
     return image;
 }
 
-// Seconds of encoder and projector; the picture is resized and cut into patches before.
+// Seconds of encoder and projector, without resizing the picture and cutting it into patches.
 static double encode(struct side *s, const struct picture *picture, double *flops)
 {
     struct graph g = graph_of(s);

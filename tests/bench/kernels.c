@@ -94,7 +94,7 @@ struct libraries {
     blas_function *openblas;
 };
 
-// One linear layer; how many of it a decoder layer has.
+// One linear layer, and the number of such layers in a decoder layer.
 struct linear {
     const char *name;
     int64_t m, k;
@@ -185,7 +185,7 @@ static double bench_products(const struct backend *b, const struct libraries *l,
 
 static volatile uint64_t sink;
 
-// The plain loop: each thread adds up its half, eight words at a time.
+// The plain loop: each thread adds up its share, eight words at a time.
 static void read_bytes(const void *memory, size_t bytes)
 {
     const uint64_t *word = memory;

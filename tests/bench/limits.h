@@ -45,7 +45,7 @@ static inline void libraries_openblas(const struct libraries *l, float *y, const
     l->openblas(101, 111, 112, (int)n, (int)m, (int)k, 1, x, (int)k, w, (int)k, 0, y, (int)m);
 }
 
-// The plain loop: each thread adds up its half, eight words at a time.
+// The plain loop: each thread adds up its share, eight words at a time.
 static inline uint64_t read_bytes(const void *memory, size_t bytes)
 {
     const uint64_t *word = memory;
@@ -65,7 +65,7 @@ static inline int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Middle of n times; they are sorted.
+// Median of n times, which it sorts.
 static inline double median_of(double *t, int n)
 {
     qsort(t, (size_t)n, sizeof *t, by_size);

@@ -28,7 +28,7 @@ enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5, PAIRS = ROUNDS * (TOKENS - 1) };
 struct measured {
     const struct model *model;
     double prefill[ROUNDS], library[ROUNDS]; // limit: all products of a prefill
-    double token[PAIRS], reading[PAIRS];     // limit: all weights once
+    double token[PAIRS], reading[PAIRS];     // limit: reading all weights once
     int round, pairs;
     double since; // start of the current token; 0: not in decode
 };
@@ -122,7 +122,7 @@ static long resident_kb(void)
     return usage.ru_maxrss;
 }
 
-// Medians; of the ratio the quartiles too. Sorts both.
+// Prints medians, and the quartiles of the ratio. Sorts both arrays.
 static void print_row(const char *what, const char *mode, double work, double *ours, double *limit,
                       int n)
 {

@@ -1,5 +1,5 @@
-// tests/bench/must.h -- ends a benchmark on any failure, and refuses to start with another
-// instruction set than VLMSH_ISA names.
+// tests/bench/must.h -- ends a benchmark on any failure, and refuses to start with an instruction
+// set other than the one that VLMSH_ISA names.
 #ifndef TESTS_BENCH_MUST_H
 #define TESTS_BENCH_MUST_H
 

@@ -2,7 +2,7 @@
 // 64 text tokens and the tokens after it, keep 0.25 from layer 3 of 16 on, by score; each against
 // the ratio of operations. All settings take turns in one run.
 //
-//   build/opt/tests/bench/prune [FOLDER [THREADS]]      FOLDER is written when it is not there
+//   build/opt/tests/bench/prune [FOLDER [THREADS]]      FOLDER is written if missing
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Training in ranks against one rank with all cores, in turn: rows of Markdown.
+# Compares training in ranks with one rank on all cores, in turn; prints rows of Markdown.
 #
 #   tests/bench/ranks.sh VLMSH MODEL METHOD [SETTING VALUE]...
 #

@@ -38,8 +38,9 @@ if command -v mpirun >/dev/null; then
         tests/bench/ranks.sh ./vlmsh "$small" full
     fi
 fi
-# Small weights: the same shape as vlmsh quantises it, beside its bf16 and llama.cpp on the same file.
-# (llama.cpp has the instructions that it was compiled for; VLMSH_ISA concerns vlmsh alone.)
+# Quantized weights: the same shape quantized by vlmsh, compared with its bf16 weights and with
+# llama.cpp on the same file. (VLMSH_ISA does not apply to llama.cpp, which has the instructions that
+# it was compiled for.)
 printf '\n## Small weights\n'
 for round in 1 2; do
     for type in bf16 q8_0 q4_k; do

@@ -111,7 +111,7 @@ def say(delays, when):
 
 
 speeds, reads = {"plain": [], "live": [], "off": []}, []
-plain()  # into the page cache
+plain()  # reads the files into the page cache
 for _ in range(rounds):
     speeds["plain"].append(plain())
     for name in "live", "off":

@@ -18,7 +18,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Best of five.
+// Prints the best of five times.
 static void encode(const struct tokenizer *t, const char *name, const struct buf *text)
 {
     struct ids ids = { 0 };

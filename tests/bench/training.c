@@ -256,7 +256,7 @@ static struct picture make_picture(int number)
     return p;
 }
 
-// Samples that go through a small model, `together` at a time.
+// Seconds of a step of a small model whose samples go through it `together` at a time.
 static double small_step(const struct model *m, struct loss_item *items, int together,
                          enum matmul_mode mode, struct arena *step, struct tape *tape)
 {
@@ -269,7 +269,7 @@ static double small_step(const struct model *m, struct loss_item *items, int tog
     return omp_get_wtime() - start;
 }
 
-// only: samples in a pass, 0: each of the sizes.
+// only: samples per pass; 0: each of the sizes in turn.
 static void bench_small(int only)
 {
     static const int sizes[] = { 1, 8, 32 };

@@ -1,4 +1,5 @@
-# disk.sh -- a training in ranks writes to a disk of its own (a tmpfs), which is full, then slow.
+# disk.sh -- a training in ranks writes to a separate disk (a tmpfs), which is first full, then
+# slow.
 # Root only: `make test-cluster`.
 . tests/commands/common.bash
 . tests/processes.bash
@@ -36,7 +37,8 @@ echo "full: after $took s: $(tail -1 "$work/out")"
 find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
 [ "$last" -lt 120 ] || fail "it had room for all checkpoints"
-# On the full disk it fails again with any number of ranks; with free space it resumes, to the bits of an undisturbed run.
+# On the full disk the job fails again with any number of ranks; with free space it resumes and ends with the bits of an
+# undisturbed run.
 vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "no error without room"
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still full: $(tail -1 "$work/out")"
 rm "$disk/filler"
@@ -51,7 +53,7 @@ tell "$work/beats" "/set job.folder $disk/jobs" '/set train.steps 4000'
 for _ in $(seq 600); do [ -d "$work/beats/checkpoint-4" ] && break; sleep 0.05; done
 fill
 size() { stat -c %s "$disk"/jobs/*/reports.jsonl; }
-until before=$(size); sleep 2; [ "$before" = "$(size)" ]; do :; done # its last block has room
+until before=$(size); sleep 2; [ "$before" = "$(size)" ]; do :; done # the file grows until its last block is full
 began=$SECONDS
 timeout 60 bash -c '"$0" --db "$1" -c "/wait $2"' "$VLMSH" "$work/vlmsh.db" "$id" >"$work/out" 2>&1
 took=$((SECONDS - began))
@@ -64,7 +66,7 @@ sleep 5
 vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
 grep -q paused "$work/out" || fail "it did not resume: $(tail -1 "$work/out")"
 
-# A result that takes long to write, while the others wait for rank 0: they still send heartbeats.
+# A result that takes long to write: the other ranks, which wait for rank 0, still send heartbeats.
 cat >"$work/slow.c" <<'C'
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -2,13 +2,13 @@
 #
 #   hosts_up; hosts_down
 #   $va, $vb              their names, unique on this machine
-#   on $va COMMAND...     runs it on that host, under its name as hostname
+#   on $va COMMAND...     runs COMMAND on that host, whose name is its hostname
 #   in_reach on|off       connects or disconnects the second host
 #   OMPI_MCA_...          mpirun finds both hosts
 
 agent=$work/agent
 va=va$$ vb=vb$$ bridge=vl$$
-net=10.77.$(($$ % 256)) # on a bridge of their own: the same numbers on another one do not matter
+net=10.77.$(($$ % 256)) # on a private bridge, so the same addresses elsewhere do not conflict
 hosts_up() {
     local n=0 host
     ip link add $bridge type bridge
@@ -22,7 +22,7 @@ hosts_up() {
         ip -n $host link set eth0 up
         ip -n $host link set lo up
     done
-    for host in $va $vb; do # ip netns exec puts it in the place of /etc/hosts
+    for host in $va $vb; do # ip netns exec mounts this folder's hosts file over /etc/hosts
         mkdir -p /etc/netns/$host
         printf '127.0.0.1 localhost\n%s.1 %s\n%s.2 %s\n' $net $va $net $vb >/etc/netns/$host/hosts
     done

@@ -37,7 +37,7 @@ rank() { # NUMBER: its process
 whole() {
     local folder
     for folder in "$work"/run/checkpoint-*; do
-        case $folder in *.part | *'*') continue ;; esac # was being written: nothing reads it
+        case $folder in *.part | *'*') continue ;; esac # incomplete: nothing reads it
         python3 - "$folder/state.safetensors" <<'P' || return 1
 import json, os, struct, sys
 data = open(sys.argv[1], "rb")
@@ -113,7 +113,7 @@ for try in $(seq "${KILLS:-50}"); do
     echo "$try: $kind rank $victim of $count: $took s, step $step: $one"
     if [ "$one" = good ]; then good=$((good + 1)); else fail "$try: $kind rank $victim of $count: $one: $message"; fi
     count=$((RANDOM % 3 + 2))
-    for _ in $(seq 200); do # those on a host out of reach leave, too
+    for _ in $(seq 200); do # ranks on an unreachable host end, too
         [ -z "$(ranks_now)" ] && break
         sleep 0.1
     done
@@ -122,14 +122,14 @@ for try in $(seq "${KILLS:-50}"); do
     here -c "/job 1 resume --ranks $count" >"$work/out" 2>&1 || fail "$try: $(tail -1 "$work/out")"
 done
 echo "$good of ${KILLS:-50} ended as they should, the slowest in $worst s:$(for k in "${!ended[@]}"; do printf ' %d %s' "${ended[$k]}" "$k"; done)"
-for _ in $(seq 600); do # it may have been killed each time before its first one
+for _ in $(seq 600); do # each fault may have come before the first checkpoint
     compgen -G "$work/run/checkpoint-*[0-9]" >/dev/null && break
     sleep 0.1
 done
 here -c '/job 1 pause' -c '/wait 1' >"$work/out" 2>&1
 grep -q paused "$work/out" || fail "no pause: $(tail -1 "$work/out")"
 
-# An undisturbed run of as many steps has the same bits.
+# An undisturbed run of the same number of steps has the same bits.
 last=$(newest)
 if [ "${last:-0}" -lt 3000 ]; then
     printf '%s\n' "${lines[@]}" '/set train.keep 3000' "/set train.save_every $last" "/train $work/data.jsonl $work/straight" >"$work/script"

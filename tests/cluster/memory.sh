@@ -1,5 +1,5 @@
 # memory.sh -- layers split over two ranks (job.split layers), each in a control group whose memory limit is below
-# the model's size: the scores and answers of one rank without limit. Root only: `make test-cluster`.
+# the model's size, give the scores and answers of one rank without limit. Root only: `make test-cluster`.
 . tests/commands/common.bash
 limit=900000000
 groups=/sys/fs/cgroup most=memory.max peak=memory.peak # version 2

@@ -70,7 +70,7 @@ until_state() { # ID STATE
     fail "job $1 is $(state "$1"), not $2: $(vlmsh -c "/job $1"; vlmsh -c "/job $1 log 3"; squeue; cat "$work"/shared/*/output)"
 }
 
-# In two ranks, the same bits as here.
+# A training in two ranks through Slurm gives the same bits as one started here.
 printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/here" /wait >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/there --ranks 2 --submit" /wait >"$work/script"
@@ -80,7 +80,7 @@ cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensor
 echo "$(tail -1 "$work/out")"
 
 # So do the other kinds of job.
-both() { # LINE: with OUT in it; here and through Slurm
+both() { # LINE: names OUT; runs it here and through Slurm
     local where
     for where in here there; do
         printf '%s\n' "${common[@]}" '/set train.validation 0.2' "${1//OUT/$work/$where}$([ $where = here ] || echo ' --ranks 2 --submit')" /wait >"$work/script"
@@ -104,7 +104,7 @@ for rate in "$work"/here/*/adapter_model.safetensors; do
 done
 [ -e "$rate" ] || fail "no sweep: $(ls "$work/here")"
 
-# Pause, resume, requeue as after a preemption, cancel.
+# Pauses, resumes, requeues (as after a preemption) and cancels a job.
 printf '%s\n' "${long[@]}" "/train $work/data.jsonl $work/long --ranks 2 --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 long_id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
@@ -119,8 +119,8 @@ number=$(vlmsh -c "/job $long_id" | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
 scontrol requeue "$number" || fail "no requeue"
 for _ in $(seq 100); do [ "$(state $long_id)" = waiting ] && break; sleep 0.2; done
 echo "requeued: $(vlmsh -c "/job $long_id" | sed -n 's/^why *//p')"
-# Slurm would wait two minutes. Within a second of revoking the job's credential, slurmd refuses to start
-# the job ("Job credential revoked").
+# Slurm would start the requeued job after two minutes; this starts it now. Within a second of revoking
+# the job's credential, slurmd would refuse ("Job credential revoked").
 sleep 3
 scontrol update JobId="$number" StartTime=now || fail "no start"
 until_state $long_id running

@@ -169,7 +169,8 @@ same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(
 cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"
 same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 
-# Saved again: as it is applied, half as large in bf16, with the record of its training.
+# An adapter saved again holds the applied weights, is half as large in bf16, and keeps the record
+# of its training.
 session "saved" $llava <<E
 > /adapter load $work/foreign
 adapter = $work/foreign
@@ -344,7 +345,7 @@ lines "/load $llava" '/session new kept' "${short[@]}" "/adapter load $lora" "${
 lines '/session resume kept' '/regen'
 check "resumed with its adapter" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
 
-# From another working folder too, as its script and a preset do.
+# So has one restored from another working folder; its script and a preset restore the adapter, too.
 lines '/session resume kept' "/save $work/kept.vlmsh" '/preset save kept adapter'
 program=$(realpath "$VLMSH")
 (cd "$work" && "$program" --db "$work/vlmsh.db" --session kept --json -c /regen) >"$work/events"

@@ -5,7 +5,7 @@ start=("/load $llava" '/set sample.max_tokens 8' '/set sample.ignore_eos on')
 text='Name a colour of the rainbow'
 see=("/image $scene" 'What is in the picture?')
 answers='select(.event == "answer").ids | tostring'
-# answers_of LINE...: the ids of all answers, a line each.
+# answers_of LINE...: the ids of all answers, one answer per line.
 answers_of() {
     lines "$@"
     check "no line fails" '[select(.event == "done" and .ok == false)] | length | select(. > 0)' ""

@@ -15,7 +15,8 @@ END
 score="/eval $work/data.jsonl --answers $work/answers.jsonl"
 lines "/load $llama" "$score --here" "/eval show --csv $work/here.csv" "$score" /wait "/eval show --csv $work/job.csv"
 check "went through" 'select(.event=="done").ok' "$(yes true | head -6)"
-# The picture is not opened, the second `x` is the third line; likelihoods still need the model.
+# The picture is not opened. The question on the third line gets the second answer for `x`.
+# Likelihoods still need the model.
 same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste -sd' ')" "id,score,answer 7,1,Red. x,1,yes x,0,yes"
 same "a job's are the same" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
 same "likelihood" "$(wc -l <"$work/here.csv")" 5
@@ -41,7 +42,8 @@ same "interrupted" $? 130
 check "before an answer is scored" 'select(.event == "done" or .event == "table") | .ok' $'true\nfalse'
 rm "$work"/long.*
 
-# Thinking is removed for our own rules, and for a suite's if the suite removes it; LLaVA's keeps it.
+# Thinking is removed for vlmsh's own rules, and for a suite's rules if the suite removes it; LLaVA's
+# rules keep it.
 jq -nc '[["yesno","yes"],["pope-lmms-eval","yes"],["pope-llava","yes"],["exact","yes"],["yesno-vlmevalkit","yes"]] |
     to_entries[] | {id: "t\(.key)", question: "Is it?", metric: .value[0], answer: .value[1]}' >"$work/think.jsonl"
 jq -nc 'range(5) | {question_id: "t\(.)", text: "<think> no or yes ?</think>Yes"}' >"$work/thought.jsonl"
@@ -82,7 +84,7 @@ for key in score F1 'no yes/no'; do
 done
 check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 
-# Scores of other programs for random answers.
+# Random answers get the same scores as from other programs.
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 # Submissions have the published fields, types and order.

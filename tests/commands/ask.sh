@@ -48,7 +48,8 @@ check "their second turn uses the cache" 'select(.event == "answer") | .computed
 lines "${setup[@]}" "/image $scene" 'What is this?'
 same "same as typed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(jq -c .ids "$work/out.jsonl" | head -1)"
 
-# Again: nothing to do. With the last lines lost and one truncated: the same file again.
+# A second run has nothing to do. If the last lines are missing and one is truncated, it writes the
+# same file again.
 stable() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 cp "$work/out.jsonl" "$work/whole.jsonl"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl"
@@ -106,13 +107,15 @@ loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N
 error: '$work/mine.jsonl' line 1 was answered with other settings: model differs, or its files have changed: config.json, generation_config.json, tokenizer_config.json, tokenizer.json, model.safetensors, processor_config.json, added_tokens.json, preprocessor_config.json, chat_template.json; restore them, choose another --out, or use --again to answer all samples again
 E
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
-# Nor are those of the same weights with another template, preprocessor or tokenizer; the error names the file.
+# Answers of the same weights with another template, preprocessor or tokenizer are not continued; the error
+# names the file.
 for file in chat_template.json processor_config.json tokenizer.json; do
     rm -rf "$work/m" && cp -r $llava "$work/m" && chmod -R u+w "$work/m" && echo >>"$work/m/$file"
     lines "/load $work/m" "${setup[@]:1}" "${again[@]}"
     check_has "$file" 'select(.event == "error").message' "its files have changed: $file; restore them"
 done
-# Lines without provenance, lines of other questions; --again replaces them, also in a new process.
+# Lines without provenance and lines of other questions are refused; --again replaces them, also in
+# a new process.
 jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
 jq -c 'if .id == "c" then .question = "Else?" else . end' "$work/out.jsonl" >"$work/else.jsonl"
 session "no provenance, other questions" $llava <<E
@@ -350,7 +353,7 @@ same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd
 same "mixed" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
 printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a request's id"
 
-# Ids of questions and annotations in VQAv2's two files that differ by one.
+# VQAv2's two files, whose ids of questions and annotations differ by one.
 mkdir "$work/vqa"
 printf '{"data_subtype": "val2014", "questions": [{"question_id": 9007199254740992, "image_id": 1, "question": "a"}, {"question_id": 9007199254740993, "image_id": 1, "question": "b"}]}' >"$work/vqa/q.json"
 printf '{"annotations": [{"question_id": 9007199254740993, "answer_type": "x", "answers": [{"answer": "second"}]}, {"question_id": 9007199254740992, "answer_type": "x", "answers": [{"answer": "first"}]}]}' >"$work/vqa/v2_mscoco_val2014_annotations.json"

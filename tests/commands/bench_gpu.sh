@@ -1,5 +1,5 @@
-# bench_gpu.sh -- tests/bench/gpu/program.py of `make bench-gpu`, here on the CPU: it finds its numbers in the
-# program's events and tables.
+# bench_gpu.sh -- runs tests/bench/gpu/program.py (of `make bench-gpu`) on the CPU: it finds its numbers in
+# vlmsh's events and tables.
 . tests/commands/common.bash
 vlmsh new --like tiny "$work/tiny" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 measured() { # WHAT ROW... -- a line of the report begins with each

@@ -34,7 +34,7 @@ check "in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
 ]'
 check "files" 'select(.event == "written").what' $'csv\nfigure'
 check_has "no such format" 'select(.event == "error").message' "boxes.txt"
-# A picture of 96 pixels becomes a figure of 320 points, two pixels a point.
+# A picture of 96 pixels becomes a figure of 320 points, two pixels per point.
 lines "/image boxes.png"
 check "size of the figure" 'select(.event == "attached").width' 640
 talk '[100, 100, 200, 200]'

@@ -59,7 +59,7 @@ json.dump([{"id": i, "image": sys.argv[2], "conversations": [{"from": "human", "
 EOF
 out=$(vlmsh $model -c "/set adapter $dir/lora" -c "/calibrate ffn $dir/many.json $dir/many.safetensors") || fail "beginning" "$out"
 for _ in $(seq 1000); do
-    job=$(vlmsh -c "/jobs" | awk '$3 == "running" && $4 ~ /^[1-9][0-9]*\// { print $1 }' | tail -1) # it has summed something
+    job=$(vlmsh -c "/jobs" | awk '$3 == "running" && $4 ~ /^[1-9][0-9]*\// { print $1 }' | tail -1) # a job that has summed something
     [ -n "$job" ] && break
     sleep 0.02
 done
@@ -71,12 +71,12 @@ out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
     fail "resumed with another adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
-# Nor sums of other pictures.
+# A job whose pictures have changed does not continue its sums.
 echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with another picture" "$out"
 cp $picture "$dir/shown.png"
-# Nor damaged sums.
+# Damaged sums are not continued either.
 sums=$dir/db.jobs/$job/sums.safetensors
 cp "$sums" "$dir/kept.sums"
 printf '\x55' | dd of="$sums" bs=1 seek=$(($(stat -c %s "$sums") - 40)) conv=notrunc status=none

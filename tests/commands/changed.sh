@@ -3,7 +3,7 @@
 pruned='prune.score=uniform prune.layer=input prune.keep=0.25'
 vlmsh scenes 4 "$work/world" --seed 2 --kind yesno >/dev/null
 
-# The same questions as in the table, in its order, with reference and answers.
+# /changed lists the same questions as the table, in the table's order, with reference and answers.
 compared=("/load demo/model" "/compare off | $pruned --data $work/world/yesno.json --csv $work/all.csv")
 lines "${compared[@]}"
 count=$(jq -r 'select(.name=="compare.changed").rows | length' "$work/events")

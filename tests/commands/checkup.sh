@@ -19,16 +19,16 @@ out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "t
 [[ $out == *"so nothing was computed; --again"* ]] || fail "the same again" "$out"
 cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up was changed" "$out"
 
-# As a job, of the model in use.
+# A check-up as a job checks the model in use.
 out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only opens" -c /wait </dev/null 2>&1) ||
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
-# It does not continue with another adapter, which the arguments need not name.
+# A check-up does not continue with another adapter, even if the arguments do not name one.
 out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
 [[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
 
-# A text-only model is trained too.
+# A text-only model also passes the check that trains.
 out=$(checkup tests/goldens/qwen2 --quick --out "$dir/text" --only sees,learns) || fail "a text-only model" "$out"
 [[ $out == *"the model is text-only"*norms*works* ]] || fail "a text-only model" "$out"
 
@@ -37,7 +37,8 @@ out=$("$VLMSH" --plain $model -c "/set train.filter nothing" -c "/set train.clip
     -c "/checkup --here --quick --out $dir/settings --only learns" </dev/null 2>&1) || fail "with settings" "$out"
 [[ $out == *"none of 1 checks fails"* ]] || fail "with settings" "$out"
 
-# It does not continue with other pictures in the same folder, and names what it leaves out of such a folder.
+# A check-up does not continue with other pictures in the same folder, and names the files of such a folder
+# that it leaves out.
 mkdir "$dir/pictures" && cp demo/pictures/scene-0.png "$dir/pictures" && echo text >"$dir/pictures/notes.txt"
 out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens) || fail "pictures" "$out"
 [[ $out == *"1 of the files in '$dir/pictures' cannot be used: "*notes.txt* ]] || fail "a file that is no picture" "$out"
@@ -45,7 +46,7 @@ cp demo/pictures/scene-1.png "$dir/pictures/scene-0.png"
 out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens,sees) && fail "other pictures" "$out"
 [[ $out == *"pictures was "* ]] || fail "other pictures" "$out"
 
-# Killed in each check, it continues there and finds the same.
+# A check-up killed in any check continues with that check and has the same findings.
 found() { # the findings without times
     python3 - "$1" <<'PY'
 import json, re, sys
@@ -76,7 +77,7 @@ sed -i 's/"checks":/"chequers":/' "$dir/killed/checkup.json"
 out=$(checkup $model --quick --out "$dir/killed" --only $some) && fail "a damaged record is accepted" "$out"
 [[ $out == *"is damaged"* ]] || fail "the message about a damaged record" "$out"
 
-# One process at a time.
+# Only one process at a time writes into a check-up's folder.
 exec 8<"$dir/sound" && flock 8
 out=$(checkup $model --out "$dir/sound" --only opens) && fail "two check-ups in one folder" "$out"
 [[ $out == *"another process is writing a check-up into '$dir/sound'"* ]] || fail "two check-ups in one folder" "$out"
@@ -116,7 +117,7 @@ out=$(checkup tests/goldens/llava-1.5 --adapter "$dir/adapter" --out "$dir/out-u
 cp -r "$model" "$dir/short" && chmod u+w "$dir/short/model.safetensors"
 truncate -s -1000 "$dir/short/model.safetensors"
 finds short opens "model.safetensors"
-# A job fails too. Once the model is repaired, the same command checks it.
+# A job fails on a broken model, too. Once the model is repaired, the same command checks it.
 out=$("$VLMSH" --plain --db "$dir/db" -c "/checkup $dir/short --out $dir/out-short --only opens" -c /wait </dev/null 2>&1) &&
     fail "a failing check in a job" "$out"
 [[ $out == *"(checkup) failed: 1 of 1 checks fails ($dir/short: opens); the report is '$dir/out-short/checkup.html'"* ]] ||

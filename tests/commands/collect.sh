@@ -19,7 +19,7 @@ lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" 
 check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
-# Another model state gives other rows, which name it; --again leaves the new ones alone.
+# Another model state gives other rows, which name it; --again replaces only rows of the same state.
 state() { # FILE: the values of a row and the state it names
     python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])):
@@ -48,7 +48,7 @@ END
 lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
 check "not measured again" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 0
 
-cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # of an earlier version
+cut -d, -f1,2 "$work/state.csv" >"$work/unsaid.csv" # as an earlier version wrote it
 cp "$work/unsaid.csv" "$work/unsaid"
 session "not a table of /collect" $llava <<E
 > /collect $work/unsaid.csv run=a "score=@norms.layers:1:visual" : /norms

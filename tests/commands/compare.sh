@@ -24,7 +24,7 @@ check "the cache is as before" 'select(.event=="table" and .name=="context").row
 same "the same on both sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
 same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
 
-# A method that is on on both sides is named too.
+# A method that both sides use is named, too.
 lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
 check "titles name methods" 'select(.event=="columns").titles | join("; ")' \
     'A: sample.max_tokens=2 (prune.score=uniform); B: off'
@@ -41,13 +41,13 @@ E
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
 check "titles name presets" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
-# With the adapter that the model's folder keeps for them.
+# The two sides use the adapter that the model's folder keeps for these methods.
 lines '/load demo/model' "${short[@]}" "/image $scene" '/compare @ira | @norm-alignment Where is it?' '/set'
 check "titles" 'select(.event=="columns").titles | join("; ")' 'A: @ira; B: @norm-alignment'
 check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
     'sample.ignore_eos sample.max_tokens'
 
-# Adapters: on for one side, off again afterwards.
+# An adapter for one side only is unloaded again afterwards.
 lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapters/lora" 'What is in the picture?' \
     '/adapter unload' '/regen' "/compare adapter= | adapter=$llava/adapters/lora" '/regen' '/get adapter' \
     "/compare off | adapter=$work/none" '/get adapter'
@@ -92,7 +92,7 @@ session "options first" <<E
 error: write --data after the settings: /compare SETTINGS | SETTINGS --data ...
 E
 
-# In columns, as wide as the terminal; CSV.
+# Answers in columns, as wide as the terminal; CSV.
 printf '%s\n' "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune --csv $work/steps.csv What is it?" \
     "/compare off | $prune --csv $work/steps.csv What is it?" >"$work/script"
 vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
@@ -101,7 +101,7 @@ grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || 
 grep -q '»' "$work/out" || fail "the divergence is not marked"
 same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
 
-# A word that looks like a setting is one; a quoted question may still begin with x=3.
+# A word that looks like a setting is taken as one; a quoted question may still begin with x=3.
 session "no question" $llava <<E
 > /set sample.max_tokens 8
 > /set sample.ignore_eos on
@@ -151,7 +151,8 @@ case $want in "0 0") fail "no side is better anywhere" ;; esac
 same "better in A alone, in B alone" \
     "$(value compare.distance 'better in A alone' 1)$(value compare.distance 'better in B alone' 1)" "$want "
 
-# Both kinds are stored and shown again unchanged: texts, tables, every step or question.
+# Comparisons of both kinds are stored and shown again unchanged: texts, tables, every step or
+# question.
 lines "/load $llava" "${short[@]}" "/image $scene" "/compare off | $prune What is it?" \
     "/load $work/tiny" "/compare off | $prune --data $work/world/yesno.json --limit 3"
 shown=$(jq -c 'select(.event=="columns" or (.event=="table" and .name!="compare.steps"))' "$work/events")
@@ -187,8 +188,8 @@ done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 [ "$(wc -l <"$state")" -lt 13 ] || fail "the job ended before it was killed"
-printf '{"done": 99, "si' >>"$state" # as a truncated write leaves it
-# Not with other data.
+printf '{"done": 99, "si' >>"$state" # a truncated write
+# The job does not resume with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/job 1'

@@ -67,7 +67,7 @@ printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sam
     vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
 grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/out")"
 
-# The script of such a session gives the same answer.
+# The script of a session with a full context gives the same answer.
 lines "/load $work/llava" "${long[@]}" 'What is this?' "/save $work/again.vlmsh"
 ids=$(jq -c 'select(.event == "answer").ids' "$work/events")
 vlmsh --json -f "$work/again.vlmsh" >"$work/events"

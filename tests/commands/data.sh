@@ -202,7 +202,7 @@ data        not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sa
 4 answered, 0 with errors, 0 already there: '$work/marked.answers'; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
 E
 
-# A question's choices are not trained on.
+# Training does not learn a question's choices.
 echo '{"question": "Sky?", "answer": "grey", "choices": ["grey", "blue"]}' >"$work/choices.jsonl"
 session "choices" $llava <<E
 > /data check $work/choices.jsonl
@@ -264,7 +264,7 @@ data        6 special tokens in the texts of 1 sample stay text (data.special_to
 E
 same "another loss" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
 
-# Twenty names, all of them in the file.
+# A message lists twenty names; all of them are in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
 session "twenty" $llava <<E
 > /data check $work/many.jsonl --out $work/all.csv
@@ -332,7 +332,7 @@ error: unknown option '--what': options are --images, --kind, --no-decode, --out
 > /data check a b
 error: unexpected 'b' after FILE
 E
-# Ctrl-C stops it.
+# Ctrl-C stops /data check.
 yes '{"question": "What is there to be seen?", "answer": "Nothing at all."}' | head -1000000 >"$work/long.jsonl" # words: ok
 "$VLMSH" --db "$work/vlmsh.db" $llava --json -c "/data check $work/long.jsonl" >"$work/events" 2>"$work/said" &
 child=$!
@@ -400,7 +400,7 @@ check_has "broken" 'select(.event == "error").message' "is not valid JSON"
 
 # --- text that is not UTF-8 ------------------------------------------------------------------------------------
 
-# Refused in every text input, with position and byte; written files are valid UTF-8.
+# Every text input refuses it, with position and byte; written files are valid UTF-8.
 printf '[{"id": "good", "question": "q", "answer": "a"},\n {"id": "caf\351", "question": "q", "answer": "a"}]' >"$work/latin.json"
 printf '{"id": "first", "question": "caf\351"}\n' >"$work/latin.jsonl"
 printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16 >"$work/wide.jsonl"

@@ -7,7 +7,7 @@ questions() { # N: lines that ask N questions
     printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' '/system Be brief.' "/image $scene"
     for ((i = 1; i <= $1; i++)); do echo "question $i"; done
 }
-# full COMMAND...: with files of at most 320 KB.
+# full COMMAND...: runs it with files limited to 320 KB.
 full() (
     ulimit -f 320
     "$VLMSH" --db "$work/full.db" "$@"

@@ -57,7 +57,7 @@ same "limit" "$(value n | tail -2)" $'3\n2'
 same "kinds" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
     "$work/events" | head -2 | sort)" $'score colour\nscore shape'
 
-# The job sees the adapter of the shell, and its scale.
+# The job uses the shell's adapter, with its scale.
 for adapter in ln_tuning lora; do
     printf '%s\n' "/eval $work/world/captions.json --metric loss --limit 2 --here" \
         "/set adapter $llava/adapters/$adapter" "/set adapter.scale 3" \
@@ -68,7 +68,7 @@ for adapter in ln_tuning lora; do
     [ "$(value score | sed -n 1p)" != "$(value score | sed -n 2p)" ] || fail "$adapter changes nothing"
 done
 
-# --wrong needs a metric other than a loss, whose best score is 0.
+# --wrong does not work with a loss, whose best score is 0.
 tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
 check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why" 'select(.event=="error").message' "loss does not score"
@@ -138,15 +138,15 @@ done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 [ "$(wc -l <"$state")" -lt 14 ] || fail "the job ended before it was killed"
-# As if a machine that batches questions had scored one.
+# As if a machine that batches questions had scored one of them.
 sed -i '0,/"score":/s//"batch":3,"score":/' "$state"
-# Not with other data.
+# The job does not resume with other data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 tiny "/job 7 resume" "/wait 7" "/job 7"
 check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
-# Nor with other pictures.
+# It does not resume with other pictures either.
 cp -r "$work/world/pictures" "$work/as_they_were"
 for file in "$work/world/pictures"/*; do echo >>"$file"; done
 tiny "/job 7 resume" "/wait 7" "/job 7"

@@ -13,8 +13,8 @@ for kind in png svg pdf; do
     lines "/plot $work/t.csv x y --by name --interval low,high --title \"Title & more\" --y \"share of <all>\" --log x --figure $work/t.$kind"
     check "$kind is written" 'select(.event == "notice").text' "plot written to '$work/t.$kind'"
 done
-# The curve's corners in the PDF are those of the SVG, and the PNG has its colour there. All texts are in
-# the SVG, which is well-formed.
+# The curve's corners in the PDF are those of the SVG, and the PNG has the curve's colour there. All
+# texts are in the SVG, which is well-formed.
 python3 - "$work/t" <<'END' || fail "the three are not alike"
 import re, struct, sys, zlib
 import xml.etree.ElementTree as xml
@@ -75,7 +75,7 @@ check "endings" 'select(.event == "error").message' \
 cannot draw '$work/none': a figure's name must end in .png, .svg or .pdf"
 [ -s "$work/old.png" ] || fail "--png, the old name of --figure, writes nothing"
 
-# No word twice in the names of several.
+# If one command writes several files, no word occurs twice in their names.
 lines "${ask[@]}" "/norms --figure $work/norms.svg --csv $work/norms.csv" "/sinks --figure $work/deep_sinks.pdf" \
     "/attention --layer all --figure $work/attention.png" "/contribution --figure $work/c.svg"
 same "names" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')" \
@@ -112,7 +112,7 @@ check "why not" 'select(.event == "error").message' "nothing to draw: no point h
 nothing to draw: no value is above 0, and a logarithmic axis shows only those; plot without --log"
 [ ! -e "$work/none.png" ] || fail "an empty figure was written"
 
-# A font that is not installed is replaced by another, with one notice for each.
+# A font that is not installed is replaced by another, with one notice per missing font.
 lines "/plot $work/t.csv x y --figure $work/font.png" '/set plot.font sans-serif' "/plot $work/t.csv x y --figure $work/font.png" \
     '/set plot.font Nosuch Grotesk' "/plot $work/t.csv x y --figure $work/font.png" "/plot $work/t.csv x y --figure $work/font.svg" \
     "/set plot.font $work/none.ttf" "/plot $work/t.csv x y --figure $work/font.png"

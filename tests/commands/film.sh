@@ -69,8 +69,8 @@ check(len(frames) == 12 and loops, "12 frames that begin again")
 check([d for d, _ in frames] == [50] * 11 + [200], "half a second each, two for the last")
 check(len(gif_read(open(work + "/contribution.gif", "rb").read())[0]) == 12, "the other film")
 
-# Frame 3 and the figure of token 3 have title and map at the same position. The figure has a scale
-# of its own, so the order of green values of the patches is compared.
+# Frame 3 and the figure of token 3 have title and map at the same position. The figure has its own
+# scale, so the order of the patches' green values is compared.
 width, height, one = png_read(open(work + "/one.png", "rb").read())
 three = frames[3][1]
 left, side = 24, 320
@@ -84,7 +84,7 @@ def patch(rows, i):
 back = patch(three, 143)
 check(all(abs(a - b) < 24 for a, b in zip(back, patch(one, 143))), "the picture's ground: %s %s" % (back, patch(one, 143)))
 check(sum(abs(a - b) for a, b in zip(patch(three, best), back)) > 40, "the strongest patch of token 3 stands out")
-# In the map itself: the word marked below differs in any case.
+# Compares only the map: the word marked below it always differs.
 def map_of(rows): return [row[left:left + side] for row in rows[top:top + side]]
 for i in (0, 6, 11): check(sum(a != b for p, q in zip(map_of(frames[i][1]), map_of(three)) for a, b in zip(p, q)) > 500, "frame %d differs" % i)
 # On the common scale most frames show a patch that differs from its usual colour, although one token's

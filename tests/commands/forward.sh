@@ -1,4 +1,5 @@
-# tests/commands/forward.sh -- /forward, /raw, /dump: the forward pass alone, ids as they are.
+# tests/commands/forward.sh -- /forward, /raw, /dump: the forward pass alone; ids are taken as
+# given.
 . tests/commands/common.bash
 
 lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \

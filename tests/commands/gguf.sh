@@ -10,14 +10,15 @@ for name in llama-3.2 qwen2; do
     answer "$work/$name.gguf" "$work/b.safetensors"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
-# On base, whose short vectors sum products with bf16 and f32 weights in different orders even at this size.
+# Runs with VLMSH_ISA=base, whose short vectors sum products with bf16 and f32 weights in different orders
+# even at this size.
 for how in "" --split-heads; do
     $convert tests/goldens/kimi-text "$work/latent.gguf" $how || fail "kimi-text: convert"
     VLMSH_ISA=base answer tests/goldens/kimi-text "$work/a.safetensors"
     VLMSH_ISA=base answer "$work/latent.gguf" "$work/b.safetensors"
     same_dump "kimi-text $how" "$work/a.safetensors" "$work/b.safetensors"
 done
-# GLM-4 keeps its row order; GLM-4.1V without its encoder has permuted rows and gives the same numbers.
+# GLM-4 keeps its row order. GLM-4.1V without its encoder has permuted rows and gives the same numbers.
 glm_text "$work/glm4"
 answer "$work/glm4" "$work/a.safetensors"
 $convert "$work/glm4" "$work/glm4.gguf" || fail "glm4: convert"
@@ -27,7 +28,7 @@ for name in glm4 glm4v; do
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
 
-# A factor without a type is linear, also in the older spelling.
+# A scaling factor without a type means linear scaling, also in the older spelling.
 linear() { # NAME [--set KEY=VALUE]...
     $convert tests/goldens/qwen2 "$work/linear.gguf" "${@:2}" || fail "$1: convert"
     answer "$work/linear.gguf" "$work/$1.safetensors"
@@ -39,7 +40,7 @@ linear older --set qwen2.rope.scale_linear=4.0
 same_dump "a factor without a type" "$work/typed.safetensors" "$work/untyped.safetensors"
 same_dump "the older spelling" "$work/typed.safetensors" "$work/older.safetensors"
 
-# Scaled positions on three axes, as Qwen2.5-VL's for long texts.
+# Positions on three axes with scaling, as in Qwen2.5-VL for long texts.
 qwen=tests/goldens/qwen2.5-vl
 mkdir "$work/scaled"
 cp $qwen/*.json $qwen/model.safetensors "$work/scaled"
@@ -68,8 +69,8 @@ for type in f32 f16 bf16; do
     same_dump "$type" "$work/a.safetensors" "$work/b.safetensors"
 done
 
-# Encoders: LLaVA's with CLIP and SigLIP (whose last block is cut off), the layers of its FFNs exchanged, Qwen2.5-VL's
-# (convolution over two pictures in two parts; q, k and v apart), InternVL's.
+# Encoders: LLaVA's with CLIP and SigLIP (whose last block is cut off) and with the two FFN layers exchanged,
+# Qwen2.5-VL's (a convolution over two pictures, stored in two parts; q, k and v separate), InternVL's.
 see() { # NAME TAP [OPTION]
     local name=$1 tap=$2
     shift 2
@@ -88,8 +89,8 @@ see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
 
-# Unread tensors of an encoder: those off the path of pictures are ignored, others are refused by name.
-# LLaVA-Next's type is LLaVA's.
+# Unread tensors of an encoder are ignored if no picture needs them; others are refused by name.
+# LLaVA-Next has the encoder type of LLaVA.
 encoder() { # NAME OPTION...: files m.gguf and mmproj.gguf in $work/NAME
     mkdir "$work/$1" && $convert tests/goldens/llava-next "$work/$1/m.gguf" --mmproj "$work/$1/mmproj.gguf" "${@:2}" || fail "$1: convert"
 }
@@ -127,7 +128,7 @@ vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "th
 # --- which encoder ---------------------------------------------------------------------------------------------
 mkdir "$work/apart"
 mv "$work/see/mmproj-m.gguf" "$work/apart/eyes.gguf"
-cp "$work/qwen2.gguf" "$work/see/mmproj-other.gguf" # not an encoder: left alone
+cp "$work/qwen2.gguf" "$work/see/mmproj-other.gguf" # not an encoder: ignored
 session "files of a pair" <<E
 > /load $work/see/m.gguf
 no picture encoder: the encoder '$work/see/mmproj-other.gguf' does not belong to '$work/see/m.gguf': it is a language model
@@ -171,7 +172,8 @@ error: the encoder '$work/qwen2.gguf' does not belong to '$work/see/m.gguf': it 
 E
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
-# Of several encoders that fit, the one with the name closest to the model's; type words of a name do not count.
+# Several encoders fit: the one whose name is closest to the model's is used; words of a name that stand for
+# types do not count.
 mkdir "$work/choice"
 ln "$work/see/m.gguf" "$work/choice/see-3b-q4_k_m.gguf"
 ln "$work/idle/m.gguf" "$work/choice/alone-7b.gguf"
@@ -224,7 +226,8 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
-# A folder means the one model in it, also in the hub's cache, whose files are links to blobs without an extension.
+# A folder stands for the one model in it, also in the hub's cache, whose files are links to blobs without an
+# extension.
 mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
 ln "$work"/idle/*.gguf "$work/one"
 ln "$work"/split-0000[12]-of-00003.gguf "$work/parts"
@@ -405,7 +408,7 @@ for adapter in lora ln_tuning; do
     answer "$model" "$work/b.safetensors" -c "/adapter load $llava/adapters/$adapter" -c '/set chat.template plain' -c "/image $scene"
     same_dump "adapter $adapter" "$work/a.safetensors" "$work/b.safetensors" vision.layer.3.0
 done
-# LoRA on all layers of the encoder: the file lacks the last one, whose features are not used.
+# LoRA on all layers of the encoder: the GGUF file lacks the last one, whose features are not used.
 mkdir "$work/all-layers"
 echo '{"peft_type": "LORA", "r": 1, "lora_alpha": 2, "target_modules": ["q_proj"]}' >"$work/all-layers/adapter_config.json"
 python3 - "$work/all-layers/adapter_model.safetensors" <<'P'
@@ -431,7 +434,7 @@ cat >"$work/data.json" <<J
 [{"id": 1, "image": "$PWD/$scene", "question": "Where?", "answer": "Here it is."},
  {"id": 2, "question": "Why?", "answer": "Because."}]
 J
-# train NAME MODEL SETTING...: the adapter that a job trains on it.
+# train NAME MODEL SETTING...: trains an adapter on the model as a job.
 train() {
     local name=$1 from=$2 sets=()
     shift 2
@@ -444,7 +447,7 @@ for how in 'train.params lora:q_proj,k_proj,up_proj:4' 'train.method layernorm' 
     rm -rf "$work/folder" "$work/file"
     train folder $llava "$how"
     train file "$model" "$how"
-    # Gradients are sums over rows in another order.
+    # Gradients sum rows in another order.
     near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 1e-3 || fail "trained: $how"
 done
 # With quantized weights, gradients are those of the dequantized numbers; adapters work with both.
@@ -460,7 +463,7 @@ done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
 check_has "full" 'select(.event == "error").message' "cannot be trained"
 
-# A job reopens both files of a pair from any folder, and so do its results.
+# A job in any folder reopens both files of a pair, and so does loading its results.
 rm -rf "$work/folder"
 mkdir "$work/pair" && ln "$model" "$work/pair/m.gguf" && ln "$work/see/mmproj-m.gguf" "$work/pair/eyes.gguf"
 cd "$work/pair" || exit 1

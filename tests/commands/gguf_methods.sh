@@ -5,8 +5,9 @@
 export OMP_NUM_THREADS=1 # tiny models do not use a second thread
 convert="python3 tests/goldens/to_gguf.py"
 
-# As stored, and in 4 bits. Kimi's rows do not fit blocks. llava-1.5 and its relatives permute rows of queries and keys.
-make() { # NAME TYPE [OPTION...]: $work/NAME-TYPE/m.gguf with its encoder, and the folder of its numbers
+# Models with the types as stored, and in 4 bits. Kimi's rows do not fit blocks. llava-1.5 and similar models permute
+# rows of queries and keys.
+make() { # NAME TYPE [OPTION...]: $work/NAME-TYPE/m.gguf with its encoder, and a folder with the same numbers
     local at=$work/$1-$2 type=(--type "$2" "${@:3}")
     [ "$2" != stored ] || type=("${@:3}")
     mkdir "$at" && $convert tests/goldens/$1 "$at/m.gguf" --mmproj "$at/mmproj-m.gguf" "${type[@]}" --folder "$at/folder" || fail "$1: convert"
@@ -48,7 +49,7 @@ run() {
     check "$1" 'select(.event == "error").message' ""
 }
 for at in llava-1.5-stored qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
-    share=1e-6 # rows of queries and keys are in another order: sums are equal up to rounding
+    share=1e-6 # rows of queries and keys have another order, so sums are equal up to rounding
     [[ $at == *-q4_0 ]] && share=2e-4
     names=(all dynamic)
     [ $at != llava-1.5-q4_0 ] || names=("${!method[@]}")
@@ -99,7 +100,7 @@ for at in qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
         near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 5e-3 || fail "$at: trained: $how"
     done
 done
-# Trained on 4-bit weights and used with the model's 16-bit ones, and the reverse.
+# Adapters trained on 4-bit weights are used with the model's 16-bit ones, and the reverse.
 for name in llava-1.5 qwen2.5-vl; do
     train small "$work/$name-q4_0/m.gguf" 'train.params lora:*:4'
     train large tests/goldens/$name 'train.params lora:*:4'
@@ -115,7 +116,7 @@ done
 
 # --- how an answer ends ----------------------------------------------------------------------------------------
 # If a layout writes nothing after an answer, training ends answers with the file's own end token: <|eot_id|> if the
-# metadata say so, although <|end_of_text|> has a lower id.
+# metadata name it, although <|end_of_text|> has a lower id.
 mkdir "$work/ends" && cp $llama/{config.json,tokenizer*.json,*.safetensors*} "$work/ends" 2>/dev/null
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 id_of() { jq -r --arg t "$1" '.added_tokens[] | select(.content == $t).id' $llama/tokenizer.json; }

@@ -1,4 +1,5 @@
-# tests/commands/help.sh -- /help, /version, /quit: from the tables; unknown names are suggested.
+# tests/commands/help.sh -- /help, /version, /quit: the texts come from the tables; unknown names
+# get suggestions.
 . tests/commands/common.bash
 
 lines '/help' '/help load' '/help /load' '/help exit' '/help sample.top_p' '/help lines' '/help taps' '/help templates' '/? quit'
@@ -23,7 +24,7 @@ lines '/help settings' '/help sessions'
 check_has "the command" 'select(.event == "text").text' "/settings"
 check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
 
-# Help on one form of a command: its part of the details, or all of them.
+# Help on one form of a command shows its part of the details, or all of them.
 lines '/help train plan' '/help adapter merge'
 check_has "a form" 'select(.event == "text").text' "plan [DATA]  counts"
 check "the rest" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
@@ -43,7 +44,7 @@ check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
 check_has "path" 'select(.event == "error").message' "/image FILE"
 check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
-# Every setting says when a change takes effect; training does not apply one at the next token.
+# Every setting says when a change takes effect; no training setting takes effect at the next token.
 effect() { # SETTING WANT
     lines "/help $1"
     same "effect of $1" "$(jq -r 'select(.event == "text").text' "$work/events" | sed -n 's/.*default: [^;]*; //p')" "$2"

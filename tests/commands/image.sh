@@ -24,7 +24,7 @@ text  visual  waiting  cached  limit  left  percent
 0     0       0        0       4096   4096  0
 E
 
-# The greedy answer to the golden's question.
+# The greedy answer equals the golden's.
 lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/image $scene" \
     'What is in the picture?' '/images' '/context'
 check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids build/${llava#tests/}/golden.json)"
@@ -70,7 +70,7 @@ picture  width  height  tokens  where         file                          sha2
 error: no file matches '$work/z*.png'
 E
 
-# A waiting picture is removed by its number; one of a sent message is not.
+# /image removes a waiting picture by its number, but not one of a sent message.
 session "removed" $llava <<E
 > /image $scene $work/a1.png
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left

@@ -49,16 +49,16 @@ for round in first second; do
     grep -q "fingerprint .$(head -c 16 "$work/$round")" "$work/$round.md" || fail "$round: $(cat "$work/$round.md")"
 done
 cmp "$work/first" "$work/second" || fail "the second opening finds another fingerprint"
-# The result of an evaluation set names the model by it.
+# An evaluation set's result names the model by its fingerprint.
 touch "$work/big/model.safetensors"
 vlmsh --json "$work/big" -c "/eval tests/core/sets/parquet/pope-00000-of-00002.parquet --set pope --here --limit 1" >"$work/events"
 check "evaluated" 'select(.name == "evaluation").rows[] | select(.[0] == "model")[1]' "big (fingerprint $(head -c 16 "$work/first"))"
-# Resuming waits for it, and names changed files.
+# Resuming waits for the fingerprint, and names changed files.
 echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
 vlmsh --json --session first -c /undo >"$work/events"
 check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
-# Unloading waits for it, too, so that the same model finds its token ids again.
+# Unloading waits for the fingerprint, too, so that the model has its token ids when it is loaded again.
 python3 - "$work/big/model.safetensors" <<'P'
 import sys
 with open(sys.argv[1], "r+b") as f:

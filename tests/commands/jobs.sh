@@ -1,5 +1,5 @@
 # jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, and a real
-# process (it fails because its kind is unknown, which only the new process finds out).
+# process (it fails because its kind is unknown, which only that process finds out).
 . tests/commands/common.bash
 
 rows() {
@@ -212,7 +212,7 @@ for _ in $(seq 200); do
 done
 check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
     "this vlmsh has no job kind 'unheard'"
-# It runs the shell's program, whose file may have been replaced by a new build.
+# The job runs the shell's program, whose file may have been replaced by a new build.
 cp "$VLMSH" "$work/program"
 mkfifo "$work/typed"
 "$work/program" --db "$work/vlmsh.db" --json <"$work/typed" >"$work/events" 2>&1 &

@@ -20,7 +20,7 @@ sees() {
         fail "$1: $(tail -1 "$work/out")"
 }
 
-# check A B: compares two models' files in Python.
+# weights A B: compares two models' files in Python.
 weights() {
     python3 - "$@" <<'P'
 import json, math, struct, sys
@@ -32,7 +32,7 @@ def read(folder):
         if k == "__metadata__": continue
         a, b = t["data_offsets"]
         data = raw[8 + n + a:8 + n + b]
-        if t["dtype"] == "F32":  # rounded to bf16, half to even
+        if t["dtype"] == "F32":  # rounds to bf16, ties to even
             bits = struct.unpack(f"<{len(data) // 4}I", data)
             data = struct.pack(f"<{len(bits)}H", *[(x + 0x7fff + (x >> 16 & 1)) >> 16 for x in bits])
         out[k] = (t["shape"], data)
@@ -50,7 +50,7 @@ for k, (shape, data) in decoder.items():
     there, has = out[text(k)]
     if "embed_tokens" in k or "lm_head" in k:
         assert has[:len(data)] == data and there[1] == shape[1], k
-        if there[0] > shape[0]:  # the mean of all rows
+        if there[0] > shape[0]:  # the new row is the mean of all rows
             x, new = floats(data), floats(has[len(data):])
             for c in range(shape[1]):
                 mean = sum(x[c::shape[1]]) / shape[0]
@@ -109,7 +109,7 @@ grep -q 'already holds a model' "$work/out" || fail "--once"
 vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
 grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
 
-# --- merged features: a quarter of the visual tokens, the projector reads four features at a time ---------------
+# --- merged features: a quarter of the visual tokens; the projector reads four features at a time ---------------
 join demo/model $goldens/qwen2 "$work/merged" --merge 2
 weights "$work/merged" demo/model $goldens/qwen2 1 || fail "other weights: merged"
 vlmsh "$work/merged" -c '/set compute.matmul f32' -c "/dump v* $work/merged.safetensors" -c '/set sample.max_tokens 2' \
@@ -132,7 +132,7 @@ def read(path):
         out[k] = t["shape"], x
     return out
 dump, model = map(read, sys.argv[1:3])
-(rows, width), h = dump["vision.layer.3.0"]  # patches row by row, 12 a row
+(rows, width), h = dump["vision.layer.3.0"]  # patches row by row, 12 per row
 (tokens, D), v = dump["visual.0"]
 assert (rows, width, tokens) == (144, 192, 36), (rows, width, tokens)
 def linear(name, x):

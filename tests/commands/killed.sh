@@ -21,7 +21,7 @@ cat >"$work/settings" <<S
 /set train.eval_every 7
 S
 
-# A word of /job N's table: the last one shown, or a new one.
+# word KEY: a value of the table of /job that was shown last. told N KEY: shows job N's table first.
 word() {
     jq -r --arg key "$1" 'select(.event=="table") | .rows[] | select(.[0]==$key)[1]' "$work/events"
 }
@@ -33,11 +33,11 @@ told() {
 (cat "$work/settings"; echo "/train $work/data.jsonl $work/straight"; echo /wait) >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "undisturbed: $(cat "$work/out")"
 
-# First the shell, then its job.
+# First the shell is killed, then its job.
 (cat "$work/settings"; echo "/train $work/data.jsonl $work/killed"; echo /wait) >"$work/script"
 "$VLMSH" --db "$work/vlmsh.db" -f "$work/script" >"$work/out" 2>&1 &
 shell=$!
-until compgen -G "$work/killed/checkpoint-*" >/dev/null; do # the first may have been removed already
+until compgen -G "$work/killed/checkpoint-*" >/dev/null; do # the first checkpoint may have been removed already
     kill -0 $shell 2>/dev/null || { fail "the shell ended: $(cat "$work/out")"; break; }
     sleep 0.01
 done

@@ -60,7 +60,7 @@ error: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or org/name
 loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
 E
 
-# org/name from a hub cache.
+# org/name is found in a hub cache.
 snapshot=$work/hub/models--org--tiny/snapshots/abc
 mkdir -p "$snapshot" "$work/hub/models--org--tiny/refs"
 printf abc >"$work/hub/models--org--tiny/refs/main"

@@ -2,7 +2,7 @@
 # wrong file appends nothing.
 . tests/commands/common.bash
 
-# The goldens' chats in our form, with pictures under a relative path; all in one run.
+# The goldens' chats in vlmsh's format, with pictures under a relative path; all in one run.
 mkdir "$work/chats"
 cp tests/goldens/pictures/*.png tests/goldens/pictures/*.jpg "$work/chats"
 export work

@@ -1,5 +1,5 @@
-# methods.sh -- files in a model's folder for its methods (methods/): only toggles take them from there;
-# the demo model's, and the script that made it.
+# methods.sh -- files in a model's folder for its methods (methods/): only toggles take them from there.
+# Tests the demo model's files and the script that made them.
 . tests/commands/common.bash
 
 setting() { # KEY: its values in the events
@@ -7,7 +7,7 @@ setting() { # KEY: its values in the events
 }
 demo=$PWD/demo/model
 
-# Each switch from a fresh start; /set names what it needs itself.
+# Each method is switched on from a fresh start; /set names what it needs itself.
 lines '/load demo/model' '/set ira.on on' '/toggle norm.align' '/toggle prune.score off contribution' \
     '/toggle ffn.approx off hadamard' '/toggle ira.on' '/image demo/pictures/scene-1.png' 'What is in the picture?'
 check "switched" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true false true true true true true true'
@@ -25,7 +25,7 @@ same "the adapter stays" "$(setting adapter)" "$demo/methods/adapter $demo/metho
 same "the same answer" "$(dump)" "$bare"
 cmp -s "$work/bare.safetensors" "$work/off.safetensors" || fail "logits differ with the methods off"
 
-# /ira, /align, /capa and presets use them too; loaded files stay.
+# /ira, /align, /capa and presets use these files, too; files that are loaded already stay.
 lines '/load demo/model' /ira /baseline '/preset load capa' '/get ffn.approx'
 same "by name" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
 cp -r tests/goldens/llava-1.5 "$work/model"
@@ -46,7 +46,7 @@ check "the target of the text" '[inputs, .] | map(select(.name=="adapter.tensors
     tonumber | . > 3.1 and . < 3.2' true
 check "nothing of IRA" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows | map(select(.[0] | startswith("ira."))) | length' 0
 
-# The script that made them.
+# The script makes these files.
 mkdir "$work/made"
 vlmsh --json -f demo/methods.vlmsh -D WORK="$work/made" -D LESSONS=4 -D ASKED=2 -D STEPS=1 -D QUESTIONS=3 >"$work/events" ||
     fail "demo/methods.vlmsh: $(tail -3 "$work/events")"

@@ -8,14 +8,14 @@ for i in 1 2 3 4; do
         "$([ $((i % 2)) = 0 ] && echo scene || echo wide)" $i $((i * i))
 done >"$work/data.jsonl"
 
-# 12 x 12 pixels a patch, 2 x 2 patches a visual token.
+# A patch has 12 x 12 pixels, a visual token 2 x 2 patches.
 lines "/load $work/m" "/set sample.max_tokens 4" "/image $work/scene.png" "/image $work/wide.png" \
     "What?" "/set prune.score contribution" "/set norm.align on" "What then?" /attention
 check "two sizes" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'6\n14'
 check "two maps" 'select(.event=="heatmap") | "\(.rows)x\(.cols)"' $'2x3\n2x7'
 check "no error" 'select(.event=="error").message' ""
 
-# A limit holds for the picture that waits, and for the pictures of training.
+# image.max_tokens applies to a waiting picture and to the pictures of training.
 lines "/load $work/m" "/set image.max_tokens 4" "/image $work/wide.png" "/set image.max_tokens 0" \
     "/context" "/set image.max_tokens 4" "/context" "/data check $work/data.jsonl"
 check "waiting" 'select(.event=="table" and .name=="context") | .rows[0][2]' $'14\n4'

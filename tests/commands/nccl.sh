@@ -37,7 +37,7 @@ train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail
 log "$work/gpus"
 grep -q "host memory" "$work/out" && fail "log: $(cat "$work/out")"
 cmp "$work/host/checkpoint-3/state.safetensors" "$work/gpus/checkpoint-3/state.safetensors" || fail "other weights"
-reported() { # ranks leave after their job's end
+reported() { # ranks exit after their job's end
     for _ in $(seq 200); do
         [ "$(cat "$work/report" 2>/dev/null | wc -l)" = 2 ] && return
         sleep 0.1

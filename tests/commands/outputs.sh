@@ -5,7 +5,8 @@ printf 'index\timage\tquestion\tA\tB\tanswer\tcategory\n1\t%s\tWhich?\tp\tq\tA\t
 cp "$work/mm.tsv" "$work/data.tsv"
 eval="/eval $work/data.tsv --set mmbench"
 
-# The data of an evaluation in the shell, as a job, and as a job that reads it under another name.
+# No command replaces its data: an evaluation in the shell, a job, and a job that reads the data
+# under another name.
 ln -s data.tsv "$work/link.tsv"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/data.tsv"
 check_has "the data" 'select(.event=="error").message' "is read by this command"
@@ -22,7 +23,7 @@ same "kept" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
 cmp -s "$work/notes" "$work/answers.tsv" || fail "--force of a job"
 
-# Every command that writes a named file.
+# Every command that writes a named file follows this rule.
 cp tests/goldens/llava-1.5/config.json "$work"
 cp demo/model/model.safetensors "$work/w.csv"
 lines "/eval show --csv $work/t.csv" "/eval show --csv $work/t.csv" "/plot $work/t.csv number score --figure $work/f.png" \
@@ -43,7 +44,7 @@ lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score 
 check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
 cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force"
 
-# The conversation's pictures are in memory already; an empty name names no file.
+# A picture of the conversation is not replaced, although it is in memory already; an empty name names no file.
 cp demo/pictures/scene-1.png "$work/scene.png"
 lines "/load $llava" "/set sample.max_tokens 1" "/image $work/scene.png" "Which?" \
     "/redundancy --csv $work/scene.png --force" '/norms --csv ""'

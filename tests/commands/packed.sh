@@ -30,7 +30,7 @@ def layer(name, dtype, shape, data):
             name = name.replace(a, b)
         return {name: (dtype, shape, data)}
     rows, part = len(data) // shape[0], {"q": b"", "k": b"", "v": b""}
-    for head in range(shape[0] // DIM): # per key head: its queries, the key, the value
+    for head in range(shape[0] // DIM): # each key head has its queries, its key and its value
         kind = "qqqkv"[head % (GROUP + 2)]
         part[kind] += data[head * DIM * rows:(head + 1) * DIM * rows]
     return {name.replace("attention.wqkv", f"self_attn.{c}_proj"):

@@ -17,7 +17,7 @@ static const struct shell shell = { .variables = variables, .variable_count = 2 
 
 typedef int parser(struct words *w, const char *text, const struct shell *s, struct err *err);
 
-// The arguments, each in [], or "error: ..." with the parser's message.
+// Expects the arguments, each in [], or "error: ..." with the parser's message.
 static void check(parser *parse, const char *text, const char *expected)
 {
     struct words w = { 0 };
@@ -33,7 +33,7 @@ static void check(parser *parse, const char *text, const char *expected)
     words_release(&w);
 }
 
-// An error whose message contains the words.
+// Expects an error whose message contains the words.
 static void check_error(parser *parse, const char *text, const char *words)
 {
     struct words w = { 0 };
@@ -92,7 +92,7 @@ static void test_variables(void **state)
 {
     check(words_parse, "${PIC} x${PIC}y", "[my \"cat\".png][xmy \"cat\".pngy]");
     check(words_parse, "\"a ${PIC}\" b", "[a my \"cat\".png][b]");
-    check(words_parse, "${NAME}", "[${PIC}]"); // a value is not read again
+    check(words_parse, "${NAME}", "[${PIC}]"); // a variable's value is not expanded again
     check(rest_parse, "see ${PIC}!", "[see my \"cat\".png!]");
     check(text_parse, "  see ${PIC} ", "[  see my \"cat\".png ]");
     check(text_parse, "$5 $$ ${PIC",

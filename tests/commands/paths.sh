@@ -8,7 +8,7 @@ wrong=$({ ls ./*.md demo/*.md Makefile vlmsh.1
     awk -F: '!seen[$1 $3]++ { print $1 ":" $2, $3 }' |
     while read -r place path; do
         case $path in
-        *NAME*) ;; # stands for any
+        *NAME*) ;; # a placeholder
         *) compgen -G "$path" >/dev/null || echo "$place names $path" ;;
         esac
     done)

@@ -5,7 +5,7 @@ mkfifo "$work/pipe" "$work/pipe.json" "$work/pipe.csv" "$work/pipe.md" "$work/pi
 mkdir "$work/folder"
 python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$work/socket"
 
-# refused NAME PART ARGUMENT...: ends by itself with an error that contains PART and "a pipe".
+# refused NAME PART ARGUMENT...: vlmsh ends by itself with an error that contains PART and "a pipe".
 refused() {
     local name=$1 part=$2 status
     shift 2
@@ -98,14 +98,14 @@ for pair in "folder:a folder" "socket:a socket"; do
 done
 vlmsh -c "/image /dev/zero" 2>"$work/errors"
 grep -q "'/dev/zero': it is a device, not a file" "$work/errors" || fail "device: $(cat "$work/errors")"
-# A special file that may block, as /proc/kmsg.
+# A special file whose reading may block, like /proc/kmsg.
 for arguments in "-c '/image /proc/self/status'" "-f /proc/self/status" "-c '/run /proc/self/status'" \
     "-c '/render /proc/self/status $work/good.json'" "-c '/image -' </proc/self/status" \
     "</proc/self/status" "--json </proc/self/status"; do
     eval "timeout -k 1 ${PATIENCE:-30} '$VLMSH' --db '$work/vlmsh.db' $llava $arguments" >"$work/out" 2>&1
     same "$arguments" "$?, $(grep -c "it is a file of the kernel, not a data file" "$work/out")" "1, 1"
 done
-# A line without end on a dialogue's standard input.
+# An endless line on standard input in JSON mode.
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" --json </dev/zero >"$work/out" 2>&1
 same "endless line" "$?, $(grep -c "the line is longer than 64 MB" "$work/out")" "1, 1"
 for pair in "folder:a folder" "socket:a socket"; do
@@ -113,7 +113,7 @@ for pair in "folder:a folder" "socket:a socket"; do
     grep -q "it is ${pair#*:}, not a file" "$work/errors" || fail "script ${pair%:*}: $(cat "$work/errors")"
 done
 
-# A pipe that is written to and that nobody reads.
+# A pipe as an output file that nobody reads.
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/session export $work/pipe" </dev/null >"$work/out" 2>&1
 same "exported" $? 1
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llama -c "Hi" -c "/report $work/text.md $work/pipe" \
@@ -154,7 +154,8 @@ except subprocess.TimeoutExpired:
 P
 same "socket" "$(jq -r 'select(.name == "images").rows[0][5]' "$work/events")" "standard input"
 
-# interrupted NAME ARGUMENT...: while it waits (after its line "waits") Ctrl-C ends it with 130.
+# interrupted NAME ARGUMENT...: Ctrl-C ends vlmsh with status 130 while it waits (after its line
+# "waits").
 interrupted() {
     local name=$1 pid got
     shift

@@ -33,7 +33,7 @@ lines "/train plan --like qwen2.5-vl-3b" "/train plan --like tiny"
 check "the picture that is assumed" 'select(.event=="notice") | .text | select(startswith("assumes")) | .[:50]' \
     "assumes a picture of about 1036 x 756 pixels per s"
 
-# Parameters of methods count with the part they are trained with.
+# Parameters of methods count with the part of the model that is trained with them.
 lines "/load $llava" "/set train.params norm_align.*" "/set norm.align on" "/train plan"
 check "a method's parameters" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[1] != 0 and .[1] != "0") | .[0]) | join(" ")' "projector all"
 

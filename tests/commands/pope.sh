@@ -24,7 +24,7 @@ for way in random popular adversarial; do
     cmp -s "$work/coco/pope_$way.json" "$work/other/pope_$way.json" && fail "another seed, the same draw"
 done
 
-# The files are POPE's.
+# The files have POPE's format.
 "$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
 vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
     -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"

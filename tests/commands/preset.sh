@@ -11,14 +11,14 @@ lines "/load $llava" '/preset load capa-transition' '/preset load fastv' '/set p
     '/preset load nothing' '/preset nonsense' '/preset load' '/preset delete fastv'
 check "lines that fail" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
-# The model's phases are not known: 1/8, 3/8 and 5/8 of its 4 layers, half to even.
+# The model's phases are not known: uses layers at 1/8, 3/8 and 5/8 of its 4, ties rounded to even.
 check_has "reports guessed layers" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
 check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
-lines "/load $llava" '/preset load capa-stages' '/set' # of 4 layers
+lines "/load $llava" '/preset load capa-stages' '/set' # the model has 4 layers
 check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
 check "no setting of the preset is applied" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 
-# In another process it is still there.
+# Another process still has the preset.
 lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'
 same "loaded" "$(setting prune.score)$(setting prune.layer)$(setting prune.keep)$(setting prune.seed)" \
     "attention 2 0.5 7 "
@@ -65,18 +65,19 @@ lines '/load demo/model' /align '/preset load norm-alignment-1' '/get adapter' '
     '/preset load ira-train'
 check "all can be loaded" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(setting ira.on)" "none $llava/adapters/lora off "
-# A user's preset, saved whole, sets the settings of recipes; one for training uses no trained parameters either.
+# A user's preset of all settings resets what recipes set; a preset for training uses no trained parameters
+# either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
 check "plain again" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 same "for a training" "$(setting adapter)" 'none '
 
-# Values that need each other are set in one step.
+# Values that depend on each other are set in one step.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
     '/preset save two' '/reset all' '/preset load two' '/get prune.keep' '/get prune.layer'
 same "both" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | awk '{print $NF}')" '0.5,0.25 0,2'
 
-# Whole methods in one word.
+# Commands that switch whole methods.
 lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.approx' '/align on' '/capa off' \
     '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
 same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
@@ -88,7 +89,7 @@ check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | ma
     'true true true true true true true true true false true true true false'
 check_has "why" 'select(.event=="error").message' 'needs trained parameters'
 
-# They are presets.
+# These commands load presets.
 lines "/load $llava" '/set norm.init default' '/align' '/set' '/align off' '/reset all' '/set norm.init default' \
     '/preset load norm-alignment' '/set'
 check "the same settings" '[inputs, .] | map(select(.event=="setting") | .key + "=" + .value) | join(" ")' \

@@ -17,7 +17,8 @@ same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").id
 for file in n.png n-norms.cosines.png a.png s.png s-sinks.tokens.png n-norms.layers.csv m-memory.layers.csv; do
     [ -s "$work/$file" ] || fail "$file is not written"
 done
-# Each table has a file, named in a message, whose rows all have as many columns as the first.
+# Each table is written to a file that a message names; all its rows have as many columns as the
+# first.
 grep -q '^"4",' "$work/n-norms.layers.csv" || fail "the CSV has no last layer: $(head -3 "$work/n-norms.layers.csv")"
 same "a file for each table" "$(cd "$work" && ls n-*.csv | wc -l)" \
     "$(jq -r 'select(.event == "table" and (.name | startswith("norms."))).name' "$work/events" | wc -l)"
@@ -105,7 +106,8 @@ lines "/load $llava" '/set sample.max_tokens 2' '/set sample.ignore_eos on' "/im
 same "the largest is in the picture" "$(jq -r 'select(.event == "table" and (.name == "attention" or .name == "sink_ratio")) | .rows[] | (if length == 4 then .[3] else .[2] end | tonumber >= 25)' "$work/events" | sort -u)" true
 same "the share equals the sum of its map" "$(jq -rs '([.[] | select(.event == "table" and .name == "attention") | .rows[0][1] | tonumber][0] - ([.[] | select(.event == "heatmap") | .values | add][0]) | fabs) < 1e-5' "$work/events")" true
 
-# The demo's sinks are layout text: counted separately, without a type. --data keeps the tokens of all samples.
+# The demo's sinks are layout text: they are counted separately, without a type. --data keeps the tokens of all
+# samples.
 demo=demo/model scene1=demo/pictures/scene-1.png
 lines "/load $demo" "/image $scene1" 'What is in the picture?' /sinks
 same "text is no visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
@@ -236,7 +238,7 @@ angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi an
 error: the conversation has no picture: /image FILE, then ask
 E
 
-# Keys and values take half the memory in bf16, and the answer is recomputed from them.
+# Keys and values take half the memory in bf16; /regen recomputes the answer from them.
 lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 half='function half(a, b) { return b > 0 && a / b > 0.4999 && a / b < 0.5001 }'
@@ -246,7 +248,7 @@ same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
 check_has "names the dtypes" 'select(.event == "error").message' "f32, bf16"
 
-# The residual stream of each visual token, against the dump of the same pass; also with pruning.
+# The residual stream of each visual token equals the dump of the same pass, also with pruning.
 lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
     'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
     '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned

@@ -1,5 +1,5 @@
-# tests/commands/quantize.sh -- GGUF files that vlmsh writes: the model's numbers, losses of smaller weights, and
-# refusals (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
+# tests/commands/quantize.sh -- GGUF files that vlmsh writes: they hold the model's numbers; losses of smaller
+# weights; refusals (commands/quantize.c, core/adapter/model_gguf.c, model_mmproj.c).
 . tests/commands/common.bash
 
 # value ROW: the number in that row of the table.
@@ -8,8 +8,8 @@ value() {
 }
 
 # --- the same numbers ------------------------------------------------------------------------------------------
-# Tiny models are stored in bf16 or f16, the lossless type. Rows of Llama's and InternLM2's queries and keys are
-# permuted; InternLM2's, Kimi's and Qwen's matrices are split, experts joined.
+# Tiny models are stored in bf16 or f16, whichever is lossless. Rows of Llama's and InternLM2's queries and keys
+# are permuted; matrices of InternLM2, Kimi and Qwen are split; experts are joined.
 written() { # NAME TYPE [TAP [LINE...]]
     local name=$1 file=$work/$1/m.gguf tap=${3:-none} from=tests/goldens/$1
     mkdir -p "$work/$name"
@@ -24,32 +24,32 @@ written() { # NAME TYPE [TAP [LINE...]]
 }
 glm_text "$work/glm4"
 for name in llama-3.2 qwen2 kimi-text glm4; do written $name bf16 none; done
-# With their encoders; LLaVA's last block is not used and not written.
+# Models with their encoders; LLaVA's last block is not used and not written.
 for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
-# SmolVLM's, whose tiles must have the size of its table of positions (30 pixels, not 20).
+# SmolVLM, whose tiles must have the size of its table of positions (30 pixels, not 20).
 cp -rL tests/goldens/smolvlm "$work/smolvlm-30" && chmod -R u+w "$work/smolvlm-30"
 sed -i 's/"longest_edge": 20/"longest_edge": 30/; s/"longest_edge": 40/"longest_edge": 90/' "$work/smolvlm-30/preprocessor_config.json"
 written smolvlm-30 bf16 none -c "/image $scene"
 vlmsh quantize tests/goldens/smolvlm "$work/two.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "smolvlm: $(tail -1 "$work/out")"
 grep -q 'the picture encoder cannot be written as GGUF: its tiles differ from its table of positions' "$work/out" || fail "smolvlm does not say so"
-# LLaVA-Next's: the same tiles on the same grids, with newlines.
+# LLaVA-Next: the same tiles on the same grids, with newlines.
 written llava-next bf16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
-# An encoder that is not written.
+# An encoder that vlmsh cannot write.
 vlmsh quantize tests/goldens/llava-onevision "$work/one.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "llava-onevision: $(tail -1 "$work/out")"
 grep -q 'the language model alone was written: GGUF has no format for the picture encoder of the family llava-onevision' "$work/out" ||
     fail "llava-onevision does not say so"
 [ ! -e "$work/mmproj-one.gguf" ] || fail "an encoder of llava-onevision"
-# Smaller weights of the encoder: the same picture, nearly.
+# With smaller weights of the encoder, the visual tokens are nearly the same.
 vlmsh quantize $llava "$work/llava-1.5/q8.gguf" --type q8_0 --encoder q8_0 >"$work/out" 2>&1 || fail "--encoder: $(tail -1 "$work/out")"
 answer "$work/llava-1.5/q8.gguf --mmproj $work/llava-1.5/mmproj-q8.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0"
 near "$work/a.safetensors" "$work/b.safetensors" 0 vision.0 2>/dev/null && fail "--encoder q8_0 changes nothing"
 
-# A written file is written again, from rows in the permuted order.
+# A written file can be written again, from rows in the permuted order.
 vlmsh "$work/llama-3.2/m.gguf" -c "/quantize $work/again.gguf --type bf16" >"$work/out" 2>&1 || fail "again: $(tail -1 "$work/out")"
 answer "$work/again.gguf" "$work/a.safetensors"
 answer "$work/llama-3.2/m.gguf" "$work/b.safetensors"
@@ -77,7 +77,7 @@ for list in '[564, 561, 566, 567]' '[566]' '[568, 564]'; do
     [ $(grep -c '4 tokens end answers; llama.cpp reads three' "$work/out") = $((${#list} > 15)) ] || fail "$list: $(cat "$work/out")"
 done
 
-# A text given by the user.
+# The comparison uses a text given by the user.
 printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
 [ "$(value 'tokens of the text')" -lt 100 ] || fail "--text is not used"
@@ -87,7 +87,7 @@ vlmsh tests/goldens/llama-3.2 -c "/quantize $work/none.gguf --type q8_0 --text $
 grep -q 'fewer than two tokens' "$work/out" || fail "an empty text: $(cat "$work/out")"
 [ -e "$work/none.gguf" ] && fail "an empty text is noticed after writing"
 
-# Interrupted during the comparison: a message says that the file is written.
+# If the comparison is interrupted, a message says that the file is written.
 for ((i = 0; i < 200000; i++)); do echo "$i is a number"; done >"$work/long"
 VLMSH_FILE=$work/cut.gguf python3 - "$VLMSH" --db "$work/cut.db" quantize tests/goldens/llama-3.2 "$work/cut.gguf" --type q8_0 --text "$work/long" >"$work/out" 2>&1 <<'P'
 import os, signal, subprocess, sys, time
@@ -107,7 +107,7 @@ vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 -
 check "files" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf
 model $work/both.gguf"
 
-# Without the comparison: the same file.
+# Without the comparison, the file is the same.
 vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
 grep -q 'only.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "--no-compare does not say what was written"
 grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
@@ -152,7 +152,7 @@ for try in {1..40}; do
 done
 [ -s "$work/parts" ] || fail "never killed while it wrote"
 [ ! -e "$work/killed/m.gguf" -a ! -e "$work/killed/mmproj-m.gguf" ] || fail "killed: a file has its final name"
-# Locked files, and files that are not remains of ours, stay.
+# Locked files, and files that are not remains of vlmsh, stay.
 for name in backup part-12345 part-1234567 part-12345- part-locked; do echo mine >"$work/killed/m.gguf.$name"; done
 mkdir "$work/killed/m.gguf.part-folder"
 flock "$work/killed/m.gguf.part-locked" "$VLMSH" quantize demo/model "$work/killed/m.gguf" --type q4_k --no-compare >"$work/out" 2>&1 ||

@@ -1,5 +1,6 @@
 # queue.sh -- jobs of a Slurm queue: the script, submission, and the states of a job that waits, runs, is
-# restarted or ends there. sbatch, squeue and scancel are emulated; `make test-cluster` uses real ones.
+# restarted or ends in the queue. sbatch, squeue and scancel are emulated; `make test-cluster` uses real
+# ones.
 . tests/commands/common.bash
 . tests/processes.bash
 # A queue of files: JOB.state holds "STATE|REASON", JOB.pid its process.
@@ -28,7 +29,7 @@ echo "CANCELLED|None" >"$QUEUE/$1.state"
 END
 chmod +x "$work"/bin/*
 export QUEUE=$queue PATH=$work/bin:$PATH
-# start N: the queue starts its job N; over N: waits for its end.
+# start N: the queue starts its job N; over N: waits for the end of that job.
 start() {
     echo "RUNNING|None" >"$queue/$1.state"
     SLURM_JOB_ID=$1 OMPI_MCA_plm=isolated OMPI_MCA_ras=^slurm sh "$queue/$1.script" >"$queue/$1.out" 2>&1 &
@@ -88,7 +89,7 @@ begun "$work/b"
 vlmsh -c '/job 2 pause' -c '/wait 2' >"$work/out" 2>&1
 grep -q "is paused" "$work/out" || fail "no pause: $(cat "$work/out")"
 over 42
-# Preempted: the queue ends it and starts it again later.
+# Preempted: the queue ends the job and starts it again later.
 lines '/job 2 resume'
 start 43
 for _ in $(seq 300); do grep -q . "$queue/43.out" && break; sleep 0.1; done

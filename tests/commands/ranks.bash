@@ -1,7 +1,7 @@
 # ranks.bash -- shared by scripts of jobs in several processes. Sourced after common.bash.
 #
-#   run RANKS LINE...    runs the lines; the last one starts a job in so many ranks; waits for it
-#   good RANKS LINE...   the same; fails the test if the job fails
+#   run RANKS LINE...    runs the lines, of which the last starts a job in RANKS ranks; waits for the job
+#   good RANKS LINE...   the same, but fails the test if the job fails
 #   texts N              prints N samples without a picture
 common=("/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set sample.max_tokens 4')
 training=('/set train.method all' '/set train.batch 2' '/set train.accumulate 4' '/set train.steps 8'

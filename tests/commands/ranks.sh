@@ -27,7 +27,8 @@ for n in 1 2 3 4; do
         cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "another $kind with $n ranks"
     done
 done
-# Answers, sampled ones too, in the order of the samples; an interrupted job resumes with other ranks.
+# Answers, also sampled ones, in the order of the samples; an interrupted job resumes with another
+# number of ranks.
 answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
 for n in 1 2 3 4; do
@@ -42,13 +43,13 @@ good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.json
 same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
-# The last job; two samples were left out by ranks other than 0.
+# The last job's table; ranks other than 0 left out two samples.
 lines "/job $work/sinks4.safetensors" "/job $work/exact2"
 check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
 check_has "reports the waiting time" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
 
-# Notices about the data, whichever rank read it: each picture once.
+# Notices about the data appear whichever rank read it, once per picture.
 cp tests/core/picture/pictures/animated.webp "$work/moving.webp"
 sed 's/"image": "scene.png"/"image": "moving.webp", "tools": [{}]/' "$work/data.jsonl" >"$work/moving.jsonl"
 for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eval $work/moving.jsonl --metric exact"; do
@@ -56,8 +57,9 @@ for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eva
     grep -qF 'not used: "tools" (7 samples); 1 picture file is animated' "$work/out" || fail "notices: $(tail -1 "$work/out")"
 done
 
-# Sums in another order: within 1e-6 of each tensor's maximum. (In a full training, parameters whose
-# gradient is zero up to rounding differ by more: Adam normalizes any gradient.)
+# Ranks sum in another order, so weights agree within 1e-6 of each tensor's maximum. (In a full
+# training, parameters whose gradient is zero up to rounding differ by more: Adam normalizes any
+# gradient.)
 for n in 1 2 4; do
     good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
 done
@@ -77,7 +79,7 @@ for n in 2, 4:
         if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
 PY
 
-# Sums sent only to the rank that updates the weight: with two ranks, the same bits.
+# Sums are sent only to the rank that updates the weight; with two ranks, the bits are the same.
 good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
 cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "other weights, shared out"
 
@@ -148,7 +150,7 @@ differ "/dev/fd/9' differs from rank 0's" '/eval /dev/fd/9'
 differ "/dev/fd/9' differs from rank 0's" "/calibrate norms /dev/fd/9 $work/other.safetensors"
 differ "/dev/fd/9', its pictures, train.validation or the adapter differ from rank 0's" "${training[@]}" "/train /dev/fd/9 $work/other"
 
-# A folder with an older state of the same training, paused before its end.
+# Another host has an older state of the same training, paused before its end.
 mkdir "$work/there/out"
 long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 999')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/here/out" >"$work/script"

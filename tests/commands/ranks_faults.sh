@@ -59,8 +59,8 @@ for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
 
-# An evaluation whose ranks are killed, resumed in other numbers of ranks, ends with the scores, answers
-# and order of an undisturbed one.
+# An evaluation whose ranks are killed and which resumes in another number of ranks ends with the
+# scores, answers and order of an undisturbed one.
 texts 800 >"$work/questions.jsonl"
 evaluate() { # RANKS
     run "$1" '/set sample.ignore_eos on' '/set sample.max_tokens 100' '/set eval.batch 1' "/eval $work/questions.jsonl --metric exact"
@@ -98,8 +98,8 @@ vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1
 cmp "$work/straight/checkpoint-8/state.safetensors" "$work/changed/checkpoint-8/state.safetensors" ||
     fail "the state differs: $(cat "$work/out")"
 
-# mpirun prints the same message for any failed start and for a machine that leaves the network; ranks
-# have answered only in the latter case. LOST is the host of ranks 1 and 2.
+# mpirun prints the same message for any failed start and for a machine that leaves the network; only
+# in the latter case have the ranks reported before. LOST is the host of ranks 1 and 2.
 mkdir "$work/fake"
 cat >"$work/fake/mpirun" <<'SH'
 #!/bin/bash
@@ -141,8 +141,8 @@ daemons node7 "ranks 1, 2 are out of reach: the machine or its network is down"
     finish
 ) || failed=1
 
-# A full disk while writing a checkpoint: again by that limit. (Without memory shared through files;
-# Open MPI 5 does not reach every machine's own address over TCP, but does over loopback.)
+# A full disk while writing a checkpoint, emulated by the same limit. (Without shared memory through
+# files; Open MPI 5 cannot reach every machine's own address over TCP, but can over loopback.)
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 (
     export OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo PMIX_MCA_gds=hash

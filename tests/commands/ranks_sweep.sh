@@ -30,7 +30,7 @@ for way in 2:auto 3:auto 4:2 4:4; do
     same "points of the curves with $way" "$(points $id)" 24
 done
 
-# All groups learn of a value that fails; ranks that do not form groups are refused.
+# All groups learn that a value failed; a number of ranks that does not form groups is refused.
 run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" || fail "$(tail -1 "$work/out")"
 lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \
@@ -38,7 +38,7 @@ lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.
 check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
 check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
 
-# Cancelled after group 0 has trained its value. The sweep ends only when the groups synchronize.
+# Cancelled after group 0 has trained its value: the sweep ends only when the groups synchronize.
 uneven=("${training[@]}" '/set train.validation 0.2' '/set train.save_every 20')
 begin() { # OUT
     printf '%s\n' "${common[@]}" "${uneven[@]}" "/sweep train.steps 2,1000000 $work/data.jsonl $1 --ranks 2" >"$work/script"
@@ -56,7 +56,7 @@ check "steps of a sweep" "select(.event==\"table\" and .name==\"jobs\").rows[] |
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end of a sweep: $(cat "$work/out")"
 
-# Paused with two groups in the middle of a value each, it resumes in other groups.
+# Paused while each of two groups is in the middle of a value, it resumes in other groups.
 long=("${sweep[@]}" '/set train.steps 400' '/set train.save_every 50' '/set train.eval_every 400')
 printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"

@@ -39,7 +39,7 @@ static void test_man(void **state)
     buf_release(&b);
 }
 
-// Every line that begins with a dot is one of our requests; no line begins with a quote.
+// Every line that begins with a dot is a request that the manual uses; no line begins with a quote.
 static void test_man_requests(void **state)
 {
     static const char *const requests[] = { ".SH ",  ".TP\n", ".B ",   ".nf\n",

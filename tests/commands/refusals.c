@@ -14,7 +14,7 @@
 
 #define LLAVA "tests/goldens/llava-1.5"
 
-// One program with an adapter, pruning and a left-out FFN on, in the middle of a conversation.
+// One engine with an adapter, pruning and a skipped FFN on, in the middle of a conversation.
 struct program {
     struct sinks sinks;
     struct shell shell;
@@ -100,7 +100,7 @@ extern const struct panel panel_settings;
 
 // --- the ways ------------------------------------------------------------------------------------
 
-// Each returns its message on the refusal: err.text or the notices.
+// Each way returns the message of its refusal: err.text or the notices.
 typedef int (*propose_fn)(struct program *p, const char *key, const char *value, struct err *err);
 
 static int run_line(struct program *p, char *text, struct err *err)
@@ -120,7 +120,7 @@ static int by_toggle(struct program *p, const char *key, const char *value, stru
     return run_line(p, xasprintf("/toggle %s \"%s\"", key, value), err);
 }
 
-// Between other, possible values.
+// Sets the value among other, possible ones.
 static int by_preset(struct program *p, const char *key, const char *value, struct err *err)
 {
     const struct change list[] = { { "norm.align", "on" },
@@ -149,7 +149,7 @@ static int by_post(struct program *p, const char *key, const char *value, struct
     return err_set(err, "%s", notices.length ? notices.data : "");
 }
 
-// Enter on the row, the value typed, Enter.
+// Types Enter on the row, the value, Enter.
 static int by_panel(struct program *p, const char *key, const char *value, struct err *err)
 {
     struct view *v = view_new();
@@ -215,7 +215,7 @@ static bool applies(int way, int i)
     return true;
 }
 
-// All give the message of /set.
+// All ways give the message of /set.
 static void every_way_to_set_gives_the_same_error(void **state)
 {
     struct program p;
@@ -242,7 +242,7 @@ static void every_way_to_set_gives_the_same_error(void **state)
     end(&p);
 }
 
-// Resuming a session with such a value restores the other settings only.
+// Resuming a session with a refused value restores only the other settings.
 static void write_session(const struct engine *e, const char *name, const char *key,
                           const char *value)
 {

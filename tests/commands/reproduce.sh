@@ -1,5 +1,5 @@
 # reproduce.sh -- demo/reproduce.vlmsh at its smallest, on a model with random weights: every line
-# runs, every table and picture that the report names is there.
+# runs, and every table and picture that the report names exists.
 . tests/commands/common.bash
 mkdir "$work/w" "$work/w/runs" "$work/out"
 vlmsh new --like demo "$work/model" --seed 1 >/dev/null || fail "no model"

@@ -15,7 +15,7 @@
 #include "commands/command.h"
 #include "kernels/backend.h"
 
-// Logical lines of the physical ones, each in []; "..." if the last one continues.
+// Expects these logical lines of the physical ones, each in []; "..." if the last one continues.
 static void check_lines(const char *const *lines, const char *expected)
 {
     struct line_reader r = { 0 };
@@ -81,7 +81,7 @@ static void fixture_end(struct fixture *f)
     unlink(f->path);
 }
 
-// Runs the script; error NULL: it succeeds; else the message is "PATH:ERROR".
+// Runs the script. error NULL: it must succeed; otherwise the message must be "PATH:ERROR".
 static void check_script(const char *script, const char *said, const char *error)
 {
     struct fixture f;
@@ -166,7 +166,7 @@ static void test_config(void **state)
     fixture_end(&f);
 }
 
-// A script that runs itself ends with a message; inner lines end with no done of their own.
+// A script that runs itself ends with a message; inner lines give no `done` events of their own.
 static void test_nested(void **state)
 {
     struct fixture f;

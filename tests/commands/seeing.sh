@@ -1,5 +1,5 @@
 # seeing.sh -- demo/seeing.vlmsh at its smallest, on a language model with random weights: every line
-# runs, a second run changes nothing, every table and picture that the report names is there.
+# runs, a second run changes nothing, and every table and picture that the report names exists.
 . tests/commands/common.bash
 mkdir "$work/w" "$work/w/runs" "$work/out"
 tiny=(-D LANGUAGE=tests/goldens/qwen2 -D WORK="$work/w" -D OUT="$work/out" -D SCENES=8 -D TEST=3 -D BATCH=2 -D PLACES=2 -D LISTS=2
@@ -21,7 +21,7 @@ for run in frozen-places find-lora find-norms listed stage1-off-2 stage1-text-2 
     sight-connector-2 sight-full-2 ira-sft ira-ira; do
     grep -q '\\nadapter=none\\n' "$work/w/runs/$run/training.json" || fail "$run continues another training"
 done
-# One of two objects is found, only its colour right; one of two empty places stays empty.
+# One of two objects is found, with only its colour right; one of two empty places stays empty.
 places='"reference":"top: small red star; left: nothing; right: large blue bar; bottom: nothing"'
 printf '{"id":"1",%s,"answer":"top: large red circle; right: nothing; left: nothing; bottom: small red star"}\n' "$places" |
     awk -v run=x -f demo/seeing/places.awk | cut -d, -f1-3,6 >"$work/counted"
@@ -34,7 +34,7 @@ sum=$(cat "$work"/out/*.csv | sha256sum)
 vlmsh -f demo/seeing.vlmsh "${tiny[@]}" >"$work/log" 2>&1 || fail "again: $(tail -5 "$work/log" | cut -c1-300)"
 same "done is done" "$(cat "$work"/out/*.csv | sha256sum)" "$sum"
 
-# From the adapter alone: the same questions give the same numbers.
+# quick.vlmsh, from the adapter alone: the same questions give the same numbers.
 mkdir "$work/quick"
 vlmsh -f demo/seeing/quick.vlmsh "${tiny[@]}" -D WORK="$work/quick" -D OUT="$work/quick" -D ADAPTER="$work/w/runs/see" \
     >"$work/log" 2>&1 || fail "quick: $(tail -5 "$work/log" | cut -c1-300)"

@@ -1,4 +1,5 @@
-# tests/commands/session.sh -- /session, /save: saved automatically, resumed, copied, exported, replayed.
+# tests/commands/session.sh -- /session, /save: sessions are saved automatically, resumed, copied,
+# exported, replayed.
 . tests/commands/common.bash
 setup=("/load $llava" '/set sample.max_tokens 5' '/set sample.ignore_eos on')
 
@@ -39,7 +40,8 @@ check_has "blind: said" 'select(.event == "notice").text' 'text-only'
 check_has "blind: current" 'select(.event == "text").text' "'blind'"
 check "blind: it sees its picture again" 'select(.event == "answer").visual_tokens' $'0\n25'
 
-# Token ids outlast /unload, but not another model; a raw question stays as a message, so that /undo means the same.
+# Token ids outlast /unload, but not the loading of another model; a raw question stays as a message, so that /undo
+# removes the same turn.
 lines "${setup[@]}" '/raw 5 6 7 8' /unload "/load $llava" '/context' hello "/load $llama" '/session rename ids' '/regen' '/undo' '/regen' '/context'
 check "ids" 'select(.name == "context").rows[0][0]' $'9\n'"$(jq -r 'select(.name == "context").rows[0][0]' "$work/events" | tail -1)"
 check "no raw question of another model" 'select(.event == "error").message' \
@@ -48,7 +50,7 @@ live=$(jq -c 'select(.name == "context").rows[0][0]' "$work/events" | tail -1)
 lines '/session resume ids' '/context' '/undo' '/context'
 check "ids: resumed" 'select(.name == "context").rows[0][0]' "$live"$'\n0'
 
-# A database that cannot be opened: all but sessions works.
+# If the database cannot be opened, everything but sessions works.
 printf '/version\n/session list\n/version\n' | "$VLMSH" --db /proc/x.db --json >"$work/events"
 check "without a database" 'select(.event == "done").ok' $'true\nfalse\ntrue'
 

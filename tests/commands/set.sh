@@ -39,7 +39,7 @@ check "all have defaults and help" \
 check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
     $'[false,true]\n[true]\n[true]'
 
-# Values that no model accepts are refused before one is loaded, and nothing changes.
+# Values that no model accepts are refused before a model is loaded, and nothing changes.
 lines '/set prune.keep -1' '/set prune.keep 0,0.5' '/set ffn.eta nan' '/get prune.keep'
 check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
 check_has "why" 'select(.event == "error").message' "cannot increase"

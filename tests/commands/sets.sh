@@ -1,5 +1,5 @@
-# sets.sh -- /eval --set: evaluation sets in the formats of the suites; every result names the rule; the same
-# scores in a job, in the shell and resumed; --submit, /help sets, refusals.
+# sets.sh -- /eval --set: evaluation sets in the formats of the suites; every result names its rule; scores
+# are the same in a job, in the shell and resumed; --submit, /help sets, refusals.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
@@ -13,7 +13,7 @@ value() {
         select(.[0]==$key)[1]' "$work/events"
 }
 
-# POPE three ways: prompt, length and rule are each suite's.
+# POPE with the rules of three suites: prompt, length and rule are each suite's own.
 tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here" \
     "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
 check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
@@ -87,7 +87,7 @@ tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
 check "all of them" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1 2"
 
-# Two settings on a set.
+# /compare with an evaluation set.
 tiny "/compare off | @fastv --data $work/sets/MMStar.tsv --set mmstar --limit 3 --job" "/wait"
 check "compared" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 check_has "by the set's rule" 'select(.event=="notice") | .text' "mmstar-lmms-eval"
@@ -108,7 +108,7 @@ tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienc
 check_has "no picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
 same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 
-# Files with columns of other names: several pictures a row, subsets, choices in a list and in columns; the same
+# Files with columns of other names: several pictures per row, subsets, choices in a list and in columns; the same
 # answers score the same in a table, JSON lines and parquet.
 cp demo/pictures/scene-0.png "$work/a.png"
 printf 'q\ta\timg\tgroup\nWhat?\tred\ta.png\tx\nHow many?\t3\t["a.png", "a.png"]\ty\n' >"$work/named.tsv"
@@ -119,7 +119,7 @@ printf 'q\to1\to2\ta\timg\nWhich?\tcat\tdog\tB\ta.png\n' >"$work/named_choices.t
 printf '%s\n' '{"question_id":0,"text":"red"}' '{"question_id":1,"text":"3"}' >"$work/said.jsonl"
 printf '%s\n' '{"question_id":0,"text":"B"}' '{"question_id":1,"text":"C"}' >"$work/letters.jsonl"
 names="question=q,answer=a,picture=img"
-# Boxes: corners of Qwen-VL's lines, shares in the user's column.
+# Boxes: corners in Qwen-VL's lines, fractions of the picture in the user's column.
 printf '%s\n' '{"image":"a.png","sent":"the circle","bbox":[10,20,50,60],"width":96,"height":96}' '{"image":"a.png","sent":"a star","bbox":[1,1,9,9],"width":96,"height":96}' >"$work/refcoco_val.jsonl"
 printf 'q\twhere\timg\nthe circle\t[0.1, 0.2, 0.5, 0.6]\ta.png\n' >"$work/box.tsv"
 printf '%s\n' '{"question_id":"#0","text":"[0.1, 0.2, 0.5, 0.6]"}' '{"question_id":"#1","text":"none"}' >"$work/boxes.jsonl"
@@ -145,7 +145,7 @@ same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 
 same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
 same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
 check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
-# Pictures in a ZIP archive, beside the file and by name; in training data too.
+# Pictures in a ZIP archive beside the file, and by the archive's name; in training data too.
 mkdir "$work/zipped" && cp "$work/named.jsonl" "$work/zipped" && python3 -m zipfile -c "$work/zipped/photos.zip" "$work/a.png"
 echo '[{"image": "a.png", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]}]' >"$work/zipped/train.json"
 tiny "/eval $work/zipped/named.jsonl --set vqa --columns $names --here" "/eval $work/list.jsonl --set mcq --columns $names,choices=opts --images $work/zipped/photos.zip --here" \
@@ -178,7 +178,8 @@ check_has "columns of parquet" 'select(.event=="error").message' "has no column 
 check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
-# A folder, or a pattern of files, is one set: files with the same ids, a mean for each file, the same after a resume.
+# A folder or a pattern of files is one set: ids may repeat between files, each file has its mean, and a resumed run
+# gives the same.
 mkdir -p "$work/tasks/Art" "$work/tasks/Jigsaw" "$work/splits"
 printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tA\tx\ty\ta.png\n1\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Art/val.tsv"
 printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Jigsaw/val.tsv"
@@ -213,7 +214,7 @@ check_has "said" 'select(.event=="table" and .name=="evaluation").rows[] | selec
 check_has "said of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"
 check_has "said by a comparison" 'select(.event=="notice").text' "$said"
 
-# The authors' own files.
+# Files as the sets' authors publish them.
 echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
 echo '[{"Question_id": "m/1", "Image": "a.png", "Text": "Which?", "Answer choices": ["(A) x", "(B) y", "(C) z", "(D) w", "(E) no"], "Ground truth": "B", "Category": "c", "Task": "Perception"}]' >"$work/MME_RealWorld.json"
 echo '[{"imgname": "a.png", "query": "How many?", "label": "14"}]' >"$work/test_human.json"
@@ -230,7 +231,7 @@ tiny "/eval $work/val_v1.0.json --set docvqa --answers $work/said_docvqa.jsonl -
 same "own files" "$(value score | head -6 | paste -sd' ')" "0.75 1 1 1 1 1"
 same "own files with their pictures" "$(value n | paste -sd' ')" "1 1 1 1 1 1 1 1"
 
-# MM-Vet and GQA by their ids; MM-Vet's answers as its script wants them.
+# MM-Vet and GQA by their ids; MM-Vet's answers in the format of its script.
 echo '{"v1_0": {"imagename": "a.png", "question": "What is x?", "answer": "-1<AND>-5", "capability": ["ocr", "math"]}, "v1_1": {"imagename": "a.png", "question": "Why?", "answer": "b", "capability": ["rec"]}}' >"$work/mm-vet.json"
 echo '{"201": {"imageId": "a", "question": "Is it red?", "answer": "yes"}}' >"$work/testdev_balanced_questions.json"
 echo '{"question_id": 201, "image": "a.png", "text": "Is it red?\nAnswer the question using a single word or phrase.", "category": "default"}' >"$work/llava_gqa.jsonl"
@@ -250,7 +251,8 @@ for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/ev
     check "refused: $line" 'select(.event=="done").ok' $'true\nfalse'
     check "before a job starts: $line" 'select(.event=="job")' ""
 done
-# Data sets in the hub cache: the only file of org/name, a file of several, shards, and what there is.
+# Data sets in the hub cache: the only file of org/name, one of several files, shards, and a list of
+# the available files.
 hub=$work/hub/datasets--lmms-lab--ChartQA
 mkdir -p "$hub/refs" "$hub/snapshots/abc123/data" "$work/hub/datasets--a--b/refs"
 printf abc123 >"$hub/refs/main"
@@ -263,7 +265,7 @@ in_hub() {
     HF_HUB_CACHE=$work/hub tiny "/eval $1 --set chartqa --here --limit 2"
 }
 in_hub lmms-lab/ChartQA
-check_has "only file" 'select(.event=="error").message' "no picture is given with the question" # the file has none
+check_has "only file" 'select(.event=="error").message' "no picture is given with the question" # the file has no pictures
 HF_HUB_CACHE=$work/hub tiny "/compare off | @fastv --data lmms-lab/ChartQA --set chartqa --limit 2"
 check_has "only file, compared" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/ChartQA/../other

@@ -39,7 +39,7 @@ jq -c '. + {tools: [1]}' "$work/shots-1.jsonl" >"$work/tools.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/tools.jsonl --metric loss --here"
 check "a key that nothing reads" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' \
     'not used: "tools" of --shots (2 samples)'
-# A comparison has them as well.
+# /compare uses the examples as well.
 lines "/load $root/demo/model" "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --csv $work/compared.csv" \
     "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --metric loss --job" "/wait" "/compare off | off --shots $work/shots-1.jsonl Why?"
 check "losses compared" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'

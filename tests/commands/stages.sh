@@ -1,4 +1,5 @@
-# stages.sh -- layers split over ranks (job.split layers): the answers of one rank, with less memory in each.
+# stages.sh -- layers split over ranks (job.split layers) give the answers of one rank, with less memory in
+# each.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in $(seq 0 13); do
@@ -9,7 +10,7 @@ sed '3s/.*/{"id": "x", "image": "none.png", "question": "What?", "answer": "It."
     "$work/text.jsonl" >"$work/data.jsonl"
 grep -v image "$work/text.jsonl" >"$work/noimage.jsonl"
 
-# evaluate MODEL RANKS LINE...: the last line starts a job; waits for it.
+# evaluate MODEL RANKS LINE...: runs the lines, of which the last starts a job; waits for the job.
 evaluate() {
     local model=$1 n=$2 last=${*: -1}
     shift 2
@@ -17,7 +18,7 @@ evaluate() {
         "${@:1:$#-1}" "$last --ranks $n" /wait >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1
 }
-# alike MODEL RANKS DATA LINE...: one rank and that many give the same scores and answers.
+# alike MODEL RANKS DATA LINE...: one rank and RANKS ranks give the same scores and answers.
 alike() {
     local model=$1 ranks=$2 data=$3 n
     shift 3
@@ -40,7 +41,8 @@ alike tests/goldens/kimi-vl 3 "$work/data.jsonl" '--metric loglik --limit 9'
 alike $llava 2 "$work/data.jsonl" '/set eval.first "What is there?"' '--metric exact'
 # Methods that act within a layer.
 alike $llava 2 "$work/data.jsonl" '/set norm.init default' '/set norm.align on' '/set ffn.layers 1,2' '/set ffn.approx skip' '--metric cider'
-# Pruning drops rows for later layers: in the first rank, between two, in the last one; for the prompt or at each step.
+# Pruning drops rows for later layers: in the first rank, between two ranks, in the last one; for the prompt or at each
+# step.
 for kind in contribution attention diversity random; do
     alike $llava 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' "/set prune.score $kind" '--metric cider'
 done
@@ -51,8 +53,8 @@ for layers in 0 1,2; do
     alike $llava 4 "$work/data.jsonl" '/set prune.mode dynamic' "/set prune.layer $layers" "/set prune.keep $keep" \
         '/set prune.score contribution' '--metric cider'
 done
-# Without a query: by the encoder's attention, which only the first rank has, or before the first layer, so in the
-# first rank. A second choice for one prompt continues from cached rows.
+# Pruning without a query uses the encoder's attention, which only the first rank has, or acts before the first
+# layer, so in the first rank. The second choice of a prompt continues from cached rows.
 for kind in cls diversity uniform; do
     alike $llava 4 "$work/data.jsonl" '/set prune.layer input' '/set prune.keep 0.4' "/set prune.score $kind" '--metric loss'
 done
@@ -60,13 +62,13 @@ alike $llava 2 "$work/data.jsonl" '/set prune.layer 2' '/set prune.keep 0.4' '/s
 alike $llava 3 "$work/data.jsonl" '/set prune.layer 2' '/set prune.keep 0.4' '/set prune.score cls' '--metric loss'
 alike $llava 4 "$work/data.jsonl" '/set prune.layer 0,2' '/set prune.keep 0.6,0.2' '/set prune.score cls' '--metric cider'
 alike $llava 3 "$work/data.jsonl" '/set prune.layer 1' '/set prune.keep 0.4' '/set prune.score contribution' '--metric loglik'
-# By IRA's divergence, measured in the layer itself.
+# Pruning by IRA's divergence, which the layer itself measures.
 printf '%s\n' "/load $llava" '/set job.nice 0' '/set train.ira on' '/set ira.layers 1-2' '/set train.method connector' \
     '/set train.steps 3' '/set train.lr 1e-2' "/train $work/data.jsonl $work/ira" /wait >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 alike $llava 4 "$work/data.jsonl" "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' '/set prune.layer 1,2' \
     '/set prune.keep 0.6,0.3' '/set prune.score divergence' '--metric loss'
-# It really prunes.
+# Pruning really changes the losses.
 cp "$work/scores4.csv" "$work/pruned.csv"
 evaluate $llava 1 "/set adapter $work/ira" '/set ira.layers 1-2' '/set ira.on on' "/eval $work/data.jsonl --metric loss"
 vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
@@ -76,7 +78,7 @@ vlmsh -c "/eval show --csv $work/all.csv" >"$work/out"
 cmp -s "$work/all.csv" "$work/scores3.csv" && fail "the same loss without pruning"
 alike tests/goldens/qwen2.5-vl 2 "$work/data.jsonl" '/set prune.layer 1' '/set prune.score contribution' '--metric loss'
 
-# Answers to the questions of a file: the times differ.
+# /ask over a file gives the same answers, apart from times.
 for n in 1 2; do
     evaluate $llava $n "/ask --data $work/data.jsonl --out $work/answers$n.jsonl --job" || fail "ask: $(tail -1 "$work/out")"
     jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/answers$n.jsonl" >"$work/lines$n"
@@ -143,7 +145,7 @@ check_has "training" 'select(.event=="error").message' "divide its samples among
 evaluate $llava 5 "/eval $work/data.jsonl" && fail "five ranks for four layers"
 grep -q "the model has 4 layers" "$work/out" || fail "five ranks: $(tail -1 "$work/out")"
 
-# Paused in the middle, and continued by one rank.
+# A job paused in the middle is continued by one rank.
 evaluate $llava 1 "/eval $work/data.jsonl --metric cider"
 vlmsh -c "/eval show --csv $work/whole.csv" >"$work/out"
 printf '%s\n' "/load $llava" '/set job.split layers' '/set sample.max_tokens 5' \

@@ -54,7 +54,8 @@ static void test_complete(void **state)
     int count = 0;
     for (; (c = command_at(count)); count++) {
         check_complete(c);
-        assert_ptr_equal(command_find(c->name), c); // no earlier command has this name or alias
+        // No earlier command has this command's name as name or alias.
+        assert_ptr_equal(command_find(c->name), c);
     }
     assert_true(count >= 25);
     assert_null(command_at(-1));

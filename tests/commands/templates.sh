@@ -54,7 +54,7 @@ check_has "reports the change" 'select(.event == "notice").text' "changes what y
 [ "$changed" != "$own" ] && [ "$changed" != "$built_in" ] || fail "the changing template is not used"
 check_special changed 0
 
-# Unsupported: the most similar built-in template replaces it, and the notice names the line.
+# Unsupported templates: the most similar built-in one replaces them, and the notice names the line.
 original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
 printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
 taken=$(prompt_of taken "/load $model")
@@ -64,9 +64,9 @@ check_has "the template used instead" 'select(.event == "notice").text' "the bui
 printf %s "$original" >"$model/chat_template.jinja"
 same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
 
-# Unlike any built-in template: an error until the user chooses one.
+# A template unlike any built-in one gives an error until the user chooses one.
 llava_model=$work/llava
-cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # it would take precedence
+cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # this file would take precedence
 echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
 check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'

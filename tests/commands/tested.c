@@ -1,5 +1,5 @@
 // tests/commands/tested.c -- every command, probe and method has a test: one that runs the command,
-// one that measures with the probe, one with the method's name. The commands of probes accept the
+// one that measures with the probe, one with the method's name. Commands of probes accept the
 // options of their maps.
 #include <ctype.h>
 #include <glob.h>
@@ -74,7 +74,7 @@ static void test_commands(void **state)
             buf_printf(&missing, "%s: write tests/commands/%s.sh, which runs it\n", line, c->name);
         free(line);
     }
-    assert_false(names(text, "/toy")); // of tests/toys/: not in these files
+    assert_false(names(text, "/toy")); // a command of tests/toys/, which these files do not use
     free(text);
     finish(&missing);
 }

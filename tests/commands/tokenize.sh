@@ -3,7 +3,7 @@
 
 for model in build/goldens/*/golden.json; do
     folder=tests/${model#build/} folder=${folder%/golden.json}
-    jq -e .tokenizer "$model" >/dev/null || continue # it shares another folder's tokenizer
+    jq -e .tokenizer "$model" >/dev/null || continue # the model shares another folder's tokenizer
     # A line cannot hold a zero byte: unit tests cover those cases.
     jq -c '[.tokenizer.cases[] | select(.text | explode | index(0) | not)]' "$model" >"$work/cases"
     [ "$(jq length "$work/cases")" -gt 20 ] || fail "$folder: cases are missing"
@@ -37,7 +37,7 @@ check "errors" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
 check_has "range" 'select(.event == "error").message' "token id 999999 is not in the vocabulary"
 
-# A broken file: the current tokenizer stays.
+# A broken file leaves the current tokenizer in place.
 head -c 300 $llama/tokenizer.json >"$work/tokenizer.json"
 lines "/tokenizer $llama/tokenizer.json" "/tokenizer $work/tokenizer.json" '/tokenize Hello'
 check_has "broken file" 'select(.event == "error").message' "$work/tokenizer.json"

@@ -1,10 +1,10 @@
-# tests/commands/tokenizers.sh -- model folders without a tokenizer.json: a SentencePiece tokenizer.model or a tiktoken.model
-# converted from it gives the same ids, chats, data and adapters. (Invalid UTF-8 differs: SentencePiece handles each
-# byte separately.)
+# tests/commands/tokenizers.sh -- model folders without a tokenizer.json: a tokenizer.model of SentencePiece, or a
+# tiktoken.model converted from the folder's tokenizer.json, gives the same ids, chats, data and adapters. (Invalid UTF-8
+# differs: SentencePiece handles each byte separately.)
 . tests/commands/common.bash
 
 # The folder's vocabulary in the other formats. A merge's score is its position; SentencePiece tries all splits of a
-# piece, tokenizer.json one, so few texts differ.
+# piece, tokenizer.json only one, so a few texts differ.
 cat >"$work/convert.py" <<'P'
 import base64, json, struct, sys
 kind, source, target = sys.argv[1:]
@@ -71,7 +71,7 @@ lines "/load $work/llava" '/set train.method layernorm-simple' '/set train.epoch
 check "training" 'select(.event == "error").message' ""
 cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the merged model's tokenizer"
 
-# Alone; tokenizer.json takes precedence.
+# /tokenizer loads a tokenizer alone; tokenizer.json takes precedence.
 lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.model" '/tokenize a' "/tokenizer $llava" '/tokenize a'
 same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
@@ -90,7 +90,8 @@ check_has "cut off" 'select(.event == "error").message' "$work/cut/tokenizer.mod
 check_has "configuration" 'select(.event == "error").message' "added_tokens_decoder"
 
 # --- tokens that only the files beside a tokenizer.json name ---------------------------------------------------
-# Ids are those of AutoTokenizer, of transformers 4.57.1 and 5.24.0 (flags: 4.57.1's, with a notice).
+# Ids are those of AutoTokenizer, of transformers 4.57.1 and 5.24.0 (flags are those of 4.57.1, with
+# a notice).
 cat >"$work/variants.py" <<'P'
 import json, os, shutil, sys
 source, target = sys.argv[1:]
@@ -150,7 +151,7 @@ beside stale '<|im_end|> (521), <|im_start|> (522)' 64 481 89 89 29 481 88 88 29
 beside added '<zz> (524, not 700)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
 beside unread '<zz> (700 in added_tokens.json)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
 beside map '<pp> (525)' 64 220 524 220 523 288 220 525 220 522 220 68
-# Without a tokenizer.json, too.
+# The same without a tokenizer.json.
 mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work/pad"
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"

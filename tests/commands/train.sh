@@ -59,7 +59,7 @@ check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
-# A job named by its output folder; resuming a finished run (--resume) reports nothing new.
+# A job can be named by its output folder; resuming a finished run (--resume) reports nothing new.
 lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
 check_has "made with other settings" 'select(.event=="error").message' \
     "holds a finished training run: the run started with train.method=layernorm-simple, but now it is"
@@ -127,8 +127,8 @@ same "without a gate, kl equals kl_weighted" "$(last "$work/kl.csv" kl)" "$(last
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
     fail "nothing to train on"
 grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
-# One rule for all methods: only those that learn act in training. One notice names enabled methods
-# that do not act or learn; the plan, the log and the record name those that act.
+# All methods follow one rule: in training only those act that can learn. One notice names enabled
+# methods that do not act or learn; the plan, the log and the record name those that act.
 base=("/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set compute.matmul f32')
 train() { # NAME
     echo "/train $work/data.jsonl $work/$1"; echo /wait
@@ -161,7 +161,8 @@ check_has "the adapter that it continues from" 'select(.event=="notice").text' "
 check_has "missing parameters are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
 
-# The end of a training reports the number of skipped samples; an adapter without tensors for some targets names them.
+# The end of a training reports the number of skipped samples; if an adapter has no tensors for some targets, a notice
+# names those targets.
 printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
 lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
 check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "

@@ -32,7 +32,8 @@ text = json.dumps(head).encode()
 P
 }
 
-# says NAME MODEL TEXT: the model is refused with that text. opens NAME MODEL [TEXT]: it opens, with that notice or none.
+# says NAME MODEL TEXT: the model is refused with that text. opens NAME MODEL [TEXT]: the model opens, with that notice
+# or none.
 says() {
     local got
     got=$(vlmsh "$2" -c /info 2>&1) && fail "$1: opens"
@@ -62,14 +63,14 @@ check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::
 vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
-# A GGUF file cannot hold them.
+# GGUF files cannot hold these tensors.
 more tests/goldens/llama-3.2 "$work/llama" 'model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/llama --ignore-weights" "/quantize $work/llama.gguf --type f16"
 check_has "tensors that are not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
 lines "/load $work/llama.gguf" "/quantize $work/again.gguf --type q8_0" "/load $work/again.gguf" /info
 check_has "nor does the file hide it" 'select(.event == "notice").text' "when the file was made: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4) inside"
 check_has "a file made from that file" 'select(.name == "model").rows[] | select(.[0] == "not read")[1]' "when the file was made: 4 tensors"
-# A merged model has the ignored tensors too.
+# A merged model keeps the ignored tensors.
 more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged" "/load $work/merged" \
     "/load $work/merged --ignore-weights" '/set weights.dtype q8_0' "/load $work/bias --ignore-weights" \
@@ -108,7 +109,7 @@ quantised quantization_config '{"quant_method": "compressed-tensors", "config_gr
     model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
 quantised quantization_config '{"quant_method": "hqq"}' model.layers.0.mlp.up_proj.W_q "quantised (HQQ)"
 quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4 (MLX)"
-# A dequantized copy that kept the key.
+# A dequantized copy whose config.json still has the key.
 more tests/goldens/llama-3.2 "$work/plain"
 jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
 opens "plain numbers" "$work/plain" ""
@@ -186,7 +187,8 @@ unused "a crop that the processor does not have" "preprocessor_config.json has k
 lines "/load $work/u" '/image tests/goldens/pictures/big.png'
 check "read as ever" 'select(.event == "attached").visual_tokens' 12
 
-# A notice names keys that only another family or nobody reads, unless they ask for the default behaviour.
+# A notice names keys that only another family or no family reads, unless they ask for the default
+# behaviour.
 steps() { # FOLDER EDIT KEYS: the notice names these keys
     copy "$1"
     change generation_config.json 'del(.repetition_penalty)'

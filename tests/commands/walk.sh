@@ -57,14 +57,15 @@ for part in range(10):
         line = draw.choices(steps, [w for w, _ in steps])[0][1]()
         count += len(line)
         lines += line
-    # No session keeps waiting pictures or a missing model. A session must have begun.
+    # Sessions do not store waiting pictures or a missing model, so these are cleared or loaded. A
+    # question makes sure that a session exists.
     lines += ["/image --clear"] + ([] if state["loaded"] else load(state["model"])) + ["so?"]
     lines += ["/version", *look, f"/dump layer.*.in logits {work}/end.safetensors", "/forward and?", "/version"]
     open(f"{work}/part.{part}", "w").write("\n".join(lines) + "\n")
 P
 
-# state FIRST|LAST: the output between the first two, or the last two, /version, without legitimate differences:
-# the numbers of pictures (never reused), the cache, and the line of an error.
+# state FIRST|LAST: the output between the first two, or the last two, /version lines, without differences that
+# are allowed: the numbers of pictures (never reused), the cache, and the line of an error.
 state() {
     jq -c 'if .event == "text" and (.text | startswith("vlmsh ")) then "mark" else . end
            | select(. == "mark" or (.event | IN("session", "setting", "table", "error", "done")))
@@ -74,7 +75,8 @@ state() {
             END { printf "%s", part[first == "first" ? 1 : at - 1] }'
 }
 
-# A conversation with pictures may end with a text-only model: then neither computes anything.
+# A conversation with pictures may end with a text-only model: then neither process computes
+# anything.
 ended=
 computed=0
 for part in {0..9}; do

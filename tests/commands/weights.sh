@@ -5,7 +5,7 @@ export XDG_CACHE_HOME=$work/cache
 kept=$work/cache/vlmsh/weights
 
 files() { ls "$kept" | wc -l; }
-# small TYPE [LINE...]: a script that loads Llama with these weights.
+# small TYPE [LINE...]: runs a script that loads Llama with weights of this type.
 small() {
     local type=$1
     shift
@@ -60,10 +60,10 @@ cmp "$file" "$work/good" || fail "the damaged file is used"
 small q8_0
 check "once" 'select(.event == "notice").text | select(test("damaged"))' ""
 
-# Weights changed in the middle of a tensor get their own file, not the old one.
+# If weights change in the middle of a tensor, they get their own cache file, not the old one.
 rm -r "$kept"
 cp -r $llama "$work/edited" && chmod -R u+w "$work/edited"
-lines '/set weights.dtype q8_0' "/load $work/edited" # the same content as $llama
+lines '/set weights.dtype q8_0' "/load $work/edited" # still with the content of $llama
 python3 - "$work/edited" <<'P'
 import json, struct, sys
 with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
@@ -90,7 +90,8 @@ same "the one used last" "$(ls "$kept")" "$(basename "$file")"
 lines '/set weights.cache 0' '/set weights.dtype q8_0' "/load $llama" '/set sample.max_tokens 2' 'Hello'
 check "nothing kept" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 same "nothing is left" "$(files)" 0
-# Remains of killed programs are removed once nobody can be writing them. Files with other names stay.
+# Remains of killed programs are removed once no process can be writing them. Files with other names
+# stay.
 name=$(basename "$file" -q8_0.gguf)
 for i in "$name-q4_k.gguf.part-abcdef" "$name-q4_k.gguf.part-abcdefg" "$name-q4_k.gguf.backup" llama-13b.gguf "${name%?}-q8_0.gguf" "$name-mine.gguf" "$name-q8_0.gguf.gguf"; do
     echo 'my only copy' >"$kept/$i" && touch -d '2 hours ago' "$kept/$i"
@@ -116,7 +117,7 @@ room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
 small q8_0 "/set weights.cache $room" "/load $llama"
 same "three of four" "$(ls -t "$kept"/*.gguf)" "$used"
 rm "$kept"/*-f16.gguf
-# Programs on a full disk remove files that others are about to open.
+# On a full disk, programs remove files that others are about to open.
 for i in 1 2 3; do
     for j in 1 2 3 4 5 6 7 8 9 10; do echo "/load $llama::q8_0" && echo '/load tests/goldens/qwen2'; done >"$work/loads"
     "$VLMSH" --db "$work/$i.db" --json -c '/set weights.cache 0' -f "$work/loads" >"$work/out.$i" 2>&1 &
@@ -128,7 +129,7 @@ small q8_0
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
 same "a byte short" "$(stat -c %s "$file")" "$bytes"
-# So is a file with another packing.
+# A file with another packing is rewritten, too.
 sed -i 's/packing [0-9]/packing 1/' "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed in another way: $(tail -1 "$work/out")"
 grep -aq 'packing 1' "$file" && fail "packed in another way, and kept"
@@ -153,7 +154,7 @@ XDG_CACHE_HOME=/proc/none small q8_0
 check_has "no place" 'select(.event == "error").message' "cannot create the folder"
 check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME to a folder"
 
-# A notice reports rows that do not fit, some or all.
+# A notice reports how many rows do not fit blocks: some or all.
 small q4_k
 check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 changed to a type with smaller blocks, and 0 kept"
 lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"

@@ -24,7 +24,7 @@ static inline char *scratch_new(void)
     return folder;
 }
 
-// `name` may have folders in front; they are made.
+// `name` may contain folders, which are created.
 static inline void scratch_write(const char *folder, const char *name, const void *bytes,
                                  size_t size)
 {
@@ -58,7 +58,7 @@ static inline void scratch_copy(const char *folder, const char *from, const char
     free(path);
 }
 
-// FROM/NAME with the members of `more`, a JSON object, as FOLDER/NAME.
+// Copies FROM/NAME to FOLDER/NAME with the members of `more`, a JSON object.
 static inline void scratch_json(const char *folder, const char *name, const char *from,
                                 const char *more)
 {
@@ -78,7 +78,7 @@ static inline void scratch_json(const char *folder, const char *name, const char
     free(path);
 }
 
-// FROM/config.json with other fields ("key": value, ...), as FOLDER/config.json.
+// Copies FROM/config.json to FOLDER/config.json with other fields ("key": value, ...).
 static inline void scratch_config(const char *folder, const char *from, const char *fields)
 {
     char *more = xasprintf("{%s}", fields);

@@ -1,10 +1,10 @@
 // tests/cuda/attention.c -- attention on tensor cores (kernels/attention_mma.cu and its gradient)
 // against the CPU, on odd lengths, every width of a tile and all ways to see keys.
 //
-// The inputs are rounded to bf16 before, as the kernel would (q times scale log2 e): so both
-// devices have the same scores and probabilities. The remaining difference is the rounding of
-// probabilities and slopes before they are multiplied by values, keys and queries: half a unit of
-// 2^-8 of each.
+// The inputs are rounded to bf16 in advance, as the kernel would round them (q times scale log2 e),
+// so both devices have the same scores and probabilities. The remaining difference comes from
+// rounding probabilities and their gradients before they are multiplied by values, keys and
+// queries: half a unit of 2^-8 of each.
 #include "tests/cuda/pair.h"
 #include "tests/cuda/sight.h"
 
@@ -53,7 +53,7 @@ static void check_shape(struct shape s, enum sight sight)
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
             OF(probs), MODE);
     pair_compare("attention: probabilities", &probs, 1e-6, 3e-5);
-    // Returning them changes no bit.
+    // Returning the probabilities changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_BF16);
 
@@ -62,7 +62,8 @@ static void check_shape(struct shape s, enum sight sight)
     struct pair dk = pair_result(3, s.keys, s.kv_heads, s.d);
     struct pair dv = pair_result(3, s.keys, s.kv_heads, s.dv);
     for (int i = 0; i < 2; i++) {
-        const int without = i ? (int)(s.n + sight) % 3 : 3; // all are wanted, then all but one
+        // First all gradients are wanted, then all but one.
+        const int without = i ? (int)(s.n + sight) % 3 : 3;
         ON_BOTH(fill, OF(dq), 0.5f);
         ON_BOTH(fill, OF(dk), 0.25f);
         ON_BOTH(fill, OF(dv), -0.5f);
@@ -78,8 +79,8 @@ static void check_shape(struct shape s, enum sight sight)
 
 static void equals_the_cpu(void **state)
 {
-    // Blocks of 64 and of 128 queries; part of a tile, whole tiles, one more; groups of heads;
-    // every width of a tile, full and not.
+    // Blocks of 64 and of 128 queries; partial tiles, whole tiles, and one row more; groups of
+    // heads; every width of a tile, filled or not.
     static const struct shape shapes[] = {
         { 5, 5, 1, 1, 64, 64 },      { 64, 64, 1, 1, 64, 64 },   { 65, 129, 1, 1, 72, 72 },
         { 70, 140, 4, 2, 128, 128 }, { 129, 129, 2, 1, 80, 80 }, { 33, 192, 3, 3, 96, 96 },
@@ -93,8 +94,8 @@ static void equals_the_cpu(void **state)
             check_shape(shapes[i], (enum sight)sight);
 }
 
-// One row and a few: groups that one block takes, and larger ones; keys in many parts. They are
-// computed in f32 either way.
+// One row and a few: groups of heads that fit into one block, and larger ones; keys in many parts.
+// In either mode few rows are computed in f32.
 static void few_rows(void **state)
 {
     static const struct shape shapes[] = {
@@ -142,7 +143,7 @@ static void no_keys(void **state)
     pairs_release();
 }
 
-// Scores far apart: the greatest takes all, nothing overflows.
+// Scores that are far apart: the greatest takes all the weight, and nothing overflows.
 static void far_scores(void **state)
 {
     struct pair q = pair_noise(3, 20, 2, 64, 1), k = pair_noise(3, 300, 1, 64, 2);
@@ -175,7 +176,7 @@ static void not_a_number(void **state)
     pairs_release();
 }
 
-// Attention on the GPU, to rows on the host.
+// Computes attention on the GPU; returns the rows on the host.
 static float *attend(const struct pair *q, const struct pair *k, const struct pair *v,
                      const struct pair *first, const struct pair *last, enum matmul_mode mode)
 {
@@ -191,7 +192,7 @@ static float *attend(const struct pair *q, const struct pair *k, const struct pa
     return rows;
 }
 
-// Row `at` becomes x in all columns, on the GPU.
+// Sets all columns of row `at` to x, on the GPU.
 static void strike(struct pair *p, int64_t at, float x)
 {
     const struct tensor *const t = &p->on[1];

@@ -67,7 +67,7 @@ static void unpacking_equals_the_cpu(void **state)
 
 // --- products ------------------------------------------------------------------------------------
 
-// y[n,m] = x[n,k] w[m,k]^T, in f64. bf16: factors are rounded first.
+// y[n,m] = x[n,k] w[m,k]^T, in f64. bf16: rounds the factors first.
 static void multiply(double *y, const struct tensor *x, const float *w, int64_t m, int64_t k,
                      bool bf16)
 {
@@ -121,7 +121,7 @@ static void products_equal_those_of_unpacked_weights(void **state)
         }
 }
 
-// Each of few rows has the bits that it has alone.
+// Each of a few rows has the bits that it has in a product of its own.
 static void a_row_has_the_same_bits_alone(void **state)
 {
     (void)state;

@@ -20,20 +20,21 @@ on_gpu '/set sample.max_tokens 3' '/set sample.ignore_eos on' "/image $scene" 'W
     '/set prune.score contribution' /regen /norms '/set prune.score off' "$long" /memory
 check "answers" 'select(.event == "answer").ids | length' $'3\n3\n3'
 
-# All weights except the embedding table (0.26 of 14.1 GB), and the memory of a short conversation.
+# The GPU holds all weights except the embedding table (0.26 of 14.1 GB), and the memory of a short
+# conversation.
 CUDA_HOST_REPORT=$work/report vlmsh "$model" --device cuda -c '/set sample.max_tokens 3' -c "/image $scene" -c 'What is this?' >/dev/null 2>&1
 [ "$(jq .most "$work/report")" -lt 14800000000 ] || fail "a conversation takes $(cat "$work/report")"
 
-# 576 visual tokens and about 100 of text, for which the limits are stated.
+# A sample of 576 visual tokens and about 100 of text, for which the limits are stated.
 words=$(printf 'a %.0s' $(seq 95))
 jq -n --arg image "$PWD/$scene" --arg words "$words" '[range(8) | {id: "\(.)", image: $image, conversations:
     [{from: "human", value: "<image>\nDescribe the picture."}, {from: "gpt", value: $words}]}]' >"$work/data.json"
 
-# A number and its forecast, in MB, of the last job's result.
+# Prints a number of the last job's result and its forecast, in MB.
 result() {
     jq -r --arg key "$1" 'select(.name == "job").rows[] | select(.[0] == $key)[1] | gsub("[^0-9. ]"; "")' "$work/events"
 }
-# train METHOD BATCH CHECKPOINTING: $peak in MB, and its $forecast.
+# train METHOD BATCH CHECKPOINTING: sets $peak, in MB, and $forecast.
 jobs=0
 train() {
     on_gpu "/set train.method $1" "/set train.batch $2" "/set train.checkpointing $3" '/set train.steps 1' \
@@ -57,7 +58,7 @@ host=$peak
 read -r waiting _ <<<"$(result 'on the host')"
 awk -v on="$on" -v host="$host" -v w="${waiting:-0}" 'BEGIN { exit !(w > 300 && on - host > 0.9 * w) }' ||
     fail "with inputs of $waiting MB on the host it takes $host MB, without $on"
-# auto chooses host if nothing else fits.
+# auto chooses `host` if nothing else fits.
 CUDA_HOST_MEMORY=$(awk -v on="$on" -v host="$host" 'BEGIN { printf "%.0f", (on + host) / 2 * 1e6 }')
 train layernorm-simple 8 auto
 read -r again _ <<<"$(result 'on the host')"
@@ -66,7 +67,7 @@ CUDA_HOST_MEMORY=150000000000
 train layernorm-simple 1 host
 within 15
 
-# With head and embedding; the table's master, gradient and moments are on the host.
+# Head and embedding are trained, too; the table's master, gradient and moments are on the host.
 train layernorm 1 on
 within 18.5
 read -r there forecast <<<"$(result 'on the host')"

@@ -1,5 +1,5 @@
-// tests/cuda/embedding.c -- core/ops/embedding.c: rows of a table that stays on the host equal
-// those of one on the device, bit for bit, and so do their gradients.
+// tests/cuda/embedding.c -- core/ops/embedding.c: rows of a table that stays on the host, and their
+// gradients, equal those of a table on the device, bit for bit.
 #include <string.h>
 
 #include "core/base/dtype.h"
@@ -10,8 +10,8 @@
 
 enum { V = 37, D = 21, N = 53 };
 
-// A pass over the rows of ids and back, each row weighted by its number: y, and the gradient [V,D]
-// where dtable is wanted.
+// Runs a forward and a backward pass over the rows of ids, each row weighted by its index: y, and
+// the gradient [V,D] if dtable is not NULL.
 static void pass(struct tensor *table, const int32_t *ids, int64_t n, float *y, float *dtable)
 {
     const struct backend *where = backend_of(devices[1], table);

@@ -14,7 +14,7 @@ static struct tensor row_of(const struct tensor *all, int64_t i)
     return row;
 }
 
-// Tolerance for sums of numbers as large as those of the CPU's result.
+// Tolerance for sums as large as the CPU's result.
 static double tolerance_for(const struct tensor *t)
 {
     double most = 1;
@@ -61,8 +61,10 @@ static void products_equal_those_of_single_rows(void **state)
             if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
             check_product((enum dtype)dtype, counts[i], 1280, 9);
             if (dtype_in_blocks((enum dtype)dtype)) continue;
-            check_product((enum dtype)dtype, counts[i], 8200, 3); // two rows have room
-            check_product((enum dtype)dtype, counts[i], 101, 5);  // cannot be read in packs
+            // Only two rows fit at once.
+            check_product((enum dtype)dtype, counts[i], 8200, 3);
+            // The width does not allow vector loads.
+            check_product((enum dtype)dtype, counts[i], 101, 5);
             check_back((enum dtype)dtype, counts[i], MATMUL_F32);
             check_back((enum dtype)dtype, counts[i], MATMUL_BF16);
         }
@@ -84,7 +86,7 @@ static void little_shared_memory_changes_no_bit(void **state)
 
 // --- attention -----------------------------------------------------------------------------------
 
-// Row i sees one key more than the one before; on the way through a multiple of 256 keys, too.
+// Row i sees one key more than row i - 1; some of the counts pass a multiple of 256 keys.
 static void check_attention(int64_t n, int64_t past, int64_t heads, int64_t kv_heads, int64_t dim)
 {
     const int64_t keys = past + n;
@@ -109,7 +111,7 @@ static void attention_equals_that_of_single_rows(void **state)
     for (int i = 0; i < 5; i++) {
         check_attention(counts[i], 0, 4, 2, 16);
         check_attention(counts[i], 253, 4, 2, 16);
-        check_attention(counts[i], 2300, 8, 1, 8); // parts of 32 keys, then of 64
+        check_attention(counts[i], 2300, 8, 1, 8); // few keys use parts of 32 keys, more use 64
         check_attention(counts[i], 2301, 2, 2, 6);
         check_attention(counts[i], 40, 2, 1, 260);
     }
@@ -179,8 +181,8 @@ static void check_ffn(enum dtype dtype, enum dtype down_dtype, int64_t n)
     pairs_release();
 }
 
-// Queries, keys and values on the CPU, of neighbouring pairs where `adjacent`: those of heads whose
-// rows GGUF files have side by side.
+// Queries, keys and values on the CPU; `adjacent`: of heads whose pairs are neighbouring
+// dimensions, as in GGUF files.
 static void qkv_on_cpu(struct tensor to[3], const struct tensor *h, const struct tensor *gain,
                        struct tensor w[3], const struct tensor *cos, const struct tensor *sin,
                        bool adjacent)
@@ -199,7 +201,7 @@ static void qkv_on_cpu(struct tensor to[3], const struct tensor *h, const struct
     free(x.data);
 }
 
-// wv of another dtype, as files have it for some layers.
+// wv has another dtype, as for some layers in files.
 static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adjacent)
 {
     struct pair h = pair_noise(2, n, D, 0, 1), gain = pair_noise(1, D, 0, 0, 2);

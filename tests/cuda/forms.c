@@ -1,6 +1,6 @@
-// tests/cuda/forms.c -- which fused forms (kernels/fused.h) each family's layers take on a GPU, for
-// a prompt, for a token and in training: a layer that falls back to single ops gives the same
-// numbers, only slower, and no other test would notice.
+// tests/cuda/forms.c -- which fused forms (kernels/fused.h) the layers of each family use on a GPU,
+// for a prompt, for a token and in training: a layer that falls back to single ops gives the same
+// numbers more slowly, which no other test would notice.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -85,7 +85,7 @@ static void bench_close(struct bench *b)
     model_free(b->model);
 }
 
-// `layer` of each layer, but `first` of the first one if it differs.
+// Expects the forms `layer` in each layer, but `first` in the first layer if it differs.
 static void compare_forms(const struct bench *b, const char *name, const char *what,
                           const char *first, const char *layer)
 {
@@ -121,7 +121,7 @@ static void pass(struct bench *b, bool prefill)
 
 enum { GAINS = 4 };
 
-// Those of a layer's norms.
+// The gains of a layer's norms.
 static int gains_of(struct decoder_layer *w, struct tensor *gain[GAINS])
 {
     struct tensor *all[] = { &w->attention.before, &w->attention.after, &w->ffn.before,
@@ -143,7 +143,7 @@ static void train_gains(struct bench *b, bool on)
         }
 }
 
-// Forward and backward; fused_back.c compares the backward forms.
+// Forward and backward pass; fused_back.c compares the backward forms.
 static void train(struct bench *b)
 {
     struct tape tape = { .backend = &device };
@@ -174,7 +174,7 @@ static void train(struct bench *b)
 static const struct family_forms {
     const char *folder;
     const char *token, *prompt, *training;
-    // The first layer's, where they differ.
+    // The forms of the first layer, if they differ.
     struct {
         const char *token, *prompt, *training;
     } first;
@@ -182,13 +182,13 @@ static const struct family_forms {
     { "llama-3.2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "qwen2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "llava-1.5", "qkv add ffn", "qkv attend ffn", "", { 0 } }, // f16 has no backward form
-    { "llava-onevision", "qkv add ffn", "", "", { 0 } },         // of f32: only single rows
+    { "llava-onevision", "qkv add ffn", "", "", { 0 } },         // f32 weights: only single rows
     { "llava-next", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "qwen2.5-vl", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
     { "glm-4.1v", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
-    { "internvl3", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // heads of 12
+    { "internvl3", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // heads of width 12
     { "internvl2-internlm2", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },
-    { "internvl2.5-qwen2", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // of 12
+    { "internvl2.5-qwen2", "qkv add ffn", "qkv add ffn", "qkv add ffn", { 0 } }, // width 12
     { "internvl3.5", "qkv add ffn", "qkv attend ffn", "qkv add ffn", { 0 } },    // normed heads
     { "kimi-text", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
     { "kimi-vl", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
@@ -216,7 +216,7 @@ static void every_family_uses_its_fused_forms(void **state)
 
 enum { SIDE = 8 }; // patches of a picture
 
-// The features of a picture of noise; the caller frees them.
+// The features of a picture of noise, which the caller frees.
 static float *features(struct bench *b, int64_t *count)
 {
     struct graph g = graph_of(b, NULL);
@@ -248,7 +248,7 @@ static void encoders_use_their_fused_forms(void **state)
 {
     static const struct {
         const char *folder, *block;
-    } encoders[] = { { "qwen2.5-vl", "ffn" }, // heads of 12
+    } encoders[] = { { "qwen2.5-vl", "ffn" }, // heads of width 12
 
                      { "glm-4.1v", "qkv attend ffn" },
                      { "kimi-vl", "gelu" } };

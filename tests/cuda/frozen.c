@@ -1,5 +1,5 @@
-// tests/cuda/frozen.c -- core/train/frozen.c: frozen weights are rounded on the GPU while it
-// trains, files written meanwhile are not, and in the end all weights are restored.
+// tests/cuda/frozen.c -- core/train/frozen.c: frozen weights are rounded on the GPU during a
+// training, files written meanwhile hold the exact ones, and in the end all weights are restored.
 #include "core/train/frozen.h"
 
 #include "core/adapter/model_write.h"
@@ -8,7 +8,7 @@
 #include "core/train/params.h"
 #include "tests/core/adapter/adapter.h"
 
-// The GPU holds the file's f16 weights, or those rounded.
+// Expects the file's f16 weights on the GPU, or their rounded values.
 static void check_numbers(const struct model *m, const struct weight *w)
 {
     const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
@@ -24,7 +24,7 @@ static void check_numbers(const struct model *m, const struct weight *w)
     free(wide);
 }
 
-// Number of rounded weights: exactly the untrained matrices of the decoder.
+// Counts the rounded weights, which must be exactly the untrained matrices of the decoder.
 static int count_rounded(const struct model *m)
 {
     int count = 0;
@@ -66,7 +66,7 @@ static void matrices_of_the_decoder_are_rounded_for_a_while(void **state)
     model_free(m);
 }
 
-// The files of two models are the same.
+// Expects that the files of two models are the same.
 static void check_same_files(const char *a, const char *b)
 {
     struct err err;
@@ -88,7 +88,7 @@ static void models_written_meanwhile_are_exact(void **state)
     for (int i = 0; i < 3; i++) out[i] = xasprintf("%s/%d", folder, i);
     struct adapter *a = read_folder(LORA, m);
     adapter_apply(a);
-    must(model_write(m, NULL, 0, out[0], NULL, &err), &err); // LoRA in it
+    must(model_write(m, NULL, 0, out[0], NULL, &err), &err); // includes LoRA
     must(frozen_round(m, NULL, &err), &err);
     must(model_write(m, NULL, 0, out[1], NULL, &err), &err);
     check_same_files(out[0], out[1]);

@@ -1,13 +1,13 @@
-// tests/cuda/fused.c -- the GPU's forms of several ops in one (kernels/fused.h) against the same
-// ops on the CPU, on odd shapes; products of one row, which they are made of; and recordings of
-// ops. Experts and latent attention: fused_experts.c.
+// tests/cuda/fused.c -- the GPU's forms that fuse several ops (kernels/fused.h) against the same
+// ops on the CPU, on odd shapes; products of one row, of which these forms are made; and recordings
+// of ops. fused_experts.c tests experts and latent attention.
 #include "tests/cuda/fused.h"
 
 // --- one row -------------------------------------------------------------------------------------
 
 static void one_row_of_any_width(void **state)
 {
-    // Whole steps of chunks and parts of them; widths that are not read 16 bytes at a time.
+    // Whole and partial chunks; widths that cannot be read 16 bytes at a time.
     static const int64_t widths[] = { 4, 8, 40, 256, 1000, 1024, 1032, 2056, 4100, 11008 };
     static const int64_t outputs[] = { 1, 2, 9, 40 };
     for (size_t i = 0; i < 10 * 3 * 4; i++) {
@@ -59,14 +59,14 @@ static void check_add(int64_t n, int64_t k, int64_t m, enum dtype dtype, enum ma
         norm_after(&y, after ? &gain.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    pair_compare("fused add", &h, tolerance(mode, n, k), 1e-5); // or left as it was
+    pair_compare("fused add", &h, tolerance(mode, n, k), 1e-5); // or unchanged
     free(y.data);
     pairs_release();
 }
 
 // --- gelu(x w^T) ---------------------------------------------------------------------------------
 
-// A GPU's cuBLASLt need not support it for every shape, but must for those of encoders.
+// A GPU's cuBLASLt need not support GELU for every shape, but must for those of encoders.
 static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enum dtype dtype,
                        enum matmul_mode mode)
 {
@@ -86,7 +86,7 @@ static void check_gelu(int64_t n, int64_t k, int64_t m, enum gelu_form form, enu
         DONE(cpu->matmul(&y.on[0], &x.on[0], &w.on[0], &bias.on[0], MATMUL_F32));
         DONE(cpu->gelu(&y.on[0], &y.on[0], GELU_TANH));
     }
-    pair_compare("fused GELU", &y, tolerance(mode, n, k), 1e-5); // or left as it was
+    pair_compare("fused GELU", &y, tolerance(mode, n, k), 1e-5); // or unchanged
     pairs_release();
 }
 
@@ -124,8 +124,8 @@ static void check_ffn(int64_t n, int64_t d, int64_t inner, enum dtype dtype, enu
         norm_after(&y, after ? &behind.on[0] : NULL, eps);
         DONE(cpu->add(&h.on[0], &h.on[0], &y));
     }
-    // Each of the inner numbers is a product of two sums over d. f16 noise is about 1.5, so the
-    // numbers are larger, and their rounding errors are a smaller share of them.
+    // Each inner element is a product of two sums over d. f16 noise is about 1.5, so these elements
+    // are larger, and their rounding errors are a smaller share of them.
     const double size = dtype == DTYPE_F16 ? 4 : 1;
     pair_compare("fused FFN", &h, 2 * size * tolerance(mode, n, inner) * sqrt((double)d), 1e-5);
     free(x.data);
@@ -195,8 +195,10 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32;
     const bool biased =
         !known ||
-        cache == DTYPE_F32; // else values go straight to the cache, rounded, without a bias
-    const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5; // two sums may round to neighbours
+        // Otherwise values are stored in the cache at once, rounded, without a bias.
+        cache == DTYPE_F32;
+    // Two sums may round to neighbouring values.
+    const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5;
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
     const struct fused_qkv p = { .h = &h.on[1],
                                  .gain = &gain.on[1],
@@ -230,7 +232,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
-// Which rows of the weights a part has, and how its heads are made.
+// The rows of the weights that belong to a part, and how its heads are made.
 struct variant {
     bool packed, normed;
     int64_t adjacent;
@@ -243,7 +245,7 @@ struct heads {
     bool turned;
 };
 
-// The heads [n,count,dim] of products [n,width], one number after the other.
+// Copies the heads [n,count,dim] from products [n,width], element by element.
 static void arrange(struct tensor *to, const struct tensor *product, const struct heads *h,
                     const struct variant *v, const struct tensor *cos, const struct tensor *sin,
                     float eps)
@@ -270,7 +272,7 @@ static void arrange(struct tensor *to, const struct tensor *product, const struc
     if (h->turned) DONE(cpu->rope(to, cos, sin));
 }
 
-// As check_qkv, of weights that are packed, heads that are normed, pairs that are neighbours.
+// Like check_qkv, for packed weights, normed heads, and pairs of neighbouring dimensions.
 static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, enum dtype dtype,
                           enum dtype cache, const struct variant *v)
 {
@@ -289,7 +291,7 @@ static void check_variant(int64_t n, int64_t heads, int64_t kv_heads, int64_t di
     struct tensor product = noise_tensor(2, n, all, 0, 13);
     const int64_t sizes[] = { group * dim, dim, dim }, counts[] = { heads, kv_heads, kv_heads };
     struct fused_linear part[3];
-    struct tensor rows[3][2]; // of weights that are not packed: weight and bias
+    struct tensor rows[3][2]; // for weights that are not packed: weight and bias
     for (int64_t i = 0, first = 0, row = 0; i < 3; first += sizes[i], row += counts[i++] * dim) {
         part[i] = v->packed ? (struct fused_linear){ &w.on[1], &bias.on[1], first, sizes[i], step }
                             : (struct fused_linear){ &rows[i][0], &rows[i][1], 0, 0, 0 };
@@ -344,9 +346,9 @@ static void heads_of_every_kind(void **state)
     for (int i = 0; i < 4 * 3 * 2; i++) {
         const int64_t n = rows[i % 4];
         const enum dtype dtype = (enum dtype)(i / 4 % 3), cache = i / 12 ? DTYPE_BF16 : DTYPE_F32;
-        for (int kind = 1; kind < 12; kind++) { // 0: as check_qkv
+        for (int kind = 1; kind < 12; kind++) { // 0 is check_qkv
             const bool packed = kind & 1, normed = kind & 2;
-            const int64_t sizes[] = { 0, 1, 3 }; // the part that rotates: none, some, all
+            const int64_t sizes[] = { 0, 1, 3 }; // the rotated part: none, some, all
             check_variant(n, 4, 2, 6, dtype, cache,
                           &(struct variant){ packed, normed, sizes[kind / 4] });
             check_variant(n, 3, 1, 16, dtype, cache,
@@ -405,7 +407,7 @@ static struct pair all_of(int rank, int64_t a, int64_t b, float x)
     return pair_of(t);
 }
 
-// 1 + 2^-10 and 1 + 2^-9 are numbers of f16 and would be 1 as bf16.
+// 1 + 2^-10 and 1 + 2^-9 exist in f16 but round to 1 in bf16.
 static void half_is_multiplied_as_half(void **state)
 {
     const int64_t n = 9, k = 16, m = 8;
@@ -425,12 +427,13 @@ static void half_is_multiplied_as_half(void **state)
     pairs_release();
 }
 
-// Values beyond f16's range are clamped: no infinity and no NaN results.
+// Values beyond f16's range are clamped: results have no infinity and no NaN.
 static void half_has_no_infinity(void **state)
 {
     enum { N = 9, D = 8 };
     const float most = 65504;
-    // x is 1000. gate: +inf, -inf, +inf, 0 ..; up: 1, +inf, +inf, +inf, 0 ..
+    // x is 1000, so gate is +inf, -inf, +inf, 0, ..; up is 1, +inf, +inf, +inf, 0, .. if not
+    // clamped.
     struct pair h = all_of(2, N, D, 1), gain = all_of(1, D, 0, 1000), big = all_of(2, N, D, -1e9f);
     struct pair y = pair_result(2, N, D, 0);
     struct tensor weights[3];
@@ -493,12 +496,12 @@ static void uploads_cannot_be_recorded(void **state)
     gpu->upload(a.on[1].data, &one, sizeof one);
     assert_null(gpu->recorder->finish());
     assert_non_null(strstr(gpu->failure(), "upload"));
-    assert_int_equal(gpu->recorder->start(), 0); // and the next one works
+    assert_int_equal(gpu->recorder->start(), 0); // the next recording works
     DONE(gpu->scale(&a.on[1], &a.on[1], 2));
     void *recording = gpu->recorder->finish();
     assert_non_null(recording);
 
-    // An op that makes the scratch larger moves it.
+    // An op that enlarges the scratch memory moves it.
     const int64_t n = 1 << 20;
     struct pair x = pair_noise(2, 9, n / 9, 0, 2), w = pair_noise(2, 1, n / 9, 0, 3);
     struct pair y = pair_result(2, 9, 1, 0);

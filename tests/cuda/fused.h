@@ -4,9 +4,9 @@
 
 #include "tests/cuda/both.h"
 
-enum { FEW = 8 }; // rows that are multiplied with weights as they are stored
+enum { FEW = 8 }; // up to so many rows read weights in their stored form
 
-// Rounding error of bf16 inputs and intermediates, for sums of k numbers of size one.
+// Rounding error of bf16 inputs and intermediates, for sums of k terms of size one.
 static inline double tolerance(enum matmul_mode mode, int64_t n, int64_t k)
 {
     return (n <= FEW || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
@@ -20,7 +20,7 @@ static inline bool computed(int status, bool expected)
     return expected;
 }
 
-// y of the CPU after its norm; gain NULL: no norm.
+// Applies a norm to y on the CPU; gain NULL: no norm.
 static inline void norm_after(struct tensor *y, const struct tensor *gain, float eps)
 {
     if (gain) DONE(cpu->rmsnorm(y, y, gain, eps));

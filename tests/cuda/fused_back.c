@@ -1,11 +1,11 @@
-// tests/cuda/fused_back.c -- the fused forms in training (kernels/fused.h): what they keep, and
-// their backward passes against those of the ops on the CPU, on odd shapes.
+// tests/cuda/fused_back.c -- the fused forms in training (kernels/fused.h): which values they keep,
+// and their backward passes against those of the ops on the CPU, on odd shapes.
 #include "tests/cuda/both.h"
 
 static const float eps = 1e-5f;
 
-// Intermediates are rounded to bf16, each by at most 1/256 of itself, about three times in a row:
-// this is the tolerance against the CPU.
+// Tolerance against the CPU: intermediates are rounded to bf16 about three times in a row, each
+// time by at most 1/256 of the value.
 static const double rounding = 6e-3;
 
 static void compare(const char *what, const struct pair *p)
@@ -38,7 +38,7 @@ static void compare_bf16(const char *what, const struct tensor *got, const struc
     free(host);
 }
 
-// bf16 of the GPU's own.
+// A bf16 tensor in memory of the GPU.
 static struct tensor room_for_saved(int64_t n, int64_t width)
 {
     struct tensor t = { .dtype = DTYPE_BF16, .rank = 2, .shape = { n, width } };
@@ -49,7 +49,7 @@ static struct tensor room_for_saved(int64_t n, int64_t width)
 
 // --- h + x w^T -----------------------------------------------------------------------------------
 
-// A sum in a tensor of its own has the bits of a sum in place of h, and leaves h unchanged.
+// A sum in a separate tensor has the bits of a sum in place of h, and leaves h unchanged.
 static void check_add(int64_t n, int64_t k, int64_t m)
 {
     struct pair h = pair_noise(2, n, m, 0, 1), twin = pair_noise(2, n, m, 0, 1);
@@ -72,8 +72,8 @@ static void check_add(int64_t n, int64_t k, int64_t m)
 
 struct ffn {
     struct pair h, gain, gate, up, down;
-    struct tensor saved_gate, saved_up;           // of the GPU
-    struct tensor x, a, b, act, da, db, dact, dx; // of the CPU
+    struct tensor saved_gate, saved_up;           // on the GPU
+    struct tensor x, a, b, act, da, db, dact, dx; // on the CPU
 };
 
 static struct fused_ffn form_of(struct ffn *f, struct tensor *y)
@@ -112,7 +112,7 @@ static void ffn_close(struct ffn *f)
     pairs_release();
 }
 
-// Keeping intermediates changes no bit of the result, nor does where they are kept.
+// Keeping intermediates, wherever they are stored, changes no bit of the result.
 static void check_kept(struct ffn *f)
 {
     const int64_t n = f->h.on[0].shape[0], d = f->h.on[0].shape[1], inner = f->a.shape[1];
@@ -224,8 +224,8 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
-// Keeping the products of normed heads changes no bit of these; the backward pass starts with their
-// gradients.
+// Keeping the products of normed heads changes no bit of the heads; the backward pass starts with
+// the heads' gradients.
 static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim)
 {
     const int64_t d = 24;
@@ -291,8 +291,8 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
 }
 
 // Rotates the gradients of heads [n,count,dim] back and stores them in the layout of the products,
-// where the rows of a key head begin at `first`: pairs i < adjacent are elements 2i and 2i + 1
-// there, the others i + adjacent and i + dim/2.
+// where the rows of a key head begin at `first`. Pair i is elements 2i and 2i + 1 of the product if
+// i < adjacent, otherwise elements i + adjacent and i + dim/2.
 static void put_back(struct tensor *product, const struct tensor *heads, int64_t first,
                      int64_t each, int64_t kv_heads, int64_t adjacent)
 {
@@ -310,7 +310,7 @@ static void put_back(struct tensor *product, const struct tensor *heads, int64_t
     }
 }
 
-// One weight for all three, neighbours as pairs.
+// One weight for queries, keys and values, with neighbouring dimensions as pairs.
 static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, int64_t adjacent)
 {
     const int64_t d = 24, group = heads / kv_heads, all = (heads + 2 * kv_heads) * dim;
@@ -412,8 +412,8 @@ static void packed_weights_have_packed_gradients(void **state)
     }
 }
 
-// Some algorithms of cuBLASLt compute sums only in place; with this variable, all of the emulated
-// GPU's do.
+// Some algorithms of cuBLASLt compute sums only in place; with this variable, all those of the
+// emulated GPU do.
 static void sums_with_in_place_algorithms(void **state)
 {
     setenv("CUDA_HOST_IN_PLACE", "1", 1);

@@ -8,7 +8,7 @@ enum { EXPERTS_MOST = 40 };
 
 struct mixture {
     int64_t d, count, width, shared, chosen, groups, groups_per_token;
-    bool normalise, alike; // alike: equal scores, of which the first ones win
+    bool normalise, alike; // alike: all scores are equal, so the first experts are chosen
     enum dtype dtype;
 };
 
@@ -23,7 +23,7 @@ static struct gated_pair gated_pair(const struct mixture *m, int64_t width, uint
                                 pair_weights(m->dtype, m->d, width, seed + 2) };
 }
 
-// sum += weight times what the gated FFN gives for x.
+// sum += weight times the gated FFN of x.
 static void add_gated(struct tensor *sum, const struct tensor *x, const struct gated_pair *w,
                       float weight)
 {
@@ -41,7 +41,7 @@ static void add_gated(struct tensor *sum, const struct tensor *x, const struct g
     free(y.data);
 }
 
-// Takes the best remaining number of score[n].
+// Returns the index of the best remaining score[n], which it removes.
 static int take_best(double *score, int64_t n)
 {
     int best = 0;
@@ -147,7 +147,7 @@ static void experts_are_chosen_and_added_up(void **state)
 
 struct latent {
     int64_t d, heads, rank, nope, rope, value, low; // low 0: queries are not compressed
-    int64_t past, keys;                             // visible rows, and rows of the tensors
+    int64_t past, keys;                             // past: visible rows; keys: rows of the tensors
     enum dtype dtype, cache;
     bool after;
 };
@@ -193,7 +193,7 @@ static void turn(float *to, const float *x, const struct latent_pairs *p, int64_
     }
 }
 
-// A cache's rows as f32, with the new one in its place on the CPU.
+// A cache's rows as f32, with the new row inserted on the CPU.
 static float *with_row(struct pair *cache, int64_t row, const float *numbers)
 {
     struct tensor *t = &cache->on[0];
@@ -236,7 +236,7 @@ static void attend_latents(double *o, const struct latent *l, const float *q, co
     free(p);
 }
 
-// h and the caches of the CPU, as the ops and loops in double have them.
+// h and the CPU's caches, as computed by the ops and loops in double.
 static void latent_on_cpu(const struct latent *l, struct latent_pairs *p)
 {
     const int64_t wide = l->nope + l->rope, q = l->heads * wide, per = l->nope + l->value;
@@ -245,7 +245,7 @@ static void latent_on_cpu(const struct latent *l, struct latent_pairs *p)
     struct tensor both = noise_tensor(2, 1, l->rank + l->rope, 0, 1);
     struct tensor o = noise_tensor(2, 1, l->heads * l->value, 0, 1);
     struct tensor up = noise_tensor(2, l->heads * per, l->rank, 0, 1);
-    struct tensor latent = both; // its first numbers
+    struct tensor latent = both; // the first columns of `both`
     float *turning = malloc((size_t)l->rope * sizeof *turning);
     double *head = malloc((size_t)l->value * sizeof *head);
     low.shape[1] = l->low, latent.shape[1] = l->rank;
@@ -308,7 +308,7 @@ static void check_latent(const struct latent *l)
     const double near = l->cache == DTYPE_BF16 ? 0x1p-7 : 1e-4;
     pair_compare("latents", &p.c, 1e-4, near);
     pair_compare("the rest of the keys", &p.r, 1e-3, near);
-    // Latents of bf16 may be rounded to neighbours: of 0.008 of one key.
+    // bf16 latents may round to neighbouring values: by 0.008 for one key.
     pair_compare("latent attention", &p.h, l->cache == DTYPE_BF16 ? 2e-3 : 2e-4, near);
     pairs_release();
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Gradients on the GPU, op by op and of whole models, including the toy family.
+# Computes gradients on the GPU, op by op and of whole models, including the toy family.
 . tests/cuda/suites.bash
 run_suites_open core/graph/gradients core/graph/tape core/model/families/training toys/layers
 exit $failed

@@ -1,5 +1,5 @@
 // tests/cuda/later.c -- asynchronous downloads (kernels/copy.cu), and probes' readbacks
-// (core/graph/readback.h): the numbers are those at the time of the request, and the pass does not
+// (core/graph/readback.h): the data are those at the time of the request, and the pass does not
 // wait.
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static void downloads_precede_later_ops(void **state)
 {
     const struct backend *gpu = devices[1];
     struct tensor x = numbers(4096);
-    for (int round = 0; round < 700; round += 10) { // more than there are places
+    for (int round = 0; round < 700; round += 10) { // more downloads than the ring has entries
         for (int i = round; i < round + 10; i++) {
             assert_int_equal(gpu->fill(&x, (float)i), 0);
             assert_true(gpu->copies->download(x.data, 4096));
@@ -42,14 +42,14 @@ static void downloads_precede_later_ops(void **state)
     gpu->release(x.data);
 }
 
-// The ring has 64 MB.
+// The ring buffer has 64 MB.
 static void the_readback_buffer_is_bounded(void **state)
 {
     const struct backend *gpu = devices[1];
     struct tensor x = numbers(65 * MB);
     assert_false(gpu->copies->download(x.data, 65 * MB));
     for (int i = 0; i < 5; i++) {
-        if (i > 1) { // the next one takes the place of the oldest
+        if (i > 1) { // the next download needs the memory of the oldest
             assert_false(gpu->copies->download(x.data, 30 * MB));
             const float *got = gpu->copies->take();
             assert_true(got[0] == (float)(i - 2) && got[30 * MB / 4 - 1] == (float)(i - 2));
@@ -69,7 +69,7 @@ static void the_readback_buffer_is_bounded(void **state)
 
 struct seen {
     float list[64];
-    int count, fail_at; // fails at the look of this number; 0: at none
+    int count, fail_at; // fails at this call; 0: never
 };
 
 static int take_first(void *self, const struct site *site, const struct site_args *args,
@@ -82,7 +82,7 @@ static int take_first(void *self, const struct site *site, const struct site_arg
     return s->count == s->fail_at ? err_set(err, "it does not like what it sees") : 0;
 }
 
-// Without room it waits, and the order stays.
+// If the buffer is full, the pass waits, and the order is kept.
 static void readbacks_arrive_in_order(void **state)
 {
     struct arena arena = { .backend = devices[1] };
@@ -130,7 +130,7 @@ static void a_failed_pass_ignores_later_readbacks(void **state)
         assert_int_equal(seen.count, cancelled ? 0 : 2);
         assert_true(cancelled ? g.cancelled : g.failed);
         if (!cancelled) assert_string_equal(g.err.text, "it does not like what it sees");
-        assert_null(devices[1]->copies->take()); // nothing is left behind
+        assert_null(devices[1]->copies->take()); // no download remains
     }
     devices[1]->release(x.data);
     arena_release(&arena);
@@ -141,7 +141,7 @@ static void a_failed_pass_ignores_later_readbacks(void **state)
 enum { PROMPT = 20, LOOKS = 400 };
 
 struct watcher {
-    bool waits; // at each site
+    bool waits; // waits at each site
     float *seen[LOOKS];
     size_t count, size[LOOKS];
 };
@@ -174,7 +174,7 @@ static int watch(void *self, struct graph *g, const struct site *site, struct si
     return status;
 }
 
-// Keys of a cache in bf16, a prompt and a token; counts how often the GPU was idle.
+// A prompt and a token with a cache in bf16; returns how often the host waited for the GPU.
 static long pass(struct watcher *w)
 {
     struct err err = { 0 };
@@ -220,9 +220,9 @@ static void a_pass_does_not_wait(void **state)
         free(now.seen[i]);
         free(later.seen[i]);
     }
-    if (!drains() || devices[1]->gpus) return; // releasing waits for each of several
+    if (!drains() || devices[1]->gpus) return; // releasing waits for each of several GPUs
     assert_int_equal(waited, now.count);
-    assert_int_equal(drained, 2); // at the end of either pass
+    assert_int_equal(drained, 2); // once at the end of each pass
 }
 
 int main(void)

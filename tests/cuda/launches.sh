@@ -5,7 +5,7 @@
 . tests/commands/common.bash
 case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: needs the emulated GPU"; exit 77 ;; esac
 
-# kernels FOLDER TOKENS: of a whole answer.
+# kernels FOLDER TOKENS: prints the kernels of a whole answer.
 kernels() {
     rm -f "$work/report"
     CUDA_HOST_REPORT=$work/report vlmsh "$1" --device cuda -c "/set sample.max_tokens $2" \
@@ -14,7 +14,8 @@ kernels() {
     jq .kernels "$work/report"
 }
 
-# check_token FOLDER LAYERS EACH [FIRST]: EACH kernels in a layer, FIRST in the first one.
+# check_token FOLDER LAYERS EACH [FIRST]: expects EACH kernels in each layer, but FIRST in the first
+# one.
 check_token() {
     local few many
     few=$(kernels "$1" 4)
@@ -24,7 +25,7 @@ check_token() {
 check_token tests/goldens/llama-3.2 4 5
 check_token tests/goldens/internvl2-internlm2 3 5
 check_token tests/goldens/internvl3.5 3 6 # normed heads
-check_token tests/goldens/glm-4.1v 3 7    # a norm behind each of two products
+check_token tests/goldens/glm-4.1v 3 7    # a norm after each of two products
 check_token tests/goldens/kimi-text 4 9 7 # five over the latents, four for the experts
 
 # wide OUT: a text model whose rows are whole blocks of q4_k; its numbers are arbitrary.
@@ -54,14 +55,14 @@ open(f"{folder}/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + t
 P
 }
 
-# answer DEVICE FILE: tokens of an answer in f32.
+# answer DEVICE FILE: prints the tokens of an answer in f32.
 answer() {
     vlmsh "$2" --device "$1" --json -c '/set compute.matmul f32' -c '/set kv.dtype f32' \
         -c '/set sample.max_tokens 12' -c '/set sample.ignore_eos on' -c 'What is this?' |
         jq -c 'select(.event == "answer").ids'
 }
 
-# GGUF files: weights in blocks, llama.cpp's order of the rows of queries and keys.
+# GGUF files: quantized weights, and llama.cpp's order of the rows of queries and keys.
 wide "$work/wide"
 for type in bf16 q8_0 q4_k; do
     vlmsh quantize "$work/wide" "$work/$type.gguf" --type $type >"$work/told" 2>&1 || fail "$type: $(cat "$work/told")"

@@ -1,8 +1,8 @@
-// tests/cuda/limits.c -- refusals of the emulated GPU (tests/cuda_host/) without computation:
-// sizes of the largest models pass, calls that a real GPU would refuse fail.
+// tests/cuda/limits.c -- refusals of the emulated GPU (tests/cuda_host/) without computation: sizes
+// of the largest models are accepted, and calls that a real GPU would refuse fail.
 #include "tests/cuda/pair.h"
 
-static const struct backend *gpu; // NULL: it is a real one
+static const struct backend *gpu; // NULL if the GPU is a real one
 
 static int open_dry(void **state)
 {
@@ -15,7 +15,7 @@ static int open_dry(void **state)
     return 0;
 }
 
-// On the device, with room for `room` numbers; 0: for all.
+// A tensor on the device with memory for `room` elements; 0: for all.
 static struct tensor room_for(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c,
                               int64_t room)
 {
@@ -88,12 +88,12 @@ static void host_memory_is_refused(void **state)
     struct tensor x = room_for(DTYPE_F32, 2, 1, 64, 0, 0), y = x;
     y.data = numbers;
     refused(gpu->scale(&y, &x, 2), "illegal memory access");
-    assert_int_equal(gpu->scale(&x, &x, 2), 0); // reported once
+    assert_int_equal(gpu->scale(&x, &x, 2), 0); // the error is reported only once
     gpu->release(x.data);
-    refused(gpu->scale(&x, &x, 2), "illegal memory access"); // freed
+    refused(gpu->scale(&x, &x, 2), "illegal memory access"); // x was freed
 }
 
-// Last: a device whose copies failed computes nothing more.
+// This test is the last one: a device whose copies failed computes nothing more.
 static void copies_stay_inside(void **state)
 {
     if (!gpu) skip();

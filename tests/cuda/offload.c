@@ -1,6 +1,6 @@
-// tests/cuda/offload.c -- kernels/offload.cu and core/graph/offload.c: offloaded data
-// return, and blocks with inputs on the host have the same gradients, bit for bit, as blocks whose
-// inputs stay.
+// tests/cuda/offload.c -- kernels/offload.cu and core/graph/offload.c: offloaded data are restored,
+// and blocks with inputs on the host have the same gradients, bit for bit, as blocks whose inputs
+// stay on the GPU.
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -12,7 +12,7 @@ enum { MB = 1 << 20 };
 
 // --- copies --------------------------------------------------------------------------------------
 
-// Bytes on the GPU; a seed always gives the same.
+// Bytes on the GPU; the same seed always gives the same bytes.
 struct heap {
     void *data;
     char *bytes;
@@ -47,7 +47,7 @@ static void heap_free(struct heap *h)
     free(h->bytes);
 }
 
-// All sizes, also beyond a chunk of 64 MB; in two rounds, so that memory is reused.
+// All sizes, also above a chunk of 64 MB; in two rounds, so that memory is reused.
 static void stored_data_is_read_back(void **state)
 {
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
@@ -77,14 +77,14 @@ static void stored_data_is_read_back(void **state)
     for (int i = 0; i < COUNT; i++) heap_free(&heap[i]);
 }
 
-// The emulated GPU shows missing waits.
+// The emulated GPU reveals missing waits.
 static void without_waiting_it_fails(void **state)
 {
     const struct offload *a = devices[1]->offload;
     if (!drains()) return;
     struct heap one = heap_new(4096, 1);
     int64_t number = a->put(one.data, one.size);
-    heap_fill(&one, 2); // while it is copied
+    heap_fill(&one, 2); // overwrites the data while they are copied
     a->fetch(number, one.data);
     a->settle(number);
     assert_false(heap_is(&one, 1));
@@ -102,7 +102,7 @@ static void without_waiting_it_fails(void **state)
     heap_free(&one);
 }
 
-// One GPU's copy to the host and another's back are in order.
+// A copy from one GPU to the host and the copy back to another are in order.
 static void copies_between_gpus_are_ordered(void **state)
 {
     const struct backend *b = devices[1];
@@ -124,15 +124,15 @@ static void copies_between_gpus_are_ordered(void **state)
 enum { BLOCKS = 9, ROWS = 5, WIDTH = 12, COUNT = ROWS * WIDTH, PLACE = 256 };
 enum form { SAVED, AGAIN, OFFLOADED };
 
-// A chain of blocks on the GPU, each with a gain of its own.
+// A chain of blocks on the GPU, each with its own gain.
 struct chain {
     struct arena arena;
     struct tape tape;
     struct tensor input, gain[BLOCKS], weight;
     int from;     // the first block whose gain is trained; the input is not
-    int replaced; // every so many blocks another tensor continues; 0: never
+    int replaced; // after so many blocks another tensor becomes the input; 0: never
     int calls, stop_at, fail_at;
-    int ahead; // inputs that are coming back while the first block is computed again
+    int ahead; // inputs being copied back while the first block is recomputed
     atomic_bool cancel;
 };
 
@@ -185,7 +185,7 @@ static void chain_close(struct chain *c)
     pairs_release();
 }
 
-// The second half on the other GPU, if there is one.
+// Computes the second half on the other GPU, if there is one.
 static struct tensor *chain_there(struct chain *c, struct graph *g)
 {
     const struct backend *b = devices[1];
@@ -194,7 +194,7 @@ static struct tensor *chain_there(struct chain *c, struct graph *g)
         struct link link = { c, i };
         backend_enter(b, b->gpus && i > BLOCKS / 2);
         h = graph_block(g, link_run, &link, sizeof link, h);
-        // Its backward reads what the block gave.
+        // The backward pass of this norm reads the block's result.
         if (c->replaced && i % c->replaced == 1) h = op_rmsnorm(g, h, after, 1e-5f);
     }
     backend_enter(b, 0);
@@ -224,7 +224,7 @@ static int chain_pass(struct chain *c)
     return status;
 }
 
-// The gradients of all gains, which are zero again.
+// Downloads the gradients of all gains and sets them to zero.
 static void chain_take(struct chain *c, float *to)
 {
     memset(to, 0, BLOCKS * WIDTH * sizeof *to);
@@ -236,12 +236,12 @@ static void chain_take(struct chain *c, float *to)
     }
 }
 
-// What blocks of this form compute; the arena's peak.
+// Computes the gradients with blocks of this form; returns the arena's peak.
 static size_t chain_gradients(enum form form, int from, int replaced, float *to)
 {
     struct chain c;
     chain_open(&c, form, from, replaced);
-    for (int i = 0; i < 2; i++) { // the second pass finds what the first one left
+    for (int i = 0; i < 2; i++) { // the second pass reuses what the first one left
         assert_int_equal(chain_pass(&c), 0);
         chain_take(&c, to);
     }
@@ -264,12 +264,12 @@ static void gradients_are_the_same(void **state)
             const size_t offloaded = chain_gradients(OFFLOADED, from, replaced, got);
             if (memcmp(want, got, sizeof want))
                 fail_msg("trained from block %d, every %dth replaced: other bits", from, replaced);
-            // Two places, and the first chain's last result.
+            // Remaining are two buffers, and the first chain's last result.
             if (!replaced && !devices[1]->gpus) assert_int_equal(again - offloaded, 15 * PLACE);
         }
 }
 
-// The first blocks may be kept wholly.
+// The first blocks may keep all their intermediates.
 static void the_first_blocks_can_be_kept(void **state)
 {
     struct chain c;
@@ -307,7 +307,7 @@ static void failures_leak_nothing(void **state)
     chain_close(&c);
 }
 
-// Without memory on the host the inputs stay where they are.
+// Without memory on the host the inputs stay on the GPU.
 static void without_host_memory_inputs_stay(void **state)
 {
     struct chain c;
@@ -325,7 +325,7 @@ static void without_host_memory_inputs_stay(void **state)
     unsetenv("CUDA_HOST_PINNED");
 }
 
-// The host does not wait for the GPU, nor, if possible, ops for their inputs.
+// The host does not wait for the GPU; ops do not wait for their inputs if that is possible.
 static void host_and_ops_do_not_wait(void **state)
 {
     struct chain c;
@@ -335,7 +335,7 @@ static void host_and_ops_do_not_wait(void **state)
     assert_int_equal(c.ahead, 1);
     const long before = count ? *count : 0;
     assert_int_equal(chain_pass(&c), 0);
-    if (count && !devices[1]->gpus) // releasing waits for each of several
+    if (count && !devices[1]->gpus) // releasing waits for each of several GPUs
         assert_int_equal(*count, before);
     chain_close(&c);
 }

@@ -1,5 +1,5 @@
-// tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; no op of
-// that list lacks a check.
+// tests/cuda/ops.c -- every op of kernels/ops.h on the GPU against the CPU, on odd shapes; every op
+// in that file has a check here.
 #include "tests/cuda/pair.h"
 #include "tests/cuda/sight.h"
 
@@ -79,7 +79,7 @@ static void check_rows(int64_t n, int64_t d)
     struct pair rounded = pair_weights(DTYPE_BF16, 2 * n, d, 3);
     ON_BOTH(scatter_rows, OF(rounded), OF(y), OF(some));
     pair_compare("scatter_rows into bf16", &rounded, 0, 0);
-    struct pair thin = pair_weights(DTYPE_BF16, n, d, 4); // of an odd d: byte by byte
+    struct pair thin = pair_weights(DTYPE_BF16, n, d, 4); // an odd d is copied byte by byte
     ON_BOTH(gather_rows, OF(thin), OF(rounded), OF(some));
     pair_compare("gather_rows of bf16", &thin, 0, 0);
     struct pair other = pair_weights(DTYPE_BF16, n, d, 5);
@@ -101,7 +101,7 @@ static void check_rows(int64_t n, int64_t d)
 static void check_blend(int64_t n, int64_t d)
 {
     struct pair x = pair_noise(2, n, d, 0, 1), weight = pair_noise(2, 2 * n, 3, 0, 1);
-    struct pair index = pair_integers(6 * n, 7, 1, n); // many of them several times
+    struct pair index = pair_integers(6 * n, 7, 1, n); // many occur several times
     struct pair y = pair_result(2, 2 * n, d, 0);
     for (int i = 0; i < 2; i++) {
         index.on[i].rank = 2;
@@ -185,7 +185,8 @@ static void check_products(int64_t n, int64_t k)
         const int64_t m = outputs[i / 6];
         const enum dtype dtype = (enum dtype)(i % 3);
         const enum matmul_mode mode = i % 6 < 3 ? MATMUL_F32 : MATMUL_BF16;
-        const double room = mode == MATMUL_F32 ? 2e-6 : 6e-3; // a product is rounded so far
+        // Relative rounding error of a product.
+        const double room = mode == MATMUL_F32 ? 2e-6 : 6e-3;
         const double far = room * sqrt((double)(n + k + m));
         struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
         struct pair bias = pair_noise(1, m, 0, 0, 3), y = pair_result(2, n, m, 0);
@@ -225,7 +226,7 @@ static void check_attention_of(int64_t n, int64_t keys, int64_t heads, int64_t k
     ON_BOTH(attention, OF(again), OF(q), OF(k), OF(v), IF(ranges, first), IF(ranges, last), scale,
             OF(probs), MATMUL_F32);
     pair_compare("attention: probabilities", &probs, 1e-6, 1e-5);
-    // Asking for them changes no bit.
+    // Returning the probabilities changes no bit.
     pair_same("attention: with probabilities", &y.on[1], &again.on[1]);
     check_bf16_keys(&q, &k, &v, ranges ? &first : NULL, &last, scale, MATMUL_F32);
 
@@ -369,7 +370,7 @@ static void check_step(int64_t n, int64_t d)
 
 static const struct {
     void (*check)(int64_t n, int64_t d);
-    const char *ops; // that it checks
+    const char *ops; // the ops that it checks
 } checks[] = {
     { check_norms, "rmsnorm layernorm" },
     { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
@@ -400,7 +401,8 @@ static void every_op_equals_the_cpu(void **state)
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
             const int64_t n = shapes[j][0], d = shapes[j][1];
-            if (checks[i].check == check_attention && d > 256) continue; // has no gradient
+            // Such heads have no gradient.
+            if (checks[i].check == check_attention && d > 256) continue;
             checks[i].check(n, d);
             pairs_release();
         }
@@ -421,7 +423,7 @@ static void wide_heads(void **state)
     pairs_release();
 }
 
-// [rows, columns] of noise, one number after the start of its memory.
+// [rows, columns] of noise that begins one element after the start of its memory.
 static struct pair behind(enum dtype dtype, int64_t rows, int64_t columns, uint32_t seed)
 {
     struct pair p = pair_weights(dtype, 1, rows * columns + 1, seed);
@@ -433,7 +435,7 @@ static struct pair behind(enum dtype dtype, int64_t rows, int64_t columns, uint3
     return p;
 }
 
-// Addresses and widths that cuBLASLt may refuse, and a bias that it would accept and fault at.
+// Addresses and widths that cuBLASLt may refuse, and a bias that it would accept but then fault on.
 static void products_of_any_alignment(void **state)
 {
     static const int64_t shapes[][3] = { { 9, 64, 40 }, { 70, 131, 66 }, { 129, 20, 131 } };

@@ -6,7 +6,8 @@
 //   pairs_release();
 //
 // The GPU is that of the library $VLMSH_CUDA: `make test` names the emulated one
-// (tests/cuda_host/), `make test-gpu` the real one. $TEST_DEVICE selects another than the first.
+// (tests/cuda_host/), `make test-gpu` the real one. $TEST_DEVICE selects a GPU other than the
+// first.
 #ifndef TESTS_CUDA_PAIR_H
 #define TESTS_CUDA_PAIR_H
 
@@ -32,7 +33,7 @@ static inline int devices_open(void **state)
 {
     struct err err;
     (void)state;
-    // 16-bit integers are less precise than the GPU.
+    // A CPU that computes in 16-bit integers is less precise than the GPU.
     devices[0] = test_in_16_bits(backend_cpu()) ? backend_cpu_isa("base") : backend_cpu();
     const char *name = getenv("TEST_DEVICE");
     devices[1] = device_find(name ? name : "cuda", &err);
@@ -43,15 +44,15 @@ static inline int devices_open(void **state)
     return 0;
 }
 
-// Repeats it on the emulated GPU with the threads of a block in another order, which shows missing
-// barriers.
+// Opens the devices again, with an emulated GPU that runs the threads of a block in another order,
+// which reveals missing barriers.
 static inline int devices_open_back(void **state)
 {
     setenv("CUDA_HOST_ORDER", "back", 1);
     return devices_open(state);
 }
 
-// Not under tests/cuda_ptx/, which finds a missing barrier in any order.
+// False under tests/cuda_ptx/, which finds a missing barrier in any order.
 static inline bool order_matters(void)
 {
     return !getenv("CUDA_HOST_PTX");
@@ -103,7 +104,7 @@ static inline void fill_blocks(struct tensor *t, uint32_t seed)
         }
 }
 
-// Noise of another dtype.
+// Noise in another dtype.
 static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, uint32_t seed)
 {
     if (dtype == DTYPE_F32) return pair_noise(2, a, b, 0, seed);
@@ -113,14 +114,14 @@ static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, u
         const float f = noise(&seed);
         uint32_t u;
         memcpy(&u, &f, sizeof u);
-        // bf16: the upper half. Half: exponents of 2^-8 and above, any fraction.
+        // bf16: the upper half of an f32. f16: exponents of 2^-8 and above, any fraction.
         ((uint16_t *)t.data)[i] =
             dtype == DTYPE_BF16 ? (uint16_t)(u >> 16) : (uint16_t)((u >> 16 & 0x9fff) | 0x2000);
     }
     return pair_of(t);
 }
 
-// The same numbers as bf16; truncates those of `p` to it.
+// The same values as bf16; truncates those of `p` to bf16, too.
 static inline struct pair pair_bf16(struct pair *p)
 {
     const struct tensor twin = bf16_twin(&p->on[0]);
@@ -128,7 +129,7 @@ static inline struct pair pair_bf16(struct pair *p)
     return pair_of(twin);
 }
 
-// i32 numbers, in some order: number i is (i * step + from) % limit.
+// A shuffled list of i32: element i is (i * step + from) % limit.
 static inline struct pair pair_integers(int64_t n, int64_t step, int64_t from, int64_t limit)
 {
     struct tensor t = tensor_of(DTYPE_I32, 1, n, 0, 0);
@@ -136,7 +137,7 @@ static inline struct pair pair_integers(int64_t n, int64_t step, int64_t from, i
     return pair_of(t);
 }
 
-// For results: NaNs.
+// A tensor of NaNs, for results.
 static inline struct pair pair_result(int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = tensor_of(DTYPE_F32, rank, a, b, c);
@@ -144,7 +145,7 @@ static inline struct pair pair_result(int rank, int64_t a, int64_t b, int64_t c)
     return pair_of(t);
 }
 
-// Of f32 or bf16.
+// Compares f32 or bf16 tensors.
 static inline void pair_compare(const char *what, const struct pair *p, double absolute,
                                 double relative)
 {
@@ -195,8 +196,8 @@ static inline void pairs_release(void)
         if (devices[side]->op(__VA_ARGS__)) \
     fail_msg("%s on %s: %s", #op, devices[side]->name, devices[side]->failure())
 
-// Attention to keys and values that are bf16 gives the bits of the same numbers in f32, which the
-// call leaves in k and v; probabilities too. first NULL: all rows see all keys.
+// Attention to bf16 keys and values gives the bits of the same values in f32, which the call leaves
+// in k and v; so do the probabilities. first NULL: all rows see all keys.
 static inline void check_bf16_keys(const struct pair *q, struct pair *k, struct pair *v,
                                    const struct pair *first, const struct pair *last, float scale,
                                    enum matmul_mode mode)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The program with --device cuda: its messages on the device, and answers equal to the CPU's; too little
-# memory is an error, and the shell continues.
+# The program with --device cuda: its messages about the device, and answers equal to the CPU's; too
+# little memory is an error, and the shell continues.
 . tests/commands/common.bash
 
 ask() {
@@ -13,7 +13,7 @@ plain=$(ask --device cpu)
 same "an answer on the GPU" "$(ask --device cuda)" "$plain"
 same "prints nothing else" "$(cat "$work/told")" ""
 
-# Its weights are f16, which a GPU multiplies as they are.
+# The model's weights are f16, which a GPU multiplies without conversion.
 vlmsh "$llava" --device cuda --json -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
     -c 'What is this?' >"$work/events"
 check "an answer of f16" 'select(.event == "answer").ids | tojson' "$plain"
@@ -23,20 +23,21 @@ check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
 vlmsh --device cuda --json -c /version >"$work/events"
 check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
 
-# Keys and values default to bf16 there.
+# On a GPU, keys and values default to bf16.
 printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' /memory \
     '/set kv.dtype f32' /regen /memory | vlmsh --device cuda --json >"$work/events"
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 same "half the memory" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 0.5001) }' <<<"$sizes")" 1
 
-# A missing GPU: a notice, and the CPU computes.
+# If the GPU is missing, a notice says so, and the CPU computes.
 same "another GPU" "$(ask --device cuda:7)" "$plain"
 grep -q 'no GPU available: no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
 VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
 grep -q "no GPU available: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
 
 
-# Little memory on the emulated GPU: too little for the weights; enough for a short conversation only.
+# Little memory on the emulated GPU: first too little for the weights, then enough for a short
+# conversation only.
 case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
 lines_on() {
     printf '%s\n' "$@" | CUDA_HOST_MEMORY=$memory vlmsh --device cuda --json >"$work/events"

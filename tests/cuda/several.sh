@@ -1,6 +1,6 @@
 #!/bin/bash
-# --device cuda:0,1: layers split over two GPUs equal those of one, forward and backward, and from a
-# recording; a model that does not fit on one fits on two.
+# --device cuda:0,1: layers split over two GPUs give the results of one GPU, forward and backward,
+# and from a recording; a model that does not fit on one GPU fits on two.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
     echo "SKIPPED: there are no two GPUs"
@@ -35,7 +35,7 @@ grep -q "no GPU available: no cuda:5: .*; computing on the CPU" "$work/told" || 
 case $VLMSH_CUDA in *cuda_host*) ;; *) finish ;; esac
 CUDA_HOST_ALONE=1 vlmsh --device cuda:0,1 -c /version 2>"$work/told" >/dev/null
 grep -q "cuda:0 cannot reach the memory of cuda:1" "$work/told" || fail "told: $(cat "$work/told")"
-# cuBLASLt takes 32 MB of each.
+# cuBLASLt takes 32 MB of each GPU.
 export CUDA_HOST_MEMORY=$((43 * 1024 * 1024))
 talk() {
     printf '%s\n' '/load demo/model' '/set sample.max_tokens 2' 'Hello!' | vlmsh --device "$1" --json >"$work/events"

@@ -4,7 +4,7 @@
 
 #include "kernels/tensor.h"
 
-// All; those before them; a sample each; windows, and rows that see nothing.
+// A row sees all keys; those before it; those of its sample; or a window, and some rows see none.
 enum sight { SEE_ALL, SEE_BEFORE, SEE_SAMPLE, SEE_ODDLY, SIGHTS };
 
 static inline void set_sight(struct tensor *first, struct tensor *last, int64_t n, int64_t keys,

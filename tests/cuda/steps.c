@@ -51,7 +51,7 @@ static void bench_close(struct bench *b)
     model_free(b->model);
 }
 
-// The rows after the cached ones; the last one's logits, or all.
+// Computes the rows after the cached ones; returns the last one's logits, or all.
 static void pass_of(struct bench *b, bool prefill, enum logits_rows want, float *logits)
 {
     struct graph g = {
@@ -88,7 +88,7 @@ static int32_t best(const struct bench *b, const float *logits)
     return at;
 }
 
-// An answer from a recording against one with a listener, which uses none.
+// Compares an answer from a recording with one that has a listener and therefore no recording.
 static void check_answer(const char *folder, int64_t prompt, int tokens, enum matmul_mode mode,
                          enum dtype cache)
 {
@@ -114,7 +114,7 @@ static void check_answer(const char *folder, int64_t prompt, int tokens, enum ma
         last = now;
     }
     assert_non_null(last);
-    // One for each stretch of 256 keys that the answer covers.
+    // One recording for each stretch of 256 keys that the answer reaches.
     assert_int_equal(recordings, (prompt + tokens) / 256 - prompt / 256 + 1);
     bench_close(&played);
     bench_close(&plain);
@@ -127,14 +127,14 @@ static void replayed_tokens_equal_computed_ones(void **state)
     check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32, DTYPE_F32);
     check_answer("tests/goldens/llama-3.2", 250, 10, MATMUL_F32, DTYPE_BF16);
     check_answer("tests/goldens/qwen2", 9, 5, MATMUL_BF16, DTYPE_BF16);
-    check_answer("tests/goldens/llava-1.5", 9, 5, MATMUL_BF16, DTYPE_BF16); // of f16
-    // Packed weights; neighbouring pairs and norms behind products.
+    check_answer("tests/goldens/llava-1.5", 9, 5, MATMUL_BF16, DTYPE_BF16); // f16 weights
+    // Packed weights; pairs of neighbouring dimensions, and norms after products.
     check_answer("tests/goldens/internvl2-internlm2", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/glm-4.1v", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/qwen2.5-vl", 9, 5, MATMUL_BF16, DTYPE_BF16);
     // Normed heads.
     check_answer("tests/goldens/internvl3.5", 9, 5, MATMUL_BF16, DTYPE_BF16);
-    // Latents and experts, which the device chooses.
+    // Latents and experts; the device chooses the experts.
     check_answer("tests/goldens/kimi-text", 250, 9, MATMUL_BF16, DTYPE_BF16);
     check_answer("tests/goldens/kimi-vl", 11, 5, MATMUL_F32, DTYPE_F32);
 }
@@ -170,8 +170,8 @@ static void a_row_has_the_same_bits_alone(void **state)
     check_few("tests/goldens/llama-3.2", 11, MATMUL_BF16, DTYPE_BF16);
     check_few("tests/goldens/llama-3.2", 230, MATMUL_F32, DTYPE_F32);
     check_few("tests/goldens/qwen2", 11, MATMUL_BF16, DTYPE_BF16);
-    check_few("tests/goldens/llava-1.5", 11, MATMUL_BF16, DTYPE_F32);       // of f16
-    check_few("tests/goldens/llava-onevision", 11, MATMUL_BF16, DTYPE_F32); // of f32
+    check_few("tests/goldens/llava-1.5", 11, MATMUL_BF16, DTYPE_F32);       // f16 weights
+    check_few("tests/goldens/llava-onevision", 11, MATMUL_BF16, DTYPE_F32); // f32 weights
     check_few("tests/goldens/internvl2-internlm2", 230, MATMUL_BF16, DTYPE_BF16);
     check_few("tests/goldens/glm-4.1v", 230, MATMUL_BF16, DTYPE_BF16);
     check_few("tests/goldens/internvl3.5", 11, MATMUL_BF16, DTYPE_BF16);
@@ -179,7 +179,7 @@ static void a_row_has_the_same_bits_alone(void **state)
     check_few("tests/goldens/kimi-vl", 11, MATMUL_F32, DTYPE_F32);
 }
 
-// Steps until one is replayed.
+// Computes tokens until one is replayed; returns its recording.
 static void *played(struct bench *b)
 {
     float logits[VOCAB];
@@ -199,7 +199,7 @@ static void changes_make_a_new_recording(void **state)
     begin(&b, 20, logits);
     const uint64_t key = (played(&b), b.kv.replay.key);
 
-    // Other arithmetic, another norm, LoRA.
+    // Another arithmetic, another norm, LoRA.
     b.mode = MATMUL_F32;
     played(&b);
     assert_true(b.kv.replay.key != key);
@@ -226,7 +226,7 @@ static void changes_make_a_new_recording(void **state)
     pass(&b, false, logits);
     assert_null(b.kv.replay.recording);
     sequence_append(&b.sequence, 5);
-    pass(&b, false, logits); // recorded: with LoRA of scale 0
+    pass(&b, false, logits); // records a step with LoRA of scale 0
     layer->ffn.weight[FFN_UP].lora = NULL;
     kv_trim(&b.kv, b.sequence.n - 1);
     pass(&b, false, others);
@@ -246,7 +246,7 @@ static void changes_make_a_new_recording(void **state)
     bench_close(&b);
 }
 
-// A GPU that joins a recording and is not joined back makes it fail; the next one works.
+// A recording fails if a GPU joins it and is not joined back; the next recording works.
 static void recordings_need_all_gpus_joined_back(void **state)
 {
     const struct backend *gpu = devices[1];

@@ -1,5 +1,5 @@
-# tests/cuda/suites.bash -- runs the CPU's suites on the GPU: they are built with the program and compute
-# on $TEST_DEVICE.
+# tests/cuda/suites.bash -- runs the CPU's suites on the GPU: they are the programs built with vlmsh, and
+# compute on $TEST_DEVICE.
 #
 #   . tests/cuda/suites.bash
 #   run_suites core/model/families/goldens ...   # read tensors through dumps only

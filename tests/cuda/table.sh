@@ -1,6 +1,7 @@
 #!/bin/bash
 # The embedding table, which stays on the host unless it is also the head: training it there equals
-# training on the CPU, also over two GPUs; after a kill and resume, saved, reloaded and merged.
+# training on the CPU, also over two GPUs, after a kill and resume, and after saving, reloading and
+# merging.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 . tests/commands/common.bash
 gpus=$(vlmsh --json -c /devices | jq -s '[.[] | select(.name == "devices").rows[] | select(.[0] | startswith("cuda"))] | length')
@@ -11,7 +12,7 @@ for i in 0 1 2 3; do
         "$([ $i = 0 ] && printf '"image": "scene.png", ')" $i $((i * i))
 done >"$work/data.jsonl"
 
-# train DEVICE MODEL METHOD OUT [LINE...]: the losses.
+# train DEVICE MODEL METHOD OUT [LINE...]: prints the losses.
 train() {
     local device=$1 model=$2 method=$3 out=$work/$4
     printf '%s\n' "/load $model" '/set job.nice 0' '/set compute.matmul f32' "/set train.method $method" '/set train.batch 2' \
@@ -23,7 +24,8 @@ train() {
     awk -F, 'NR > 1 { print $4 }' "$work/loss.csv"
 }
 
-# numbers DEVICE MODEL OUT: norm and spread of the adapter's embedding, and an answer with it.
+# numbers DEVICE MODEL OUT: prints norm and spread of the adapter's embedding, and an answer with
+# it.
 numbers() {
     printf '%s\n' "/load $2" "/adapter load $work/$3" '/adapter show' '/set sample.max_tokens 6' '/set sample.ignore_eos on' \
         "/image $scene" 'What is this?' | vlmsh --device "$1" --json >"$work/events"
@@ -32,13 +34,13 @@ numbers() {
     jq -r 'select(.event == "answer").ids[]' "$work/events"
 }
 
-# near NAME A B: as many numbers, each within a thousandth.
+# near NAME A B: expects equally many numbers, each within a thousandth.
 near() {
     [ -n "$2" ] && paste <(echo "$2") <(echo "$3") | awk '{ d = $1 - $2; if (d < 0) d = -d; m = $1 < 0 ? -$1 : $1
         if (NF != 2 || d > 1e-3 * m + 1e-6) bad = 1 } END { exit bad }' || fail "$1: $(echo "$2" "beside" "$3")"
 }
 
-for model in $llava $tied; do # the table is the head in the second
+for model in $llava $tied; do # in the second model the table is also the head
     name=${model##*/}
     plain=$(train cpu $model layernorm "$name-cpu")
     on_gpu=$(train cuda $model layernorm "$name-gpu")
@@ -51,7 +53,8 @@ done
 decay=('/set train.weight_decay 0.1' '/set train.clip 0.1')
 near "with decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
 
-# Killed after a checkpoint, which holds the table's masters and moments: it ends with the same bits.
+# A training killed after a checkpoint, which holds the table's masters and moments, ends with the
+# same bits.
 long=('/set train.steps 6' '/set train.save_every 1')
 train cuda $llava layernorm straight "${long[@]}" >"$work/straight.loss"
 printf '%s\n' "/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set train.method layernorm' '/set train.batch 2' \

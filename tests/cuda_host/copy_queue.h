@@ -14,8 +14,8 @@
 
 struct cuda_host_queue;
 
-// A copy, or if `other` is set, a dependency: the next task runs after that queue's first `until`
-// tasks.
+// A copy, or if `other` is set, a dependency: the next task runs only after the first `until` tasks
+// of queue `other`.
 struct cuda_host_task {
     char *to;
     const char *from;
@@ -31,7 +31,7 @@ struct cuda_host_queue {
 
 void cuda_host_queue_copy(cuda_host_queue *b, void *to, const void *from, size_t size, bool to_gpu);
 void cuda_host_queue_order(cuda_host_queue *b, cuda_host_queue *other, long until);
-// Runs pending tasks until the first `until` ever requested are done.
+// Runs pending tasks until the first `until` of all tasks are done.
 void cuda_host_queue_run(cuda_host_queue *b, long until = LONG_MAX);
 
 #endif

@@ -2,10 +2,10 @@
 // column-major order, summed in float as the GPU does.
 //
 // It refuses whatever the documentation forbids, and operands or a workspace unlike those for which
-// the algorithm was chosen. A bias must be aligned to 16 bytes, which the API has no way to state:
-// GPUs have faulted otherwise. bf16 and f16 matrices with an odd leading dimension or an address
-// that is not a multiple of 4 are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE
-// every algorithm requires C at the address of D, as some algorithms of a GPU do.
+// the algorithm was chosen. A bias must be aligned to 16 bytes, which the API cannot state: GPUs
+// have faulted on others. bf16 and f16 matrices with an odd leading dimension or an address that is
+// not a multiple of 4 are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE every
+// algorithm requires C at the address of D, as some algorithms of a GPU do.
 #include "cublasLt.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ uint16_t rounded(float x, cudaDataType_t type)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-// op(x) [rows, columns] as floats, row by row when `by_rows`, else column by column.
+// op(x) [rows, columns] as floats, stored by rows if `by_rows`, otherwise by columns.
 float *unpack(const void *x, const cuda_host_layout *l, cublasOperation_t op, bool by_rows,
               uint64_t *rows, uint64_t *columns)
 {
@@ -165,7 +165,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         return CUBLAS_STATUS_INVALID_VALUE;
     if (c != d && *static_cast<const float *>(beta) != 0 && getenv("CUDA_HOST_IN_PLACE"))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    // On a GPU this would be a fault.
+    // A GPU would fault.
     if (!aligned(a, algo->a) || !aligned(b, algo->b) || !aligned(c, algo->y) ||
         !aligned(d, algo->y) || (biased(operation) && !operation->bias) ||
         !aligned(operation->bias, algo->bias))
@@ -174,7 +174,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         !in_device_memory(d, d_layout) || !cuda_host_is_memory(workspace, workspace_size) ||
         (biased(operation) &&
          !cuda_host_is_memory(operation->bias, d_layout->rows * sizeof(float)))) {
-        cudaGetLastError(); // clears it: the status reports the error
+        cudaGetLastError(); // clears the error, which the status reports
         return CUBLAS_STATUS_EXECUTION_FAILED;
     }
     cuda_host_begin(stream);

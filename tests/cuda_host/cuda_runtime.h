@@ -3,20 +3,21 @@
 //
 // A block's threads are fibers of one host thread and run one after the other, as do blocks. A
 // thread that waits (__syncthreads, a shuffle) yields to the next. Because everything runs in
-// order, this checks arithmetic, indices, and barriers that not all threads reach (the program ends
-// with a message). A missing barrier shows if the reading thread runs before the writing one: with
-// CUDA_HOST_ORDER=back the last thread runs first.
+// order, this checks arithmetic and indices, and finds barriers that some threads do not reach (the
+// program ends with a message). It finds a missing barrier if the reading thread runs before the
+// writing one: with CUDA_HOST_ORDER=back the last thread runs first.
 //
 // Device memory is host memory that is accessible only while a kernel or a copy runs, and it ends
-// at the end of a page: reading it directly, or past its end, raises a signal. (CUDA_HOST_OPEN=1
-// leaves it open.)
+// at the end of a page: reading it from the host, or past its end, raises a signal. (With
+// CUDA_HOST_OPEN=1 it is always accessible.)
 //
-// It refuses whatever a GPU would: grids, blocks and shared memory beyond its limits, pointers that
-// are not into device memory, copies and products that leave it (counts.cpp). With CUDA_HOST_DRY=1
-// it does nothing else: memory is address space only, kernels and products are checked but not run,
-// copies to the host give zeros. So a model of any size takes seconds. CUDA_HOST_DRY=corners also
-// runs the first and the last block of each kernel along each direction of its grid, once per grid
-// size: indices that overflow hit a guard page, or the sanitizer reports them.
+// The emulated GPU refuses whatever a GPU would: grids, blocks and shared memory beyond its limits,
+// pointers outside of device memory, copies and products that exceed an allocation (counts.cpp).
+// With CUDA_HOST_DRY=1 it only checks: memory is address space only, kernels and products do not
+// run, and copies to the host give zeros, so a model of any size takes seconds.
+// CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
+// of its grid, once per grid size: indices that overflow hit a guard page, or the sanitizer reports
+// them.
 // When the process ends, it appends a line of JSON per GPU to the file $CUDA_HOST_REPORT: peak
 // memory and counts of kernels, products and copies.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
@@ -73,11 +74,11 @@ typedef struct cuda_host_stream *cudaStream_t;
 // Runs only the blocks at the corners of the grid.
 void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
                               const std::function<void()> &kernel);
-// Begins work on a stream. It is an error if the stream belongs to another GPU than the current one
+// Begins work on a stream. Fails if the stream belongs to another GPU than the current one
 // (cudaSetDevice), or is not ordered after all work begun before.
 void cuda_host_begin(cudaStream_t stream);
-// True if the launch is valid. It fails for a grid or block that no GPU accepts, or for more
-// dynamic shared memory than was allowed on this one (cudaFuncSetAttribute).
+// True if the launch is valid. False for a grid or block that no GPU accepts, or for more dynamic
+// shared memory than this kernel was allowed (cudaFuncSetAttribute).
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic);
 // True for NULL or `size` bytes of device memory; else cudaGetLastError returns an error.
 bool cuda_host_is_memory(const void *memory, size_t size = 0);
@@ -97,7 +98,7 @@ void cuda_host_submit(dim3 grid, dim3 block, size_t dynamic, const void *kernel,
 struct cuda_host_work {
     dim3 grid, block;
     size_t dynamic; // bytes of shared memory
-    bool early;     // it may begin before the preceding kernel has ended
+    bool early;     // the kernel may begin before the preceding one has ended
     const void *kernel;
     std::vector<std::vector<char>> arguments;
 };
@@ -128,7 +129,8 @@ void cuda_host_start(bool early, cudaStream_t stream, dim3 grid, dim3 block, siz
 
 void __syncthreads(void);
 
-// Blocks follow one another, and a thread is not interrupted between waits.
+// Blocks run one after another, and a thread is not interrupted between waits, so fences do
+// nothing.
 static inline void __threadfence(void)
 {
 }
@@ -191,13 +193,13 @@ static inline float rsqrtf(float x)
 
 // --- the runtime ---------------------------------------------------------------------------------
 
-// Kernel or copy number $CUDA_HOST_FAULT faults: every call fails from then on. There are
+// Kernel or copy number $CUDA_HOST_FAULT faults, and every later call fails. There are
 // $CUDA_HOST_GPUS GPUs (default 1), each with its own memory and a stream for kernels; a GPU
-// accesses another's memory once peer access is enabled. A kernel or copy must be ordered after all
-// work begun on other GPUs (cudaStreamWaitEvent), else it fails. Data copied to pinned memory
-// (cudaHostAlloc; at most $CUDA_HOST_PINNED bytes) arrive when the host waits for them; until
-// then, the destination holds NaNs. A second stream, created while the first is in use, runs copies
-// from and to pinned memory only: these too must be ordered after all kernels started before; later
+// accesses another's memory once peer access is enabled. A kernel or copy fails unless it is
+// ordered after all work begun on other GPUs (cudaStreamWaitEvent). Data copied to pinned memory
+// (cudaHostAlloc; at most $CUDA_HOST_PINNED bytes) arrive when the host waits for them; until then,
+// the destination holds NaNs. A second stream, created while the first is in use, runs only copies
+// from and to pinned memory: these, too, must be ordered after all kernels started before; later
 // kernels run in parallel (copy_queue.h).
 typedef int cudaError_t;
 typedef struct cuda_host_event *cudaEvent_t;
@@ -255,7 +257,7 @@ const char *cudaGetErrorString(cudaError_t error);
 struct cudaFuncAttributes {
     int ptxVersion;
 };
-// Fails if $CUDA_HOST_IMAGE is set, as in a library built for other GPUs.
+// Fails if $CUDA_HOST_IMAGE is set, like a library built for other GPUs.
 cudaError_t cuda_host_attributes(struct cudaFuncAttributes *kernel);
 template <typename F> cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *to, F *kernel)
 {
@@ -269,7 +271,7 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
 
 // Graphs: the kernels of a capture run in order. Copies, cuBLASLt and everything that a GPU would
 // refuse make the capture fail. A stream that waits for a captured one joins the capture; at the
-// end, the first stream must have waited for all of them.
+// end, the first stream must have waited for all joined streams.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
@@ -288,11 +290,11 @@ enum cuda_host_run { CUDA_HOST_ALL, CUDA_HOST_CORNERS, CUDA_HOST_NOTHING };
 cuda_host_run cuda_host_mode(void);
 // Counts for the report: bytes allocated on a GPU (negative: freed), kernels, products, copies.
 void cuda_host_allocated(int gpu, int64_t bytes);
-void cuda_host_started(int gpu); // a kernel
+void cuda_host_started(int gpu); // a kernel has started
 void cuda_host_multiplied(int gpu,
                           bool odd); // odd: 16-bit rows that do not begin at multiples of 16 bytes
 void cuda_host_copied(int gpu, size_t size);
-int cuda_host_gpu(void); // the current one
+int cuda_host_gpu(void); // the current GPU
 
 // While one of these exists, the host may access device memory.
 struct cuda_host_access {

@@ -15,8 +15,8 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
 // --- switching -----------------------------------------------------------------------------------
-// A reduction of a warp switches hundreds of times, and swapcontext makes a system call each time:
-// it is used only on processors for which the code below has no assembly.
+// A reduction of a warp switches hundreds of times, and swapcontext makes a system call each time,
+// so it is used only on processors for which there is no assembly below.
 
 struct context {
 #ifdef __x86_64__
@@ -43,7 +43,7 @@ static void go(context *from, context *to)
 // Prepares a stack as if `run` had just been called.
 static void context_init(context *p, void (*run)(void), size_t size)
 {
-    void **top = (void **)((char *)malloc(size) + size) - 1; // a call leaves it 8 off from 16
+    void **top = (void **)((char *)malloc(size) + size) - 1; // after a call the stack is 8 bytes off a multiple of 16
     *top-- = nullptr;
     *top = (void *)run;
     for (int i = 0; i < 6; i++) *--top = nullptr;
@@ -84,7 +84,7 @@ struct thread {
     uint3 index;
 };
 
-// Inputs of a warp's lanes and the result made from them; two slots of each as well.
+// The inputs of a warp's lanes and the result made from them, also in two slots each.
 struct table {
     alignas(16) char given[2][WARP * MOST_GIVEN];
     alignas(16) char made[2][MOST_MADE];
@@ -97,13 +97,13 @@ std::vector<table> tables; // one per warp
 size_t count, begun;       // threads of the block: all, and those that have begun
 size_t current;            // the thread that runs
 fiber *starting;           // the fiber that `resume` switches to
-unsigned blocks;           // begun so far
+unsigned blocks;           // blocks begun so far
 bool back;                 // the last thread runs first
 context scheduler;
 const std::function<void()> *kernel_call;
 std::vector<uint64_t> dynamic_memory;
 
-// Returns the thread in from..to-1 that runs as number n.
+// Returns the thread of from..to-1 that runs as the nth.
 size_t nth(size_t n, size_t from, size_t to)
 {
     return back ? to - 1 - n : from + n;

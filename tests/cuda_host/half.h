@@ -15,7 +15,7 @@ static inline float half_value(uint16_t bits)
     return copysignf(x, bits & 0x8000 ? -1.0f : 1.0f);
 }
 
-// Rounds to nearest, ties to even; infinite beyond the range.
+// Rounds to nearest, ties to even; values beyond the range become infinite.
 static inline uint16_t half_bits(float x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;

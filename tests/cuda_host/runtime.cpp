@@ -20,10 +20,10 @@ enum { GPUS_MOST = 8 };
 
 struct region {
     char *pages;
-    size_t size; // without the last page, a guard page
+    size_t size; // bytes without the last page, a guard page
     int gpu;
     size_t requested; // bytes
-    void *notes;      // of tests/cuda_ptx/
+    void *notes;      // records of tests/cuda_ptx/
 };
 
 // A copy to the GPU that was requested and has not begun.
@@ -35,22 +35,22 @@ struct upload {
 };
 
 std::vector<upload> uploads;
-size_t arrived;                         // copies already made, before those
+size_t arrived;                         // uploads made before the pending ones
 std::map<char *, region> regions;       // by the address given to the caller
 int open_accesses;                      // cuda_host_access objects that exist
 size_t allocated[GPUS_MOST];            // bytes
 int current;                            // GPU
-cudaError_t last;                       // error of a call or launch, until it is queried
-bool peer_access[GPUS_MOST][GPUS_MOST]; // to the memory of the second from the first
+cudaError_t last;                       // error of the last call or launch, until it is queried
+bool peer_access[GPUS_MOST][GPUS_MOST]; // [i][j]: GPU i may access the memory of GPU j
 
 long begun[GPUS_MOST]; // kernels and copies
-long ended[GPUS_MOST]; // how many of them the host knows to have ended
+long ended[GPUS_MOST]; // how many of these have ended, as far as the host knows
 
 std::map<char *, size_t> pinned; // sizes by address
 size_t pinned_size;              // sum of all
 
 // A copy to pinned memory that the host has not waited for: the bytes at the time of the request.
-// Until it waits, the destination holds NaNs.
+// Until the host waits, the destination holds NaNs.
 struct download {
     char *to;
     std::vector<char> bytes;
@@ -107,7 +107,7 @@ bool faulted(void)
     return said && begun[0] >= atol(said);
 }
 
-// Records a call's failure: cudaGetLastError returns it too, as on a GPU.
+// Records a call's failure, which cudaGetLastError then returns, too, as on a GPU.
 cudaError_t failed(cudaError_t why)
 {
     return last = faulted() ? cudaErrorIllegalAddress : why;
@@ -119,33 +119,33 @@ size_t rounded_up(size_t size, size_t to)
 }
 } // namespace
 
-// after[i]: the stream's next work, or the event, comes after the first after[i] kernels and copies
-// begun on GPU i.
+// after[i]: the stream's next work, or the event, is ordered after the first after[i] kernels and
+// copies begun on GPU i.
 struct cuda_host_stream {
     int gpu;
     long after[GPUS_MOST];
-    std::deque<download> copies; // to pinned memory, not waited for
-    long arrived;                // number of earlier ones
-    long capture;                // number of the capture that it belongs to; 0: none
+    std::deque<download> copies; // copies to pinned memory that the host has not waited for
+    long arrived;                // number of earlier copies
+    long capture;                // capture that the stream belongs to; 0: none
     bool second;           // a second stream of its GPU: runs only copies, in parallel with kernels
     cuda_host_queue queue; // the copies of a second stream
 };
 
 struct cuda_host_event {
     int gpu;
-    size_t uploads; // requested before the event
+    size_t uploads; // uploads requested before the event
     long after[GPUS_MOST];
     cudaStream_t stream;
-    long copies;  // requested on the stream when the event was recorded
-    long capture; // the stream's, then
-    long queue;   // tasks requested then, if it is a second stream
+    long copies;  // copies requested on the stream before the event
+    long capture; // the stream's capture at the event
+    long queue;   // tasks requested before the event, on a second stream
 };
 
 static std::vector<cudaStream_t> streams;
-static cudaStream_t kernel_streams[GPUS_MOST]; // of each GPU
+static cudaStream_t kernel_streams[GPUS_MOST]; // one per GPU
 
-// Makes the first `until` uploads ever requested, as late as a GPU may: this reveals host memory
-// that the program changed too early.
+// Makes the first `until` of all uploads. Uploads run as late as on a GPU, which reveals host
+// memory that the program changed too early.
 static void arrive(size_t until = SIZE_MAX)
 {
     const int before = current;
@@ -169,7 +169,7 @@ static bool is_last(cudaStream_t stream)
     return good;
 }
 
-// Counts the next kernel or copy of a stream of kernels; false if it may not begin.
+// Counts the next kernel or copy of a stream of kernels; false if that work may not begin.
 static bool begin(cudaStream_t stream)
 {
     const bool good = is_last(stream) && !stream->second;
@@ -228,7 +228,7 @@ cudaError_t cudaMalloc(void **memory, size_t size)
     *memory = nullptr;
     if (faulted()) return failed(cudaErrorIllegalAddress);
     if (size + 64 > all_memory() - allocated[current]) return failed(cudaErrorMemoryAllocation);
-    // Ends at the guard page, as far as its alignment allows.
+    // The memory ends at the guard page, as far as its alignment allows.
     const size_t inside = rounded_up(size ? size : 1, 64), pages = rounded_up(inside, PAGE);
     char *at = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -283,7 +283,7 @@ bool cuda_host_is_memory(const void *memory, size_t size)
     return false;
 }
 
-// Dry runs of corners still copy small amounts, which a block may read.
+// Dry runs of corners still make small copies, whose data a block may read.
 static bool is_left_out(size_t size)
 {
     return cuda_host_mode() == CUDA_HOST_NOTHING ||
@@ -353,8 +353,8 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t size, cudaStream_t stream
 
 // --- pinned memory, events -----------------------------------------------------------------------
 
-// Dry runs get only portable memory, which only GPUs access: into other pinned memory the program
-// would read whole files.
+// Dry runs provide only portable memory, which only GPUs access: the program would read whole files
+// into other pinned memory.
 cudaError_t cudaHostAlloc(void **memory, size_t size, unsigned flags)
 {
     const bool wanted = cuda_host_mode() == CUDA_HOST_ALL || flags == cudaHostAllocPortable;
@@ -420,7 +420,8 @@ cudaError_t cuda_host_allow(const void *kernel, int bytes)
     return cudaSuccess;
 }
 
-// Every kernel may have 48 KB; 1 KB of them is reserved for static shared memory.
+// By default a kernel may use 48 KB of shared memory, of which 1 KB is reserved for static shared
+// memory.
 bool cuda_host_fits(const void *kernel, dim3 grid, dim3 block, size_t dynamic)
 {
     const bool memory = dynamic <= (47 << 10) || dynamic <= allowed[current][kernel];
@@ -448,8 +449,8 @@ struct cuda_host_graph {
 };
 
 static cuda_host_graph *capturing; // the active capture
-static long captures;              // its number
-static cudaStream_t origin;        // where it began
+static long captures;              // number of that capture
+static cudaStream_t origin;        // stream where it began
 static cudaStream_t started;       // stream of the kernel being started
 
 // A stream that waits for a captured one joins the capture. A captured stream cannot wait for an

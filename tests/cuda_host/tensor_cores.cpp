@@ -1,5 +1,5 @@
-// tests/cuda_host/tensor_cores.cpp -- matrix products of a warp: computed once, from the fragments
-// of all lanes, in the layout that the PTX ISA gives.
+// tests/cuda_host/tensor_cores.cpp -- matrix products of a warp: each is computed once, from the
+// fragments of all lanes, in the layout that the PTX ISA gives.
 #include "tensor_cores.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ struct product {
     float sum[16][8];
 };
 
-// a[16,16] b[16,8], gathered from the lanes' fragments.
+// Computes a[16,16] b[16,8], gathered from the lanes' fragments.
 void make_product(const void *all, void *made)
 {
     const operands *lanes = static_cast<const operands *>(all);
@@ -78,7 +78,7 @@ struct copy {
 
 // Pending copies of one thread.
 struct copies {
-    unsigned block; // in which it runs
+    unsigned block; // block in which the thread runs
     std::vector<copy> waiting;
 };
 

@@ -5,8 +5,8 @@
 
 #include "cuda_runtime.h"
 
-// An allocation that kernels of the current GPU may access. `*notes`: records of tests/cuda_ptx/
-// about it (calloc), freed with it.
+// An allocation that kernels of the current GPU may access. `*notes`: what tests/cuda_ptx/ records
+// about it (from calloc), freed with the allocation.
 struct cuda_host_region {
     char *begin;
     size_t size;

@@ -138,7 +138,7 @@ struct rest {
     }
 };
 
-// Shifts by more than the width shift everything out.
+// A shift by more than the width gives 0.
 struct left {
     template <typename T> T operator()(T a, uint32_t n) const
     {
@@ -321,7 +321,7 @@ template <typename T> void add_compares(table *t, const std::string &type)
 
 // --- fma -----------------------------------------------------------------------------------------
 
-// A library call per lane would be slow on processors that have the instruction.
+// Uses the processor's instruction if it has one: a library call per lane would be slow.
 template <typename T> struct fused {
     T operator()(T a, T b, T c) const
     {
@@ -376,7 +376,7 @@ uint32_t bf16(float x)
     return (u + 0x7fff + (u >> 16 & 1)) >> 16;
 }
 
-struct two_bf16 { // the first in the upper half
+struct two_bf16 { // a is in the upper half
     uint32_t operator()(float a, float b) const
     {
         return bf16(a) << 16 | bf16(b);

@@ -39,7 +39,7 @@ uint64_t widened(const uint8_t *from, unsigned bytes, bool is_signed)
     return is_signed ? (uint64_t)((int64_t)(x << above) >> above) : x;
 }
 
-// Loads values as wide as their registers: nearly all are.
+// Loads values as wide as their registers, as nearly all values are.
 template <typename T> void load_same(warp &w, const instruction &i, uint32_t lanes)
 {
     const access how = i.constant ? READ_CONSTANT : READ;

@@ -1,5 +1,5 @@
 // tests/cuda_ptx/parse.cpp -- translates the text of a kernel, as nvcc writes it (one instruction
-// per line), to instructions: names become places in a warp's registers, and constants become
+// per line), to instructions: names become offsets in a warp's registers, and constants become
 // registers that hold them.
 #include <ctype.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@ namespace ptx
 
 struct reader {
     entry *e;
-    std::map<std::string, std::pair<uint32_t, unsigned>> registers; // place, bytes; 0: predicate
+    std::map<std::string, std::pair<uint32_t, unsigned>> registers; // offset, size in bytes; 0: predicate
     std::map<std::pair<unsigned, std::string>, uint32_t> numbers;
-    std::map<std::string, uint64_t> variables; // of shared memory
+    std::map<std::string, uint64_t> variables; // addresses of variables in shared memory
     std::map<std::string, uint32_t> labels;
     std::vector<std::pair<uint32_t, std::string>> branches;
     size_t shared_end = SHARED_BASE;
@@ -36,7 +36,7 @@ static std::string trimmed(const std::string &s)
     stop("%s: line %u of %s: %s", what, r->line, r->e->from->path.c_str(), r->at.c_str());
 }
 
-// Returns the place of a new register; `bytes` 0: a predicate, with a bit per lane.
+// Returns the offset of a new register; `bytes` 0: a predicate, with a bit per lane.
 static uint32_t new_register(reader *r, unsigned bytes)
 {
     std::vector<uint8_t> &image = r->e->image;
@@ -61,7 +61,7 @@ static uint32_t *special(entry *e, const std::string &name)
                                : nullptr;
 }
 
-// .global .align 4 .b8 name[128];  begins as zeros, shared by all kernels of the file.
+// .global .align 4 .b8 name[128];  is initially zero, and shared by all kernels of the file.
 static uint64_t variable(const reader *r, const std::string &name)
 {
     static std::map<std::pair<const file *, std::string>, uint8_t *> &all =
@@ -204,7 +204,7 @@ static std::string shared_name(const std::string &line)
     return line.substr(space + 1, end - space - 1);
 }
 
-// watch.cpp records units of four bytes, so no two variables may share one.
+// watch.cpp records units of four bytes, so no unit may hold two variables.
 static void read_shared(reader *r, const std::string &line)
 {
     const size_t align_at = line.find(".align "), size_at = line.find('[');
@@ -335,7 +335,7 @@ static void read_parameter(reader *r, std::string line)
     r->e->memory.resize((at + size + 7) / 8);
 }
 
-// Reads variables declared outside of the kernels if this one uses them.
+// Reads variables declared outside of the kernels if this kernel uses them.
 static void read_common(reader *r, const std::string &body)
 {
     const std::string &text = r->e->from->text;
@@ -366,7 +366,7 @@ void parse(entry *e)
     r.line = e->line;
     const size_t end = text.find("\n}", e->text_at);
     const std::string body = text.substr(e->text_at, end - e->text_at);
-    new_register(&r, 8); // place 0 is unused
+    new_register(&r, 8); // offset 0 is unused
     read_common(&r, body);
     // Dynamic shared memory follows all static variables, but instructions may precede their
     // declarations: the first pass reads declarations, the second instructions.

@@ -1,6 +1,6 @@
 // tests/cuda_ptx/ptx.h -- runs and checks the PTX of kernels/*.cu: the emulated GPU
-// (tests/cuda_host/) passes its launches here if $CUDA_HOST_PTX names a folder of .ptx files. So
-// nvcc's code, including inline assembly, runs without a GPU.
+// (tests/cuda_host/) passes its launches to these files if $CUDA_HOST_PTX names a folder of .ptx
+// files. In this way nvcc's code, including inline assembly, runs without a GPU.
 //
 //   find.cpp        finds a kernel's text by its pointer
 //   parse.cpp       translates the text to instructions
@@ -11,17 +11,18 @@
 //   watch.cpp       records accesses and reports findings
 //
 // A register holds the values of all lanes, and an instruction is a loop over the lanes that have
-// reached it. Each lane has its own program counter; of the lanes that can run, those furthest
-// behind run first (with $CUDA_HOST_ORDER=alone, one lane runs as far as it can). Warps run in
-// order; with CUDA_HOST_ORDER=back the last runs first, and a number is the seed of a random order.
+// reached it. Each lane has its own program counter; among the lanes that can run, those with the
+// lowest counter run first (with $CUDA_HOST_ORDER=alone, one lane runs as far as it can). Warps run
+// in order; with CUDA_HOST_ORDER=back the last runs first, and a number is the seed of a random
+// order.
 //
 // A finding ends the program with a message; with CUDA_PTX_GO_ON=1 it is reported once, and the
 // program continues. Findings are:
 //   - an access outside of all allocations, or not aligned to its size
 //   - shared memory: a read that no write of this block precedes; a race, that is, accesses by two
-//     threads, one of them a write, with no barrier between them, nor bar.warp.sync if both are in
-//     one warp (a shuffle or tensor core product between them does not order memory: PTX ISA,
-//     "Memory Consistency Model"; such a race is a kind of its own); an access while a copy
+//     threads, at least one of them a write, without a barrier between them or, if both are in one
+//     warp, bar.warp.sync (a shuffle or tensor core product between them does not order memory: PTX
+//     ISA, "Memory Consistency Model"; such a race is reported separately); an access while a copy
 //     (cp.async) to the same memory is pending
 //   - global memory: accesses by two blocks of a launch, one of them a write; ld.global.nc of
 //     memory that the launch writes. (Two blocks are ordered if the one executes membar.gl and then
@@ -65,7 +66,7 @@ enum kind {
 enum space { GENERIC, GLOBAL, SHARED, PARAMETER };
 
 struct location {
-    uint32_t place; // of the register with the address
+    uint32_t place; // offset of the register with the address
     unsigned bytes; // size of that register
     int64_t offset;
 };
@@ -73,12 +74,12 @@ struct location {
 struct instruction {
     kind what;
     action run;
-    uint32_t at[OPERANDS_MOST]; // operands: places, that is, offsets in warp.registers
-    uint32_t guard;             // place of a predicate
-    bool guarded, unless;       // unless: runs where the predicate is false
-    bool whole_warp;            // TOGETHER: names all lanes; else those of the mask `members`
+    uint32_t at[OPERANDS_MOST]; // operands: offsets in warp.registers
+    uint32_t guard;             // offset of a predicate
+    bool guarded, unless;       // unless: runs in lanes where the predicate is false
+    bool whole_warp;            // TOGETHER: names all lanes; otherwise those in the mask `members`
     uint32_t members;
-    uint32_t target; // of a branch
+    uint32_t target; // target of a branch
     // A memory access: `count` values of `bytes` each.
     space where;
     location from, to;
@@ -88,8 +89,8 @@ struct instruction {
 
 // Where an instruction was read.
 struct origin {
-    unsigned line;      // of the .ptx file
-    std::string text;   // of the instruction
+    unsigned line;      // line of the .ptx file
+    std::string text;   // text of the instruction
     std::string source; // file:line of the CUDA source, and of the call that inlined it
 };
 
@@ -111,7 +112,7 @@ struct entry {
     std::vector<instruction> code;
     std::vector<origin> origins; // one per instruction
     std::vector<uint8_t> image;  // initial registers of a warp, with the constants
-    uint32_t tid[3], block_at[3], block_size[3], grid_size[3]; // places of %tid ...; 0: not used
+    uint32_t tid[3], block_at[3], block_size[3], grid_size[3]; // offsets of %tid ...; 0: not used
     size_t shared_static;                        // address where dynamic shared memory begins
     uint64_t threads_most;                       // .maxntid; 0: not given
     std::vector<std::vector<uint8_t>> registers; // per warp; kept for the next launch
@@ -119,7 +120,7 @@ struct entry {
 
 struct file {
     std::string path, text;
-    std::map<unsigned, std::string> sources; // by the number that .loc gives
+    std::map<unsigned, std::string> sources; // by the file number in .loc
 };
 
 // A running warp.
@@ -147,7 +148,7 @@ struct copy {
 struct launch {
     entry *code;
     dim3 grid, block;
-    uint32_t number; // of the launch, counted from 1
+    uint32_t number; // number of the launch, counted from 1
     bool early;
     uint32_t block_number;
     uint3 block_at;
@@ -166,7 +167,7 @@ struct operation {
     std::string text;
 };
 struct reader; // parse.cpp: the names declared in a kernel
-// Returns the place of an operand. `bytes` 0: a predicate.
+// Returns the offset of an operand. `bytes` 0: a predicate.
 uint32_t operand(reader *r, const std::string &text, unsigned bytes);
 // Returns the size of a register; 0 if it does not exist.
 uint32_t register_bytes(reader *r, const std::string &text);
@@ -185,8 +186,8 @@ entry *find_in(const std::string &text, const std::string &path);
 // run.cpp
 void run(entry *e, const cuda_host_work &work);
 
-// watch.cpp: checks and records an access, and returns its memory, or a spare location if the
-// access is invalid and the program continues.
+// watch.cpp: checks and records an access, and returns its memory; if the access is invalid and the
+// program continues, returns unused memory.
 enum access { READ, READ_CONSTANT, WRITE };
 uint8_t *global(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);
 uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access how);

@@ -29,7 +29,7 @@ void read_order(void)
 
 // --- a warp --------------------------------------------------------------------------------------
 
-// Lanes that run together from one instruction until they reach other lanes.
+// Lanes that run together, starting at one instruction, until they reach other lanes.
 struct group {
     uint32_t lanes, pc, until;
 };
@@ -62,8 +62,8 @@ void put(warp &w, uint32_t lanes, uint32_t pc)
     for_lanes(lanes, [&](unsigned l) { w.pc[l] = pc; });
 }
 
-// Returns the lanes that execute the instruction together. All that have arrived must name the
-// same.
+// Returns the lanes that execute the instruction together. All lanes that have arrived must name
+// the same set.
 uint32_t members_of(warp &w, const instruction &i, uint32_t lanes)
 {
     if (i.whole_warp) return ALL;

@@ -1,4 +1,4 @@
-// tests/cuda_ptx/together.cpp -- instructions that a warp's lanes do together: shuffles,
+// tests/cuda_ptx/together.cpp -- instructions that the lanes of a warp execute together: shuffles,
 // bar.warp.sync, and tensor core products with ldmatrix, which loads their operands.
 //
 // The layout of fragments follows the PTX ISA ("Matrix Fragments for mma.m16n8k16 with floating
@@ -72,9 +72,9 @@ void product(warp &w, const instruction &i, uint32_t lanes)
 }
 
 // --- ldmatrix.m8n8.x4 ----------------------------------------------------------------------------
-// Lanes 0-7 name the rows of matrix 0, lanes 8-15 those of matrix 1, and so on: 16 bytes each. Lane
-// l gets elements 2 (l % 4) and the next of row l / 4 of each matrix; transposed, elements 2 (l %
-// 4) and the next of column l / 4.
+// Lanes 0-7 give the addresses of the rows of matrix 0, lanes 8-15 those of matrix 1, and so on: 16
+// bytes each. Lane l gets elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4 of each matrix;
+// transposed, the same elements of column l / 4.
 
 template <bool TRANSPOSED> void load_matrices(warp &w, const instruction &i, uint32_t lanes)
 {

@@ -23,16 +23,16 @@ constexpr uint32_t SEVERAL = 0xffffffff;
 
 // --- shared memory -------------------------------------------------------------------------------
 
-// touch.who: a thread's number, A_WARP plus a warp's number (several of its lanes), or WARPS
-// (several warps).
+// touch.who: a thread's number; or A_WARP plus a warp's number, for several lanes of one warp; or
+// WARPS, for several warps.
 enum : uint16_t { A_WARP = 0x8000, WARPS = 0xffff };
 
-// The last access: who, at which instruction, and when: the number of block barriers in all
-// launches so far, and the warp's counts since the last one.
+// The last access: who made it, at which instruction, and when: the number of block barriers in all
+// launches so far, and the warp's counts of instructions since the last barrier.
 struct touch {
     uint32_t barrier, pc;
     uint16_t who, syncs, collectives;
-    bool pending; // of a write: a cp.async that its thread has not waited for
+    bool pending; // a write by a cp.async for which its thread has not waited
 };
 
 struct unit {
@@ -47,8 +47,8 @@ unsigned warp_of(uint16_t who)
     return who & A_WARP ? who & ~A_WARP : who / LANES;
 }
 
-// What separates an earlier access from one by `who` of warp w now: a barrier or program order, a
-// shuffle or product, or nothing.
+// What separates an earlier access from an access now by `who` of warp w: a barrier or program
+// order, a shuffle or product, or nothing.
 enum between { ORDER, COLLECTIVE, NOTHING };
 
 between separation(const touch &before, const warp &w, uint16_t who)
@@ -206,8 +206,8 @@ void check_early(warp &w, unsigned lane, uint64_t address, const cell &c, access
               (unsigned long)address);
 }
 
-// How far a block got in the sequence fence, atomic, fence. After fence and atomic it has released
-// its writes to other blocks; after atomic and fence it has acquired theirs.
+// How much of the sequence fence, atomic, fence a block has executed. After fence and atomic it has
+// released its writes to other blocks; after atomic and fence it has acquired theirs.
 struct order {
     bool fenced, counted, released, acquired;
 };

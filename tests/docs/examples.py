@@ -26,15 +26,16 @@ MASKS = [
     (r"\b\d+(\.\d+)?(e-?\d+)?/s\b", "N/s"),
     (r"\b\d+(\.\d+)?(e-?\d+)? (s|ms|a second|MB are free)\b", r"N \3"),
     (r'("\w+_s"):[\d.e+-]+', r"\1:N"),
-    (r", \d+ of \d+ drafts accepted", ""),  # their number depends on the instructions, too
+    (r", \d+ of \d+ drafts accepted", ""),  # the number of drafts depends on the instruction set, too
     (r'("drafted"|"accepted"):\d+', r"\1:N"),
-    (r"^(\w+ s) .*", r"\1 N"),  # a row of times
+    (r"^(\w+ s) .*", r"\1 N"),  # a table row of times
     (r"─+", "─"),
     (r"\s+", " "),
 ]
 UPDATE = os.environ.get("UPDATE") == "1"
-# Jobs run at normal priority on a busy machine; processors round bf16 differently. Scripts read no
-# configuration: if rounding affects their output, they set this themselves.
+# Jobs run at normal priority because the machine may be busy; f32 because processors round bf16
+# differently. Scripts read no configuration: if rounding affects their output, they set this
+# themselves.
 CONFIG = "/set job.nice 0\n/set compute.matmul f32\n"
 CONFIG_SAYS = {"job.nice = 0", "compute.matmul = f32"}
 
@@ -46,7 +47,7 @@ def masked(line):
 
 
 def same_line(a, b, varies):
-    if varies: a, b = (re.sub(r"^([ \d.]*)[|+][ *o.-]*$", r"\1|", x) for x in (a, b))  # a line of a plot
+    if varies: a, b = (re.sub(r"^([ \d.]*)[|+][ *o.-]*$", r"\1|", x) for x in (a, b))  # a line of a text plot
     number = r"((?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
     a, b = re.split(number, masked(a)), re.split(number, masked(b))
     if len(a) != len(b) or a[::2] != b[::2]: return False
@@ -101,7 +102,7 @@ class Shell:
         config = os.path.join(self.home, ".config/vlmsh")
         os.makedirs(config)
         with open(os.path.join(config, "config"), "w") as file: file.write(CONFIG)
-        # The documents' placeholders for this machine's folders.
+        # The documents' placeholders for folders of this machine.
         self.names = [(self.work + "/", "/tmp/"), (self.home, "~"), (self.here + "/", ""), (root + "/", "")]
         self.prompt, self.status = None, 0
 
@@ -131,7 +132,7 @@ class Shell:
 
     def type(self, line):
         self.prompt.type(self.outside(line) + "\r")
-        self.prompt.expect(r"[^\n]*\n")  # the line as it was typed
+        self.prompt.expect(r"[^\n]*\n")  # the echo of the typed line
         if line in ("/quit", "/exit"): return self.end()
         return self.answer()
 

@@ -5,7 +5,7 @@ export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as for the recorded outputs
 if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
 
-# Checks the checker: other words, other numbers, a failing command, an empty fence.
+# Checks the checker with wrong words, wrong numbers, a failing command, and an empty fence.
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 cat >"$wrong" <<'END'
@@ -37,5 +37,5 @@ case $VLMSH in
     ;;
 esac
 python3 tests/docs/examples.py $documents
-# An example must not depend on how a processor rounds: another one's kernels print the same.
+# An example must not depend on a processor's rounding: other kernels print the same.
 VLMSH_ISA=base python3 tests/docs/examples.py README.md

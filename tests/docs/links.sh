@@ -57,7 +57,7 @@ def check_calls(path, tree, whole):
             complain(path, "%s does not call %s" % (caller[0], name))
         ancestors.setdefault(name, set()).update({caller[0]} | ancestors[caller[0]] if caller else ())
 
-ancestors = {} # of each function of the whole trees
+ancestors = {} # callers of each function in the complete call trees
 
 def trees(path):
     return re.findall(r"^```calls\n(.*?)^```$", open(path).read(), re.M | re.S)

@@ -1,6 +1,6 @@
 // tests/fuzz/adapter.c -- any bytes as an adapter of a small model: adapter_config.json, a NUL
-// byte, then adapter_model.safetensors or, where the first part is empty, extra.safetensors. It is
-// refused, or can be applied, measured and removed, and the model is unchanged.
+// byte, then adapter_model.safetensors or, if the first part is empty, extra.safetensors. The
+// adapter is refused, or can be applied, measured and removed, and the model is unchanged.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/calibration.c -- any bytes as a calibration, also the one that a method reads: it is
-// refused, or its sums can be read, shown and added to themselves.
+// tests/fuzz/calibration.c -- any bytes as a calibration, also as one that a method reads: the file
+// is refused, or its sums can be read, shown and added to themselves.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ static void read_file(const char *path, const struct model *m)
     calibration_close(&c);
 }
 
-// The path for the settings of methods and probes.
+// Uses the file in the settings of methods and probes.
 static void use_file(const char *path, struct model *m)
 {
     static const char *const keys[] = { "ffn.calibration", "sinks.calibration",

@@ -1,12 +1,12 @@
 // tests/fuzz/config.c -- any bytes as the JSON files of a model folder: config.json, a NUL byte,
-// preprocessor_config.json, a NUL byte, generation_config.json. A family may refuse them; what it
-// accepts must be able to count a picture's tokens.
+// preprocessor_config.json, a NUL byte, generation_config.json. A family may refuse them; with
+// those that it accepts, it must be able to count a picture's tokens.
 #include <string.h>
 
 #include "core/model/families/family.h"
 #include "core/template/message.h"
 
-// The part up to the next NUL byte as JSON, NULL when it is not JSON.
+// The part up to the next NUL byte as JSON; NULL if it is not JSON.
 static cJSON *next_part(const char **at, const char *end)
 {
     size_t size = strnlen(*at, (size_t)(end - *at));

@@ -1,5 +1,5 @@
-// tests/fuzz/gguf.c -- any bytes as a GGUF file: refused, or every promise of core/files/gguf.h
-// holds; and as a model, or the encoder of itself.
+// tests/fuzz/gguf.c -- any bytes as a GGUF file: it is refused, or keeps every promise of
+// core/files/gguf.h; also as a model, and as that model's encoder.
 #include <stdlib.h>
 #include <string.h>
 

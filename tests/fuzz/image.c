@@ -1,6 +1,6 @@
-// tests/fuzz/image.c -- any bytes as a picture: refused with a message, or pixels that can be read,
-// flattened and resized. (Decoded in this process: what the child of core/picture/image_child.c
-// runs.)
+// tests/fuzz/image.c -- any bytes as a picture: it is refused with a message, or gives pixels that
+// can be read, flattened and resized. (This process decodes the picture itself, with the code that
+// runs in the child of core/picture/image_child.c.)
 #include <stdlib.h>
 
 #include "core/picture/resize.h"

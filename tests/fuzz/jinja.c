@@ -1,7 +1,7 @@
-// tests/fuzz/jinja.c -- any bytes as a chat template, rendered with a conversation. What follows a
-// NUL is JSON, whose members are more variables.
+// tests/fuzz/jinja.c -- any bytes as a chat template, rendered with a conversation. After a NUL
+// byte follows JSON, whose members are more variables.
 //
-// Bounds hold, and the spans of the text are in order and inside it.
+// The bounds hold, and the spans of the text are in order and inside the text.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,20 +1,22 @@
 #!/bin/bash
 # Runs fuzzers, one per processor: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0: a random one)
-# Each starts from a few small files made from tests/goldens, and from the corpus of earlier runs
-# (tests/fuzz/corpus/NAME.tar.xz); prints one line per fuzzer. A crash, a hang (10 s; 60 s for parquet,
-# whose inputs are larger) or more than 2 GB of memory fails it; the input is kept beside the binary.
-# KEEP=FOLDER adds to the corpora the small inputs, of this run and of FOLDER/NAME, with new coverage.
+# Each fuzzer starts from a few small files made from tests/goldens, and from the corpus of earlier
+# runs (tests/fuzz/corpus/NAME.tar.xz). Prints one line per fuzzer. A crash, a hang (10 s; 60 s for
+# parquet, whose inputs are larger) or more than 2 GB of memory makes a fuzzer fail; the input is kept
+# beside the binary. KEEP=FOLDER adds small inputs with new coverage, from this run and from
+# FOLDER/NAME, to the corpora.
 seconds=$1 seed=$2
 shift 2
 cd "$(dirname "$0")/../.." || exit 1
 export OMP_NUM_THREADS=1 # other fuzzers run in parallel
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-export XDG_STATE_HOME=$work/state TMPDIR=$work # written files are remembered there
+export XDG_STATE_HOME=$work/state TMPDIR=$work # vlmsh records written files there
 
 . tests/fuzz/seeds.bash
 
-# Inputs of at most 32 KB, the smallest first, 64 KB in all; databases, which compress well, 512 KB.
+# Keeps inputs of at most 32 KB, the smallest first, 64 KB in all; for databases, which compress
+# well, 512 KB.
 keep() { # BIN NAME
     local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=65536 total=0 f
     [ "$2" != sessions ] || most=524288

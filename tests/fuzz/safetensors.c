@@ -1,5 +1,5 @@
-// tests/fuzz/safetensors.c -- any bytes as a safetensors file: refused, or every promise of
-// core/files/safetensors.h holds.
+// tests/fuzz/safetensors.c -- any bytes as a safetensors file: it is refused, or keeps every
+// promise of core/files/safetensors.h.
 #include <stdlib.h>
 #include <string.h>
 

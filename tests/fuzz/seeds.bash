@@ -1,7 +1,7 @@
 # tests/fuzz/seeds.bash -- writes the fuzzers' initial inputs, from tests/goldens and by hand:
 #   make_seeds NAME FOLDER
 
-# One safetensors file: the header in $2, then $3 bytes.
+# Writes one safetensors file: the header in $2, then $3 bytes.
 safetensors_seed() {
     {
         printf "\\x$(printf %02x $((${#2} % 256)))\\x$(printf %02x $((${#2} / 256)))\\0\\0\\0\\0\\0\\0"
@@ -62,7 +62,7 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         rm -r "$2/made"
         cp tests/core/sets/parquet/*.parquet "$2"
         ;;
-    parquet) # tests/core/sets/parquet.py writes the larger ones
+    parquet) # tests/core/sets/parquet.py writes the larger files
         cp tests/core/sets/parquet/*.parquet "$2"
         tar -C "$2" -xJf tests/fuzz/corpus/parquet_large.tar.xz
         ;;

@@ -1,4 +1,4 @@
-// tests/fuzz/sessions.c -- any bytes as a session database: it is refused, or everything in it can
+// tests/fuzz/sessions.c -- any bytes as a session database: it is refused, or all its content can
 // be listed, read, exported and resumed, or is refused.
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-// tests/fuzz/tokenizer.c -- any bytes as a tokenizer.json, which encodes a text and decodes ids.
+// tests/fuzz/tokenizer.c -- any bytes as a tokenizer.json, with which a text is encoded and ids are
+// decoded.
 //
-// The input is the file; a line of "=" separates the text.
+// The input is the file, a line of "=", and the text.
 #include "tests/fuzz/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,8 +1,8 @@
 // tests/fuzz/tokenizer_model.c -- a tiktoken.model, a tokenizer.model and a merges.txt of any
 // bytes.
 //
-// The input is tokenizer_config.json (whose "vocab" is the merges' vocab.json), a zero byte and the
-// file; a line of "=" separates the text.
+// The input is tokenizer_config.json (whose "vocab" stands for the vocab.json of a merges.txt), a
+// zero byte and the file, then a line of "=" and the text.
 #include <cjson/cJSON.h>
 
 #include "core/tokenizer/tokenizer_parts.h"

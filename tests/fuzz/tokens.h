@@ -49,7 +49,8 @@ static void exercise(const struct tokenizer *t, const char *text, size_t length)
     ids_release(&ids);
 }
 
-// The text after a line of "=", if there is one; *size becomes that of the text before.
+// The text after a line of "=", if there is one; *size becomes the size of the part before that
+// line.
 static const char *cut_text(const char *file, size_t *size, size_t *length)
 {
     const char *mark = memmem(file, *size, "\n=\n", 3);

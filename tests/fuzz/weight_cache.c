@@ -1,6 +1,7 @@
 // tests/fuzz/weight_cache.c -- any bytes as the beginning of a file of weights.cache, whose weights
-// are 0: it is refused, or has all weights of the model in memory. The file is in memory, and the
-// hash by which converted_use finds damage is left out: it would refuse all inputs but one.
+// are 0: the file is refused, or all weights of the model are in its memory. The file is in memory,
+// and this test skips the hash by which converted_use finds damage, because it would refuse all
+// inputs but one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,12 @@
 #include "core/files/gguf.h"
 #include "core/model/converted.h"
 
-enum { WEIGHTS = 1 << 20 }; // more than the file has
+enum { WEIGHTS = 1 << 20 }; // more bytes than the file has
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-// The fingerprint of the corpus's first file: otherwise a new way to compute fingerprints would
-// refuse it.
+// The fingerprint in the corpus's first file: a fixed one, because a new way to compute
+// fingerprints would otherwise refuse that file.
 static const char fingerprint[] =
     "b8aa49cd98ca9162d9caa52e3afb905cefa5d56dd7562c6e42f763145f59d4ec";
 
@@ -28,7 +29,7 @@ static const struct model *model_of(const struct gguf_kind *kind)
     return m;
 }
 
-// Reads a checkpoint with these weights.
+// Makes the checkpoint read these weights.
 static void read_weights(const struct model *m, const struct gguf *f)
 {
     volatile unsigned sum = 0;

@@ -36,7 +36,7 @@ class Tensor:
             return Tensor(self.shape, type, x.tobytes())
         if type == "F16":
             return Tensor(self.shape, type, struct.pack(f"<{len(x)}e", *x))
-        if type == "BF16":  # the tests' numbers are bf16 or shorter: cut, not rounded
+        if type == "BF16":  # the tests' values fit bf16, so truncating loses nothing
             raw = x.tobytes()
             out = bytearray(len(raw) // 2)
             out[0::2], out[1::2] = raw[2::4], raw[3::4]
@@ -299,7 +299,7 @@ def tokenizer_pairs(folder, vocab_size):
         pairs["pre"] = pre_of(text)
         pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
         pairs["add_bos_token"] = "SpecialToken" in json.dumps(t.get("post_processor"))
-    else:  # a merge comes the earlier the higher the score of what it gives
+    else:  # a merge with a higher score of its result comes earlier
         rank = {}
         for i, m in enumerate(model["merges"]):
             rank.setdefault((m if isinstance(m, str) else " ".join(m)).replace(" ", ""), i)
@@ -369,7 +369,7 @@ def encoder_tensors(kind, tensors, keep, swap):
         parts = stem.split(".")
         number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder")), None)
         if number is None:
-            if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # of two pictures
+            if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # a convolution over two pictures
                 size = len(t.data) // (t.shape[0] * t.shape[1] * 2)
                 for k in range(2):
                     data = b"".join(t.data[i * size:(i + 1) * size] for i in range(k, 2 * t.shape[0] * t.shape[1], 2))

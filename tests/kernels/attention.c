@@ -1,9 +1,9 @@
 // tests/kernels/attention.c -- kernels/attention.c against sums in double: grouped heads, ranges of
-// keys, one row and many, probabilities, in f32 and in bf16; and bf16 keys against the same numbers
-// as f32.
+// keys, one row and many, probabilities, in f32 and in bf16; bf16 keys against the same values as
+// f32.
 #include "tests/kernels/close.h"
 
-// Shapes and data of one call; dv: numbers of a value.
+// Shapes and data of one call; dv: width of a value.
 struct shape {
     int64_t n, p, heads, kv_heads, d, dv;
 };
@@ -12,7 +12,7 @@ struct call {
     struct tensor q, k, v, y, first, last, probs;
 };
 
-// What each row sees.
+// The keys that each row sees.
 enum ranges { ALL, CAUSAL, WINDOW, SOME_EMPTY, RANGES };
 
 static struct call call_new(struct shape s, enum ranges ranges)
@@ -63,7 +63,7 @@ static void plain(const struct call *c, int64_t i, int64_t h, float scale, doubl
     }
 }
 
-// Keys and values that are bf16 give the bits of the same numbers in f32.
+// Keys and values in bf16 give the bits of the same values in f32.
 static void check_bf16(const struct backend *b, const char *what, struct call *c,
                        const struct tensor *first, const struct tensor *last, enum matmul_mode mode)
 {
@@ -138,7 +138,7 @@ static void test_shapes(void **state)
         }
 }
 
-// Rows of y, of the call's keys and values or of twins of them that are bf16.
+// Computes rows of y from the call's keys and values or, if `bf16`, from copies of them in bf16.
 static void attend(const struct backend *b, struct call *c, struct tensor *y, bool bf16,
                    enum matmul_mode mode)
 {
@@ -227,7 +227,7 @@ static void test_empty(void **state)
             for (int m = 0; m < 2; m++) check_empty(b, n, p, modes[m]);
 }
 
-// Keys j of all rows, with `great` the key whose score takes all.
+// Sets keys j of all rows; `great` is the key whose score takes all the weight.
 static void check_far(const struct backend *b, int64_t n, int64_t great, enum matmul_mode mode)
 {
     struct call c = call_new((struct shape){ n, 300, 2, 1, 16, 16 }, ALL);
@@ -248,7 +248,8 @@ static void check_far(const struct backend *b, int64_t n, int64_t great, enum ma
     call_free(&c);
 }
 
-// Scores far apart: the greatest takes all at any position, and nothing overflows.
+// Scores that are far apart: the greatest takes all the weight at any position, and nothing
+// overflows.
 static void test_far(void **state)
 {
     (void)state;
@@ -270,7 +271,7 @@ static void check_infinite(const struct backend *b, int64_t n, enum matmul_mode 
     call_free(&c);
 }
 
-// Scores of -infinity (an infinite key) have no weight if others are finite.
+// A score of -infinity (from an infinite key) has no weight if other scores are finite.
 static void test_infinite_keys(void **state)
 {
     (void)state;

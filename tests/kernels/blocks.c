@@ -1,6 +1,6 @@
-// tests/kernels/blocks.c -- kernels/blocks.c against the numbers that the package gguf reads from
-// the same blocks (tests/goldens/blocks/make.py). With a path as argument: another file of its
-// kind.
+// tests/kernels/blocks.c -- kernels/blocks.c against the values that the package gguf reads from
+// the same blocks (tests/goldens/blocks/make.py). A path as argument names another file of this
+// format.
 #include "kernels/blocks.h"
 
 #include "tests/kernels/close.h"
@@ -12,7 +12,7 @@ static void read_bytes(FILE *f, void *to, size_t bytes)
     if (fread(to, 1, bytes, f) != bytes) fail_msg("%s is too short", path);
 }
 
-// 256 numbers times `count` of each type, bit for bit.
+// Compares 256 * `count` elements of each type, bit for bit.
 static void check_file(FILE *f, int64_t count)
 {
     const int64_t n = 256 * count;
@@ -50,7 +50,7 @@ static void test_golden(void **state)
     fclose(f);
 }
 
-// Layouts are bytes of files.
+// The sizes of blocks are those in files.
 static void test_sizes(void **state)
 {
     (void)state;

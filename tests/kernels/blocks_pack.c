@@ -7,7 +7,7 @@ enum { N = 1 << 14 };
 
 static const enum dtype packed[] = { DTYPE_Q8_0, DTYPE_Q4_K, DTYPE_Q6_K };
 
-// To blocks and back.
+// Quantizes and dequantizes.
 static void there_and_back(float *to, const float *from, enum dtype dtype, int64_t n)
 {
     void *blocks = malloc(dtype_bytes(dtype, n));
@@ -17,7 +17,7 @@ static void there_and_back(float *to, const float *from, enum dtype dtype, int64
     free(blocks);
 }
 
-// Nearly normal: sums of uniform numbers.
+// Nearly normal values: sums of uniform ones.
 static void normal(float *x, int64_t n, float scale)
 {
     uint32_t seed = 5;
@@ -37,7 +37,7 @@ static double relative_error(const float *x, const float *y, int64_t n)
     return sqrt(error / squares);
 }
 
-// For normal numbers llama.cpp's quantiser loses 0.00534, 0.0713 and 0.0177 of them.
+// The loss of normal values: llama.cpp's quantizer loses 0.00534, 0.0713 and 0.0177.
 static void little_is_lost(void **state)
 {
     (void)state;
@@ -64,8 +64,8 @@ static float largest_of(const float *x, int n)
     return most;
 }
 
-// A number moves by half a step of its group, and by what rounding the group's scale and minimum to
-// parts of the block's adds.
+// A value moves by at most half a step of its group, plus the error from rounding the group's scale
+// and minimum to parts of the block's.
 static void rounding_error_is_bounded(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static double rounded(double x, double least, double most)
     return fmin(fmax(rint(x), least), most);
 }
 
-// The scale with which the largest of n numbers becomes `limit`.
+// The scale with which the largest of n values becomes `limit`.
 static double plain_scale(const float *x, int n, double limit)
 {
     double most = 0;
@@ -118,7 +118,7 @@ static void plain_q8_0(double *y, const float *x)
     }
 }
 
-// Groups of 32 from their least number, or 0, to their largest.
+// Quantizes groups of 32 with steps from their least value, or 0, to their largest.
 static void plain_q4_k(double *y, const float *x)
 {
     double scale[8], min[8], d = 0, m = 0;
@@ -153,8 +153,8 @@ static void plain_q6_k(double *y, const float *x)
     }
 }
 
-// The error that is minimised: squares, weighted for q4_k and q6_k by the root mean square of the
-// group + |x|.
+// The error that the quantizer minimises: squares, for q4_k and q6_k weighted by the root mean
+// square of the group + |x|.
 static double lost(enum dtype dtype, const float *x, double y, int i)
 {
     const int n = dtype == DTYPE_Q6_K ? 16 : 32;
@@ -164,8 +164,8 @@ static double lost(enum dtype dtype, const float *x, double y, int i)
     return weight * pow((double)x[i] - y, 2);
 }
 
-// Normal numbers; in some rounds with an outlier, of one sign, of few values, or with groups of
-// different sizes.
+// Normal values; in some rounds with an outlier, with one sign, with few distinct values, or with
+// groups of different sizes.
 static void draw(float *x, int round, uint32_t *seed)
 {
     for (int i = 0; i < 256; i++) {
@@ -205,14 +205,14 @@ static void never_worse_than_the_plain_scales(void **state)
             sums[t][1] += round % 8 ? 0 : theirs;
         }
     }
-    static const double most[] = { 0.80, 0.85, 0.85 }; // of normal numbers
+    static const double most[] = { 0.80, 0.85, 0.85 }; // for normal values
     for (int t = 0; t < 3; t++)
         if (sums[t][0] > most[t] * sums[t][1])
             fail_msg("%s: %.3f of what the plain scales lose", dtype_form(packed[t]).name,
                      sums[t][0] / sums[t][1]);
 }
 
-// Zeros stay zeros; numbers on a line of their own come back.
+// Zeros stay zeros, and values that a block can represent are restored.
 static void representable_values_are_exact(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void overflow_becomes_nan(void **state)
         }
 }
 
-// Halves: each is the nearest, by the definition of the format.
+// f16 scales: each is the nearest value, by the definition of the format.
 static void halves_are_rounded_to_nearest(void **state)
 {
     (void)state;

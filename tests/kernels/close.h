@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "tests/device.h"
 
-// Fails at the first number that is further from `want` than absolute + relative * |want|. NaN is
-// close to NaN only.
+// Fails at the first element that is further from `want` than absolute + relative * |want|. NaN is
+// close only to NaN.
 static inline void close_check(const char *what, const float *got, const double *want, int64_t n,
                                double absolute, double relative)
 {
@@ -32,7 +32,7 @@ static inline void close_check(const char *what, const float *got, const double 
     }
 }
 
-// Numbers that look random, in -1..1, the same in each run.
+// A pseudo-random number in -1..1, the same in each run.
 static inline float noise(uint32_t *state)
 {
     *state = *state * 1664525 + 1013904223;
@@ -46,7 +46,7 @@ static inline float *noise_floats(int64_t n, uint32_t seed)
     return x;
 }
 
-// A tensor on memory of its own, exactly as large as needed: ASan sees a write past it.
+// A tensor in memory exactly as large as needed, so that ASan finds a write past its end.
 static inline struct tensor tensor_of(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
@@ -62,7 +62,8 @@ static inline struct tensor noise_tensor(int rank, int64_t a, int64_t b, int64_t
     return t;
 }
 
-// The numbers of an f32 tensor as bf16; truncates the tensor too, so that both hold the same.
+// The values of an f32 tensor as bf16; truncates the tensor, too, so that both hold the same
+// values.
 static inline struct tensor bf16_twin(struct tensor *t)
 {
     struct tensor twin = tensor_of(DTYPE_BF16, t->rank, t->shape[0], t->shape[1], t->shape[2]);
@@ -79,7 +80,7 @@ static inline double *doubles(int64_t n)
     return calloc((size_t)n + 1, sizeof(double));
 }
 
-// The value of a half or bf16, by the definition of the formats.
+// The value of an f16 or bf16, by the definition of the formats.
 static inline double half_value(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -97,7 +98,7 @@ static inline double bf16_value(uint16_t h)
     return f;
 }
 
-// Each instruction set this machine has.
+// Loops over the instruction sets of this machine.
 #define FOR_EACH_ISA(b)                          \
     for (int isa_ = 0; isa_ < TEST_ISAS; isa_++) \
         for (const struct backend *b = test_isa(isa_); b; b = NULL)

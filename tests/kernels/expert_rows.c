@@ -6,11 +6,11 @@
 
 enum { EXPERTS = 6 };
 
-// N rows by K of the experts, D wide, m inside.
+// N rows, each with K of the experts; width D, inner width m.
 struct mixture {
     int64_t N, K, D, m;
     struct tensor x, y, weights;
-    struct tensor w[3 * EXPERTS]; // gate, up, down of each, bf16
+    struct tensor w[3 * EXPERTS]; // gate, up, down of each expert, bf16
     struct tensor wide[3 * EXPERTS];
     struct fused_gated expert[EXPERTS];
     int32_t *rows, *slots, *entries, first[EXPERTS + 1];
@@ -18,7 +18,7 @@ struct mixture {
     int64_t pieces;
 };
 
-// Row i takes K consecutive experts from a start that varies; the first experts get most rows.
+// Row i chooses K consecutive experts from a varying start; the first experts get most rows.
 static int32_t chosen(const struct mixture *x, int64_t i, int64_t k)
 {
     return (int32_t)((i * i % 5 / 2 + k) % EXPERTS);
@@ -92,7 +92,7 @@ static struct tensor copy_of(const struct tensor *t)
 static struct tensor at_once(const struct backend *b, struct mixture *x, int mode, int threads)
 {
     struct tensor y = copy_of(&x->y);
-    // Lines of `each` are whole or not.
+    // Rows of `each` begin at a cache line or not.
     const size_t size = (size_t)(x->N * x->K * x->D) * sizeof(float);
     float *block = aligned_alloc(64, (size + 127) / 64 * 64);
     float *each = block + (threads == 2 ? 1 : 0);
@@ -113,7 +113,7 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .scratch = scratch,
                                                            .mode = mode }),
                      0);
-    assert_int_equal(b->threads(), threads); // it restores the number of threads
+    assert_int_equal(b->threads(), threads); // the call restores the number of threads
     b->set_threads(0);
     free(block);
     free(narrow);
@@ -148,8 +148,8 @@ static void add_expert(const struct backend *b, struct mixture *x, struct tensor
     free(up.data);
 }
 
-// Shapes whose products use different kernels: few rows, many, several pieces of an expert, whole
-// tiles, all at once.
+// Shapes whose products use different kernels: few rows, many rows, several pieces of an expert,
+// whole tiles, and all of these at once.
 static const int64_t shapes[][4] = {
     { 1, 2, 16, 8 },      { 9, 1, 40, 24 },    { 33, 2, 64, 48 },
     { 100, 3, 128, 160 }, { 800, 4, 32, 128 }, { 700, 3, 160, 192 },

@@ -1,6 +1,6 @@
 // tests/kernels/few_rows.c -- the promise of backend->few_rows: rows computed together have the
 // bits of rows computed one by one, in each op whose arithmetic could depend on the number of rows.
-// This makes drafted tokens (core/talk/lookahead.h) exact.
+// This promise makes drafted tokens (core/talk/lookahead.h) exact.
 #include "tests/kernels/close.h"
 
 // Every dtype of weights that a product accepts, except blocks.
@@ -15,7 +15,8 @@ static struct tensor rows_of(const struct tensor *x, int64_t from, int64_t count
     return y;
 }
 
-// Numbers, or halves of blocks, that are finite in each of the dtypes: small exponents only.
+// Random weights, or f16 scales of blocks, that are finite in each of the dtypes: only small
+// exponents.
 static struct tensor weights(enum dtype dtype, int64_t m, int64_t k)
 {
     struct tensor w = tensor_of(dtype, 2, m, k, 0);
@@ -66,7 +67,7 @@ static void products(void **state)
                                       (enum matmul_mode)mode);
 }
 
-// Rows of blocks: fewer than a run of 256 numbers, some more, several runs.
+// Rows of quantized blocks: less than a run of 256 elements, a little more, several runs.
 static void products_of_blocks(void **state)
 {
     static const int64_t small[] = { 32, 288, 2048 }, large[] = { 256, 768, 2048 };
@@ -81,7 +82,7 @@ static void products_of_blocks(void **state)
             }
 }
 
-// A number that is not finite makes the sums so, but for rows of zeros.
+// An infinite or NaN element makes the sums infinite or NaN, except those with rows of zeros.
 static void not_finite(void **state)
 {
     (void)state;
@@ -102,7 +103,7 @@ static void not_finite(void **state)
         }
 }
 
-// n tokens behind `past` keys.
+// n tokens after `past` keys.
 static void check_attention(const struct backend *b, int64_t past, int64_t heads, int64_t kv_heads,
                             int64_t d, bool bf16)
 {
@@ -155,7 +156,7 @@ static void attention(void **state)
                 check_attention(b, past[i], heads[j][0], heads[j][1], heads[j][2], bf16);
 }
 
-// Ops that work element by element or row by row, at widths that leave a rest of a vector.
+// Ops on elements or on single rows, with widths that are not a multiple of a vector.
 static void rows(void **state)
 {
     FOR_EACH_ISA(b)
@@ -190,7 +191,7 @@ static void rows(void **state)
     }
 }
 
-// The registers of AVX-512 take eight rows, others four.
+// The registers of AVX-512 hold eight rows at a time, others four.
 static void counts(void **state)
 {
     FOR_EACH_ISA(b)

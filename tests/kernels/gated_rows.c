@@ -79,7 +79,7 @@ static bool has_tiles(const struct backend *b)
     return strstr(b->describe(), "amx") != NULL;
 }
 
-// Without norm and residual sum, as another tensor.
+// Without norm and residual sum, with the result in another tensor.
 static void check_alone(const struct backend *b, const struct ffn *f)
 {
     struct tensor y = copy_of(&f->h), want = copy_of(&f->h);
@@ -98,8 +98,8 @@ static void check_alone(const struct backend *b, const struct ffn *f)
     free(up.data);
 }
 
-// Rows that fill no tile, an odd number of tiles, several blocks of rows, several pieces along
-// either width.
+// Rows that do not fill a tile, an odd number of tiles, several blocks of rows, several pieces
+// along either width.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void test_same_bits(void **state)
     }
 }
 
-// Unsupported cases are left to the ops, and nothing is written.
+// Unsupported cases are refused, so that the ops compute them, and nothing is written.
 static void test_refusals(void **state)
 {
     (void)state;

@@ -4,7 +4,8 @@
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
-// Sets the f16 scales d and m of blocks so that elements are at most 2; computes the elements.
+// Sets the f16 scales d and m of blocks so that elements are at most 2; computes the elements'
+// values.
 static void scale_blocks(struct tensor *t, double *value)
 {
     const struct dtype_form form = dtype_form(t->dtype);
@@ -26,7 +27,7 @@ static void scale_blocks(struct tensor *t, double *value)
     free(wide);
 }
 
-// Blocks of random bits but for those halves.
+// Fills blocks with random bits, except for their f16 scales.
 static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
 {
     uint8_t *bytes = t->data;
@@ -34,7 +35,7 @@ static void fill_blocks(struct tensor *t, double *value, uint32_t seed)
     scale_blocks(t, value);
 }
 
-// A weight matrix [m,k] in its dtype at an address that is only even, and its values.
+// A weight matrix [m,k] in its dtype at an address that is aligned to 2 bytes only, and its values.
 struct weights {
     struct tensor t;
     char *memory;
@@ -55,7 +56,7 @@ static struct weights weights_new(enum dtype dtype, int64_t m, int64_t k, uint32
         float f = noise(&seed);
         uint32_t u;
         memcpy(&u, &f, sizeof u);
-        // any half in -2..2: the exponent's upper bit off
+        // any f16 in -2..2: the exponent's upper bit is cleared
         uint16_t h = dtype == DTYPE_BF16 ? (uint16_t)(u >> 16) : (uint16_t)(u >> 9 & 0xbfff);
         w.value[i] = dtype == DTYPE_F32    ? (double)f
                      : dtype == DTYPE_BF16 ? bf16_value(h)
@@ -128,7 +129,8 @@ static void test_shapes(void **state)
                 }
 }
 
-// Blocks: whole ones in a row, fewer than a run of 256, and rows that streams leave over.
+// Quantized blocks: rows of whole runs of 256 elements, shorter rows, and remainders that streams
+// of rows leave.
 static void test_blocks(void **state)
 {
     (void)state;
@@ -147,7 +149,8 @@ static void test_blocks(void **state)
             }
 }
 
-// The largest numbers that a row may have, all with one sign, in turn, and one among small ones.
+// Rows of the largest values: all with one sign, with alternating signs, and one among small
+// values.
 static void fill_extreme(struct tensor *x, int kind)
 {
     for (int64_t i = 0; i < tensor_count(x); i++) {
@@ -160,14 +163,14 @@ static void fill_extreme(struct tensor *x, int kind)
     }
 }
 
-// Sums of the largest integers, which would saturate if they had too few bits: no number of x may
-// move by more than 2^-21 of the largest of its 32, with 16 bits 2^-16 (as much again is left for
-// the sums).
+// Sums of the largest integers, which would saturate if they had too few bits. No element of x may
+// move by more than 2^-21 of the largest of its 32, or 2^-16 with 16-bit integers (the tolerance
+// includes as much again for the sums).
 static void check_extreme(const struct backend *b, enum dtype dtype, uint8_t byte, int64_t n,
                           int kind)
 {
     enum { K = 768, M = 5 };
-    if (strstr(b->describe(), "base")) return; // multiplies floats
+    if (strstr(b->describe(), "base")) return; // `base` multiplies floats
     struct tensor x = noise_tensor(2, n, K, 0, 5), y = tensor_of(DTYPE_F32, 2, n, M, 0);
     struct weights w = weights_new(dtype, M, K, 7);
     memset(w.t.data, byte, tensor_bytes(&w.t));
@@ -202,8 +205,8 @@ static void test_blocks_extreme(void **state)
                     check_extreme(b, (enum dtype)dtype, byte[i], n, kind);
 }
 
-// Rows of bf16 products have the bits that they have among many more, whichever way either count is
-// computed (with AMX, few rows read weights in place).
+// A row of bf16 products has the bits that it has among many more rows, whichever kernels compute
+// the two cases (with AMX, few rows read weights in place).
 static void check_alone(const struct backend *b, int64_t few, int64_t many, int64_t k, int64_t m)
 {
     struct tensor x = noise_tensor(2, many, k, 0, 5), y = tensor_of(DTYPE_F32, 2, many, m, 0);
@@ -236,8 +239,8 @@ static void test_many_rows(void **state)
     }
 }
 
-// f32 weights are packed for AMX, bf16 weights are read in place: the same numbers give the same
-// bits. Blocks of rows, pieces along K, and tiles that are not full.
+// f32 weights are packed for AMX, bf16 weights are read in place: the same values give the same
+// bits. Tests blocks of rows, pieces along K, and partial tiles.
 static void test_packed_weights(void **state)
 {
     (void)state;
@@ -267,7 +270,7 @@ static void test_packed_weights(void **state)
     }
 }
 
-// dx and dw, accumulated, against sums in double.
+// Compares dx and dw, accumulated, with sums in double.
 static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
                            int64_t m, enum matmul_mode mode)
 {
@@ -320,7 +323,7 @@ static void test_backward(void **state)
         }
 }
 
-// dx over weights in blocks, whose columns are cut in panels that are smaller than blocks.
+// dx through quantized weights, whose columns are divided into panels that are smaller than blocks.
 static void test_backward_blocks(void **state)
 {
     (void)state;
@@ -353,7 +356,7 @@ static void test_no_rows(void **state)
     FOR_EACH_ISA(b) check(b, DTYPE_BF16, 0, 16, 16, false, MATMUL_F32);
 }
 
-// In bf16 mode both sides are rounded: with numbers that are bf16 already nothing is lost.
+// In bf16 mode both sides are rounded, which changes nothing if the values are bf16 already.
 static void test_bf16_exact(void **state)
 {
     (void)state;
@@ -377,7 +380,7 @@ static void test_bf16_exact(void **state)
     }
 }
 
-// y of [n,k] by [m,k] with the given number of threads.
+// y = x w^T of [n,k] and [m,k] with the given number of threads.
 static struct tensor run(const struct backend *b, enum dtype dtype, int64_t n, int threads,
                          enum matmul_mode mode)
 {
@@ -393,8 +396,8 @@ static struct tensor run(const struct backend *b, enum dtype dtype, int64_t n, i
     return y;
 }
 
-// The bits depend neither on the number of threads nor, among few rows and among many, on how many
-// rows there are.
+// The bits depend neither on the number of threads nor, within few rows and within many, on the
+// number of rows.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -402,7 +405,7 @@ static void test_same_bits(void **state)
                                         { 9, 40 }, { 17, 40 }, { 40, 40 }, { 1, 5 },
                                         { 1, 6 },  { 1, 7 },   { 1, 8 } };
     FOR_EACH_ISA(b)
-    // The last four are few rows with the registers of AVX-512 alone.
+    // The last four pairs count as few rows only with the registers of AVX-512.
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs - (strstr(b->describe(), "avx512") ? 0 : 4);
          i++)
         for (int mode = 0; mode < 2; mode++)
@@ -430,8 +433,8 @@ static void rows_of(const struct backend *b, struct tensor *y, const struct tens
         assert_int_equal(b->matmul(&to, &rows, w, NULL, MATMUL_BF16), 0);
 }
 
-// So many rows that their result is larger than caches, and that weights serve several blocks of
-// them: the bits are those of a hundred rows at a time.
+// So many rows that their result exceeds the caches and that weights serve several blocks of rows:
+// the bits are those of a hundred rows at a time.
 static void test_tall(void **state)
 {
     (void)state;
@@ -444,7 +447,7 @@ static void test_tall(void **state)
                                            transposed ? COLUMNS : INNER, 1);
             struct tensor x = noise_tensor(2, ROWS, INNER, 0, 2);
             struct tensor want = tensor_of(DTYPE_F32, 2, ROWS, COLUMNS, 0), y = want;
-            y.data = b->alloc(tensor_bytes(&y)); // of whole lines
+            y.data = b->alloc(tensor_bytes(&y)); // aligned to cache lines
             for (int64_t i = 0; i < ROWS; i += SOME)
                 rows_of(b, &want, &x, &w.t, transposed, i, SOME);
             for (int threads = 1; threads <= 2; threads++) {
@@ -461,7 +464,8 @@ static void test_tall(void **state)
         }
 }
 
-// Fewer threads than requested (here the inner region of two gets one) still compute everything.
+// If fewer threads than requested run (here the inner region of two gets one), everything is still
+// computed.
 static void test_missing_threads(void **state)
 {
     (void)state;
@@ -480,8 +484,8 @@ static void test_missing_threads(void **state)
     }
 }
 
-// Infinity and NaN in a weight affect exactly the column of that weight row, and those in x its
-// row.
+// Infinity and NaN in a weight affect exactly the result column of its row, and those in x exactly
+// the result row.
 static void test_special(void **state)
 {
     (void)state;

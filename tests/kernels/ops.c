@@ -1,5 +1,5 @@
-// tests/kernels/ops.c -- every other op of kernels/ops.h against its definition in double; no op of
-// that list lacks a check.
+// tests/kernels/ops.c -- every other op of kernels/ops.h against its definition in double; every op
+// in that file has a check.
 #include <unistd.h>
 
 #include "kernels/blocks.h"
@@ -8,7 +8,7 @@
 static const int64_t widths[] = { 1, 2, 7, 12, 16, 33, 64, 80, 131 };
 static const int64_t heights[] = { 1, 2, 3, 7, 33 };
 
-// Runs a check on each shape, and once on one large enough for several threads.
+// Runs a check on each shape, including one that is large enough for several threads.
 static void each_shape(const struct backend *b,
                        void (*check)(const struct backend *b, int64_t n, int64_t d))
 {
@@ -54,7 +54,8 @@ static void check_layernorm(const struct backend *b, int64_t n, int64_t d)
     for (int64_t i = 0; i < n; i++) {
         float *row = (float *)x.data + i * d;
         double mean = 0, variance = 0;
-        for (int64_t e = 0; e < d; e++) row[e] += 5; // far from zero: squares alone would lose it
+        // Far from zero, where E[x^2] - mean^2 would lose the variance.
+        for (int64_t e = 0; e < d; e++) row[e] += 5;
         for (int64_t e = 0; e < d; e++) mean += row[e] / (double)d;
         for (int64_t e = 0; e < d; e++) variance += (row[e] - mean) * (row[e] - mean) / (double)d;
         for (int64_t e = 0; e < d; e++)
@@ -62,7 +63,7 @@ static void check_layernorm(const struct backend *b, int64_t n, int64_t d)
                               ((float *)bias.data)[e];
     }
     assert_int_equal(b->layernorm(&x, &x, &gain, &bias, 1e-5f), 0);
-    // the mean of numbers around 5 is right to about 3e-7, which a small variance enlarges
+    // the mean of values around 5 has an error of about 3e-7, which a small variance magnifies
     finish(b, "layernorm", &x, want, d > 2 ? 1e-5 : 3e-4, 1e-5);
     free(gain.data);
     free(bias.data);
@@ -225,7 +226,7 @@ static void check_softmax(const struct backend *b, int64_t n, int64_t d)
     finish(b, "softmax", &x, want, 1e-37, 2e-5);
 }
 
-// Heads of width 2 d, three of them.
+// Three heads of width 2 d.
 static void check_rope(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(3, n, 3, 2 * d, 1);
@@ -248,7 +249,7 @@ static void check_rope(const struct backend *b, int64_t n, int64_t d)
     free(sine.data);
 }
 
-// f16 to bf16 in place: the nearest, ties to even.
+// f16 to bf16 in place: rounds to nearest, ties to even.
 static void check_rounded(const struct backend *b, const struct tensor *x)
 {
     struct tensor y = *x;
@@ -257,7 +258,7 @@ static void check_rounded(const struct backend *b, const struct tensor *x)
     assert_int_equal(b->widen(&y, x), 0);
     for (int64_t i = 0; i < tensor_count(x); i++) {
         const double exact = half_value((uint16_t)i);
-        const float f = (float)exact; // to the last bit
+        const float f = (float)exact; // exact to the last bit
         uint32_t u;
         memcpy(&u, &f, sizeof u);
         const uint32_t rest = u & 0xffff, up = rest > 0x8000 || (rest == 0x8000 && u & 0x10000);
@@ -268,7 +269,7 @@ static void check_rounded(const struct backend *b, const struct tensor *x)
     }
 }
 
-// Every half and every bf16 there is; NaN stays NaN, infinity infinity, subnormals are right.
+// Every f16 and every bf16: NaN stays NaN, infinity infinity, and subnormals are exact.
 static void check_widen(const struct backend *b, int64_t n, int64_t d)
 {
     for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
@@ -298,13 +299,13 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
 // Single rows of a quantized table, and the whole table.
 static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
 {
-    enum { VOCAB = 5, ROWS = 70 }; // widened in several pieces
+    enum { VOCAB = 5, ROWS = 70 }; // the table is widened in several pieces
     struct tensor table = tensor_of(dtype, 2, VOCAB, d, 0),
                   ids = tensor_of(DTYPE_I32, 1, ROWS, 0, 0);
     struct tensor y = tensor_of(DTYPE_F32, 2, ROWS, d, 0),
                   all = tensor_of(DTYPE_F32, 2, VOCAB, d, 0);
     uint32_t seed = 5;
-    for (size_t i = 0; i < tensor_bytes(&table); i++) // no halves that are infinite or NaN
+    for (size_t i = 0; i < tensor_bytes(&table); i++) // no f16 scale is infinite or NaN
         ((uint8_t *)table.data)[i] = (uint8_t)(fabsf(noise(&seed)) * 255) & 0xbb;
     float *plain = malloc(tensor_bytes(&all));
     double *want = doubles(ROWS * d), *value = doubles(VOCAB * d);
@@ -321,7 +322,7 @@ static void check_embedding_blocks(const struct backend *b, enum dtype dtype, in
     free(ids.data);
 }
 
-// A table in each dtype, at an address that is only even.
+// A table in each dtype, at an address that is aligned to 2 bytes only.
 static void check_embedding(const struct backend *b, int64_t n, int64_t d)
 {
     static const int64_t vocab = 19;
@@ -361,7 +362,7 @@ static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
                   weight = noise_tensor(2, out, MOST, 0, 2);
     double *want = doubles(out * d);
     for (int64_t i = 0; i < out * MOST; i++)
-        ((int32_t *)index.data)[i] = (int32_t)((i * 5 + i / MOST) % n); // some of them twice
+        ((int32_t *)index.data)[i] = (int32_t)((i * 5 + i / MOST) % n); // some rows occur twice
     for (int64_t i = 0; i < out * d; i++)
         for (int64_t k = i / d * MOST; k < (i / d + 1) * MOST; k++)
             want[i] += (double)((float *)weight.data)[k] *
@@ -400,7 +401,7 @@ static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
     }
 }
 
-// Into a bf16 table: the nearest, ties to even; NaN and infinity stay what they are.
+// Scatters into a bf16 table: rounds to nearest, ties to even; NaN and infinity stay.
 static void check_scatter_rounded(const struct backend *b, struct tensor *x,
                                   const struct tensor *index, int64_t rows)
 {
@@ -417,7 +418,7 @@ static void check_scatter_rounded(const struct backend *b, struct tensor *x,
     for (int64_t i = 0; i < tensor_count(x); i++) {
         uint16_t *at = (uint16_t *)y.data + row[i / d] * d + i % d;
         assert_int_equal(*at, bits[i % 8][1]);
-        *at = 0x7f7f; // what tensor_of left: no other row may have changed
+        *at = 0x7f7f; // the initial value of tensor_of: no other row may change
     }
     for (int64_t i = 0; i < rows * d; i++) assert_int_equal(((uint16_t *)y.data)[i], 0x7f7f);
     free(y.data);
@@ -440,7 +441,7 @@ static void check_scatter_rows(const struct backend *b, int64_t n, int64_t d)
     free(index.data);
 }
 
-// Three channels; pixels right and below of whole patches are left out.
+// Three channels; pixels beyond the last whole patches are ignored.
 static void check_patches(const struct backend *b, int64_t n, int64_t d)
 {
     for (int64_t p = 1; p < 15 && p <= n && p <= d; p += 6) {
@@ -479,7 +480,7 @@ static void check_sum_squares(const struct backend *b, int64_t n, int64_t d)
     free(x.data);
 }
 
-// Five steps beside the formulas in double.
+// Compares five steps with the formulas in double.
 static void check_adamw(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor w = noise_tensor(2, n, d, 0, 1), m = noise_tensor(2, n, d, 0, 2);
@@ -546,7 +547,7 @@ static void check_row_norms(const struct backend *b, int64_t n, int64_t d)
     free(x.data);
 }
 
-// n tokens of n + 3 keys, four heads that share two; tokens in no order.
+// n of n + 3 keys as tokens, in no particular order; four heads share two value heads.
 static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
 {
     int64_t keys = n + 3;
@@ -577,7 +578,7 @@ static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
     free(index.data);
 }
 
-// Every third column of x, each row of which serves two of y; the other columns stay.
+// Writes every third column; each row of x serves two rows of y, and the other columns stay.
 static void check_put_columns(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, 3 * d, 0, 1), y = noise_tensor(2, 2 * n, d + 2, 0, 2);
@@ -591,7 +592,7 @@ static void check_put_columns(const struct backend *b, int64_t n, int64_t d)
     free(x.data);
 }
 
-// Two of d + 1 experts, with and without division by their sum.
+// Two of d + 1 experts, with and without normalising their weights.
 static void check_expert_weights(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor logits = noise_tensor(2, n, d + 1, 0, 1);
@@ -683,7 +684,7 @@ static bool is_backward(const char *op)
     return strstr(op, "_backward") || strstr(op, "_dx") || strstr(op, "_dw");
 }
 
-// An op is checked in the table above or in a file of its name.
+// Every op is checked in the table above or in a file with its name.
 static void test_all_listed(void **state)
 {
     (void)state;
@@ -702,7 +703,8 @@ static void test_all_listed(void **state)
     }
 }
 
-// e^x shows in softmax([0, x]): right over the range of normal numbers, 0 far below.
+// softmax([0, x]) gives e^x, which must be accurate over the range of normal numbers and 0 far
+// below.
 static void test_exp(void **state)
 {
     (void)state;
@@ -719,7 +721,7 @@ static void test_exp(void **state)
     }
 }
 
-// NaN in, NaN out, in that row only; infinities by the formula.
+// NaN in a row gives NaN in that row only; infinities follow the formula.
 static void test_special(void **state)
 {
     (void)state;
@@ -767,7 +769,7 @@ static void test_threads(void **state)
     }
 }
 
-// Any size, also one that is not a multiple of large pages.
+// Any size can be allocated, even if it is not a multiple of large pages.
 static void test_alloc(void **state)
 {
     const struct backend *b = backend_cpu();

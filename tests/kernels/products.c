@@ -1,11 +1,11 @@
-// tests/kernels/products.c -- kernels/products.h: the bits of the ops, and GELU and SwiGLU against
-// doubles. Without a device that has it, there is nothing to test.
+// tests/kernels/products.c -- kernels/products.h: the same bits as the ops, and GELU and SwiGLU
+// against doubles. Tests nothing if no instruction set has these products.
 #include "kernels/products.h"
 
 #include "kernels/vec.h"
 #include "tests/kernels/close.h"
 
-// Rows, numbers of x, results: last tiles that are not full, several pieces along K and blocks of
+// Rows, width of x, width of the result: partial last tiles, several pieces along K and blocks of
 // rows, few columns, an odd number of tiles of columns.
 static const int64_t shapes[][3] = { { 9, 37, 33 },     { 17, 64, 16 },    { 100, 700, 130 },
                                      { 800, 72, 176 },  { 33, 3000, 528 }, { 4200, 33, 50 },
@@ -14,7 +14,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 struct data {
     int64_t N, K, M;
-    struct tensor x, gain, shift, w, bias, up, up_bias, scale, y; // w and up: f32, the others too
+    struct tensor x, gain, shift, w, bias, up, up_bias, scale, y; // all f32
     struct tensor w16;                                            // w as bf16
 };
 
@@ -106,7 +106,7 @@ static void test_norms(void **state)
     }
 }
 
-// y of bf16 is y of f32, rounded.
+// A result stored as bf16 equals the rounded f32 result.
 static void test_rounded(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_sums(void **state)
         }
 }
 
-// The numbers of packed rows: their product with a matrix of ones on the diagonal.
+// The values of packed rows: their product with the identity matrix.
 static float *unpacked(const struct packed_ops *d, const struct packed_rows *p)
 {
     struct tensor one = tensor_of(DTYPE_F32, 2, p->k, p->k, 0);
@@ -181,7 +181,7 @@ static double gelu(double x, int form)
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// gelu(s), or with form -1 silu(s) times its neighbour; s from -12 to 12.
+// gelu(s), or with form -1 silu(s) times the second product; s from -12 to 12.
 static void check_end(const struct backend *b, int s, int form)
 {
     struct data d = data_new(shapes[s]);
@@ -227,9 +227,9 @@ static void test_activations(void **state)
 
 // --- attention -----------------------------------------------------------------------------------
 
-// Rows, heads, numbers of a head; rows of a window (0: all see all), the keys' dtype, whether they
-// rotate, and in which pairs: last tiles that are not full, heads that begin between two steps or
-// lie in the middle of one, rows that see only themselves.
+// Rows, heads, width of a head; rows of a window (0: all see all), the keys' dtype, whether rows
+// rotate, and whether pairs are adjacent: partial last tiles, heads that begin between two steps or
+// in the middle of one, rows that see only themselves.
 static const struct attention {
     int64_t N, heads, d, window;
     enum dtype dtype;
@@ -242,7 +242,7 @@ static const struct attention {
     { 257, 17, 2, 0, DTYPE_F32, true, false },      { 16, 1, 1, 5, DTYPE_BF16, false, false },
 };
 
-// Numbers 2j of each head first, then 2j + 1.
+// Moves elements 2j of each head to the front, before elements 2j + 1.
 static void pairs_apart(struct tensor *x)
 {
     const int64_t d = x->shape[2];
@@ -262,7 +262,7 @@ static void turn(const struct backend *b, const struct attention *a, struct tens
     assert_int_equal(b->rope(x, cos, sin), 0);
 }
 
-// The bits of the ops.
+// Expects the bits of the ops.
 static void check_attention(const struct backend *b, const struct attention *a, int number)
 {
     const int64_t k = a->heads * a->d;
@@ -293,7 +293,8 @@ static void check_attention(const struct backend *b, const struct attention *a, 
     for (int threads = 1; threads <= 9; threads += threads < 3 ? 1 : 6) {
         b->set_threads(threads);
         struct packed_rows got = packed_new(b->products, a->N, k);
-        memset(got.data, 0xff, b->products->bytes(a->N, k)); // NaN, of which none may be left
+        // NaN, all of which must be overwritten.
+        memset(got.data, 0xff, b->products->bytes(a->N, k));
         const struct packed_attention p = { .q = &q,
                                             .k = a->dtype == DTYPE_BF16 ? &key16 : &key,
                                             .v = a->dtype == DTYPE_BF16 || threads > 1 ? &v16 : &v,

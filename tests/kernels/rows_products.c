@@ -35,7 +35,7 @@ static void case_free(struct case_of *c)
     }
 }
 
-// Rows of y[i] have gaps of `gap` numbers, which must not change.
+// The rows of y[i] have gaps of `gap` elements, which must not change.
 static void check(const struct backend *b, const struct case_of *c, bool norm, int64_t gap,
                   int threads)
 {
@@ -79,8 +79,8 @@ static void check(const struct backend *b, const struct case_of *c, bool norm, i
     free(x.data);
 }
 
-// Rows that fill no tile, several blocks of rows, several pieces, a last step that is not full,
-// odd lengths; more threads than columns; results that the caches do not hold.
+// Rows that do not fill a tile, several blocks of rows, several pieces, a partial last step, odd
+// lengths, more threads than columns, and results that exceed the caches.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_same_bits(void **state)
     }
 }
 
-// Unsupported cases are left to the ops, and nothing is written.
+// Unsupported cases are refused, so that the ops compute them, and nothing is written.
 static void test_refusals(void **state)
 {
     (void)state;
@@ -128,8 +128,8 @@ static void test_refusals(void **state)
 
 // --- rotation ------------------------------------------------------------------------------------
 
-// Pairs brought apart by put_columns, rotated by rope, and put behind the numbers that are not
-// rotated.
+// The ops' result: put_columns separates the pairs, rope rotates them, and the result follows the
+// elements that are not rotated.
 static struct tensor turned_by_ops(const struct backend *b, const struct tensor *x, int64_t first,
                                    const struct tensor *cos, const struct tensor *sin)
 {

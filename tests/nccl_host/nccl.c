@@ -21,7 +21,7 @@ typedef struct {
 
 enum { OK = 0, SYSTEM_ERROR = 2, INTERNAL_ERROR = 3, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 };
 enum { INT8 = 0, FLOAT32 = 7, SUM = 0 };
-enum { RANKS_MOST = 16, SLOT = 1 << 16 }; // bytes of a rank at a time
+enum { RANKS_MOST = 16, SLOT = 1 << 16 }; // SLOT: bytes that a rank exchanges at a time
 
 struct shared {
     atomic_int arrived, round;
@@ -34,7 +34,7 @@ struct comm {
     long sums, floats, shares, bytes, groups;
 };
 
-// A thread's group since ncclGroupStart; a call outside of a group forms its own.
+// The nesting depth of a thread's groups (ncclGroupStart); a call outside of a group forms its own.
 static _Thread_local int depth;
 static _Thread_local struct comm *in_group;
 
@@ -133,7 +133,7 @@ static int note(struct comm *c, const void *stream)
     return OK;
 }
 
-// Rank `root` gets the sum; -1: all.
+// Sums over the ranks; only rank `root` gets the result, or all ranks if it is -1.
 static int sum_up(const void *from, void *to, size_t count, int type, int op, int root,
                   struct comm *c, const void *stream)
 {

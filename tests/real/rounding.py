@@ -29,7 +29,7 @@ def round_32(x):
     b = x.reshape(-1, 32)
     unit = b.abs().amax(1, keepdim=True) / 127
     q = torch.where(unit > 0, b / unit, 0)
-    return (q.sign() * (q.abs() + 0.5).floor() * unit.half().float()).reshape(x.shape)  # halves away from zero
+    return (q.sign() * (q.abs() + 0.5).floor() * unit.half().float()).reshape(x.shape)  # ties are rounded away from zero
 
 
 def round_256(x):

@@ -19,7 +19,7 @@ static char *export_text(struct store *s, const char *file)
     return text;
 }
 
-// The lines after "/set sample.seed 0", without the day's date and the folder.
+// The lines of the export after "/set sample.seed 0", without the date and the folder.
 static char *export_commands(struct store *s, const char *file)
 {
     char *text = export_text(s, file), *real = realpath(folder, NULL);
@@ -65,7 +65,7 @@ static void test_quoting(void **state)
     assert_true(script_plain("a \"b\" /c #d \\e 猫"));
 }
 
-// The name that replaces a fingerprint means nothing to a reader.
+// The name that stands for a model's fingerprint means nothing to a reader.
 static void test_script_before_hash(void **state)
 {
     struct store *s = open_store();
@@ -148,7 +148,7 @@ static void test_given(void **state)
     store_close(s);
 }
 
-// A stopped answer is replayed at its length; a regenerated answer follows its question.
+// A stopped answer is replayed with its length; a regenerated answer follows its question.
 static void test_cut_and_again(void **state)
 {
     static const int32_t ids[] = { 5, 6 };
@@ -215,7 +215,7 @@ static void test_refusals(void **state)
     assert_int_equal(store_export(s, NULL, path, &err), 0);
     assert_int_equal(store_export(s, NULL, "/dev/null/x", &err), -1);
     assert_contains(err.text, "/dev/null/x");
-    // A lost picture: no half-written script stays.
+    // If a picture is lost, no partial script remains.
     say_picture("-", large, STORED_PICTURE + 1, "one");
     free(path);
     path = xasprintf("%s/y", folder);
@@ -242,7 +242,8 @@ static void test_endings(void **state)
     store_close(s);
 }
 
-// An answer's boxes are listed below a copy of their picture with them, in a fork too.
+// An answer's boxes are listed below a copy of their picture with the boxes drawn in, in a fork
+// too.
 static void test_boxes(void **state)
 {
     struct picture_box list[] = { { "a|cat", 1, 2.5, 30, 40, false }, { "eye", 7, 8, 0, 0, true } };
@@ -273,7 +274,7 @@ static void test_boxes(void **state)
     free(figure);
     free(drawn);
     free(text);
-    // Without a picture that can be read, the table alone.
+    // If the picture cannot be read, only the table is written.
     say_picture("/gone/noise.png", "bytes", 5, "And here?");
     tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
     text = export_text(s, "two.md");

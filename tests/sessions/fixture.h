@@ -1,4 +1,4 @@
-// tests/sessions/fixture.h -- a database in a folder of its own, and hand-made events for it.
+// tests/sessions/fixture.h -- a database in a separate folder, and hand-made events for it.
 #ifndef TESTS_SESSIONS_FIXTURE_H
 #define TESTS_SESSIONS_FIXTURE_H
 
@@ -115,7 +115,7 @@ static inline int64_t number(struct store *s, const char *sql)
     return value;
 }
 
-// A session in the database now, as "user:hi assistant:ho"; read by a separate program.
+// The session as stored in the database now, as "user:hi assistant:ho", read by a separate program.
 static inline char *kept(const char *name)
 {
     struct err err = { 0 };

@@ -16,7 +16,7 @@ static void other(void *self, const char *line)
     buf_printf(self, "%s\n", line);
 }
 
-// In pieces of `step` bytes.
+// Reads the text in pieces of `step` bytes.
 static void read_all(const char *text, size_t step, struct mpirun_output *output,
                      struct buf *others)
 {
@@ -31,9 +31,9 @@ static void read_all(const char *text, size_t step, struct mpirun_output *output
 static const struct {
     const char *text;
     int rank, signal, status;
-    const char *message, *others; // how it begins; lines of the ranks
+    const char *message, *others; // the beginning of the message; lines printed by the ranks
 } cases[] = {
-    // Open MPI 4: a rank was killed; the broken line is that of versions up to 2.
+    // Open MPI 4: a rank was killed; versions up to 2 break the line as here.
     { DASHES "Primary job  terminated normally, but 1 process returned\n"
              "a non-zero exit code. Per user-direction, the job has been aborted.\n" DASHES DASHES
              "mpirun noticed that process rank 3 with PID 0 on node a exited on signal 9 "
@@ -47,7 +47,7 @@ static const struct {
       "the job to be terminated. The first process to do so was:\n\n"
       "  Process name: [[35478,1],2]\n  Exit code:    3\n" DASHES,
       2, 0, 3, "mpirun detected that one or more", "" },
-    // MPI_Abort names a rank too, but the one that ended first is named by what follows.
+    // MPI_Abort names a rank too, but the text after it names the rank that ended first.
     { DASHES
       "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\n"
       "with errorcode 1.\n\nNOTE: invoking MPI_ABORT causes Open MPI to kill all MPI "
@@ -64,7 +64,7 @@ static const struct {
              "thus causing the job to be terminated. The first process to do so was:\n\n"
              "   Process name: [prterun-node-7-97300@1,5] Exit code:    139\n" DASHES,
       5, 0, 139, "prterun detected that one or more", "" },
-    // Nothing about ranks.
+    // A message that does not mention ranks.
     { DASHES "There are not enough slots available in the system to satisfy the 4\n"
              "slots that were requested by the application:\n\n  ./vlmsh\n" DASHES,
       -1, 0, 0, "There are not enough slots available in the system to satisfy the 4 slots", "" },
@@ -76,7 +76,7 @@ static const struct {
       -1, 0, 0, "Process name: ", "" },
 };
 
-// A rank that ended the others, if there is no other message.
+// Names the rank that ended the others, if there is no other message.
 static void aborted(void **state)
 {
     static const char text[] =

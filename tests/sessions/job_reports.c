@@ -1,5 +1,5 @@
-// tests/sessions/job_reports.c -- a job's reports over a file give the rows that they give
-// directly.
+// tests/sessions/job_reports.c -- a job's reports through a file give the same rows as direct
+// reports.
 #include "tests/sessions/fixture.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ static int64_t add_job(struct store *s, char **place)
     return id;
 }
 
-// All reports of a job, up to step `steps`.
+// Writes all reports of a job for steps `from` to `steps`.
 static void report_all(struct report_writer *w, int64_t from, int64_t steps)
 {
     static const char *const loss[] = { "loss" },
@@ -101,12 +101,12 @@ static void reports_by_file_equal_direct_ones(void **state)
         assert_int_equal(row.runs, 1);
         job_row_release(&row);
     }
-    for (int i = 0; i < 3; i++) job_import(s, b); // nothing twice
+    for (int i = 0; i < 3; i++) job_import(s, b); // no report is imported twice
     describe(s, a, &direct);
     describe(s, b, &read);
     assert_string_equal(direct.data, read.data);
     assert_non_null(strstr(read.data, "failed the disk is full"));
-    // Before it runs again the file is removed, and the new one is read from its beginning.
+    // Before the job runs again, the file is removed, and the new one is read from its beginning.
     assert_int_equal(job_import_all(s, b, &err), 0);
     assert_int_equal(job_channel_state(&out, STATE_RUNNING, "", &err), 0);
     job_import(s, b);
@@ -123,7 +123,8 @@ static void reports_by_file_equal_direct_ones(void **state)
     store_close(s);
 }
 
-// A line truncated by a crash waits, and is dropped at the next write; foreign lines are ignored.
+// A line truncated by a crash is not read yet, and is removed at the next write; foreign lines are
+// ignored.
 static void a_torn_line_is_cut_off(void **state)
 {
     struct store *s = open_store();
@@ -172,7 +173,7 @@ static void a_full_disk_leaves_whole_lines(void **state)
     store_close(s);
 }
 
-// Groups of ranks report in parallel: the second one may do so before the first.
+// Groups of ranks report in parallel: the second group may report before the first.
 static void parts_may_report_in_any_order(void **state)
 {
     struct store *s = open_store();

@@ -1,7 +1,8 @@
 // tests/sessions/jobs.c -- sessions/jobs.c, job_run.c, job_sink.c, job_process.c, metrics.c: a
-// job's events are stored, it stops on request, resumes, and every end of its process is noticed.
+// job's events are stored, the job stops on request and resumes, and every end of its process is
+// noticed.
 //
-// This program is also the job's process: "PROGRAM job run ID --db FILE" runs the kind below.
+// This program is also the job's process: "PROGRAM job run ID --db FILE" runs the job below.
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -32,8 +33,8 @@ static int64_t checkpoint(const struct job *j, int64_t write)
     return strtoll(text, NULL, 10);
 }
 
-// STEPS MS [fail|fatal|endless]: counts, a step in so many milliseconds; an endless one ends when
-// it is cancelled.
+// STEPS MS [fail|fatal|endless]: counts steps of MS milliseconds; an endless job ends when it is
+// cancelled.
 static int count_run(struct job *j, struct err *err)
 {
     const int64_t steps = strtoll(j->argv[0], NULL, 10);
@@ -167,7 +168,7 @@ static void await_step(struct store *s, int64_t id, double wanted)
     fail_msg("step %g never came, only %g", wanted, step);
 }
 
-// A job's process is no child of ours.
+// A job's process is not a child of this test, so it cannot be waited for.
 static void await_end(pid_t pid)
 {
     for (int i = 0; i < 4000 && kill(pid, 0) == 0; i++) nap();
@@ -200,7 +201,7 @@ static void assert_logged(struct store *s, int64_t id, const char *part)
     free(text);
 }
 
-// Steps 0..count-1 once each, whatever happened in between.
+// Expects steps 0..count-1 once each, whatever happened in between.
 static void assert_curve(struct store *s, int64_t id, int64_t count)
 {
     struct curve c;
@@ -310,7 +311,8 @@ static void a_killed_job_is_interrupted_and_resumes(void **state)
     assert_true(step >= 33);
     start(s, id);
     await(s, id, STATE_DONE);
-    // Reported twice, by the killed process and after its checkpoint, and stored once.
+    // The killed process reported it, and so did the next one after its checkpoint; it is stored
+    // once.
     assert_logged(s, id, "0, top_k 7");
     assert_curve(s, id, 120);
     store_close(s);
@@ -328,10 +330,10 @@ static void a_cancelled_job_ends(void **state)
     assert_int_equal(store_job_ask(s, id, JOB_CANCEL, &err), -1);
     assert_int_equal(store_job_ask(s, id, JOB_PAUSE, &err), -1);
     assert_contains(err.text, "it is cancelled");
-    // Before its process started: at once.
+    // A job whose process has not started is cancelled at once.
     id = add(s, "count", "10000", "2", NULL);
     ask(s, id, JOB_CANCEL);
-    start(s, id); // as a user who changes their mind
+    start(s, id); // the user resumes the job
     await_step(s, id, 3);
     ask(s, id, JOB_CANCEL);
     await(s, id, STATE_CANCELLED);
@@ -344,8 +346,8 @@ static void a_cancelled_job_ends(void **state)
     store_close(s);
 }
 
-// Within a step, whatever was requested before.
-// Its folder is removed while it runs: it is made again, and requests reach the process.
+// The folder of a running job is removed: it is made again, and requests reach the process within a
+// step.
 static void a_job_without_a_folder_is_reached(void **state)
 {
     struct err err = { 0 };
@@ -369,8 +371,8 @@ static void a_job_without_a_folder_is_reached(void **state)
     store_close(s);
 }
 
-// A database was removed, its jobs' folders were not: a new job of that number uses nothing of
-// theirs, and moves nothing away that a process still uses.
+// A database was removed, but not the folders of its jobs: a new job with the same number uses none
+// of their files, and moves no folder that a process still uses.
 static void a_former_databases_folder_is_left_alone(void **state)
 {
     struct err err = { 0 };
@@ -408,7 +410,7 @@ static void a_former_databases_folder_is_left_alone(void **state)
     store_close(s);
 }
 
-// Cancelled or deleted by a shell that sees no lock: the process ends, and leaves nothing.
+// Cancelled or deleted by a shell that sees no lock: the process ends and leaves no files.
 static void a_job_without_a_lock_is_reached(void **state)
 {
     struct err err = { 0 };
@@ -450,7 +452,7 @@ static void a_foreign_folder_is_kept(void **state)
     assert_int_equal(access(file, F_OK), 0);
     assert_int_equal(access(path, F_OK), -1);
     free(path);
-    assert_int_equal(job_folder_make(s, id, folder, &err), 0); // one of its own that others see
+    assert_int_equal(job_folder_make(s, id, folder, &err), 0); // a folder that other machines see
     path = job_path(s, id, "lock");
     f = fopen(path, "w");
     assert_non_null(f);
@@ -465,7 +467,8 @@ static void a_foreign_folder_is_kept(void **state)
     store_close(s);
 }
 
-// A state of a later version: shown, and neither resumed nor deleted while its process runs.
+// A state of a later version is shown, and the job is neither resumed nor deleted while its process
+// runs.
 static void an_unknown_state_is_shown(void **state)
 {
     struct err err = { 0 };
@@ -506,7 +509,8 @@ static void a_cancelled_step_ends(void **state)
     store_close(s);
 }
 
-// The pid of a job's process may be reused by the time of a signal. This process would die of any.
+// The pid of a job's process may have been reused when a signal is sent. Any signal would kill this
+// process.
 static void querying_a_job_sends_no_signal(void **state)
 {
     struct store *s = open_store();
@@ -564,7 +568,7 @@ static void a_failed_job_says_why(void **state)
     store_close(s);
 }
 
-// Its process dies and leaves only its last message.
+// The job's process dies and leaves only its last message.
 static void an_interrupted_job_says_why(void **state)
 {
     struct store *s = open_store();
@@ -575,7 +579,7 @@ static void an_interrupted_job_says_why(void **state)
     state_of(s, id, NULL, &message);
     assert_string_equal(message, "the model file was cut short in the middle");
     free(message);
-    // It is not that of the next process, which died before it began.
+    // The message does not belong to the next process, which died before it began.
     store_run(s, NULL, "UPDATE jobs SET state = 'waiting', asked = 0 WHERE id = ?", "i", id);
     assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
     assert_string_equal(message, "");
@@ -589,7 +593,7 @@ static void an_interrupted_job_says_why(void **state)
     store_close(s);
 }
 
-// Children inherit an ignored SIGCHLD: then nobody learns how a child ended.
+// Children inherit an ignored SIGCHLD; the end of their own children would then go unnoticed.
 static void a_job_starts_with_sigchld_ignored(void **state)
 {
     struct store *s = open_store();
@@ -601,7 +605,7 @@ static void a_job_starts_with_sigchld_ignored(void **state)
     store_close(s);
 }
 
-// Nor is a job reported as started if its process could not be created.
+// A job is not reported as started if its process could not be created.
 static void a_job_that_cannot_start_says_why(void **state)
 {
     struct store *s = open_store();
@@ -638,13 +642,13 @@ static void a_lost_database_fails_the_job(void **state)
     assert_contains(err.text, "cannot be saved");
     assert_contains(err.text, "no room");
     assert_int_equal(state_of(s, id, NULL, NULL), STATE_FAILED);
-    assert_curve(s, id, 21); // whole steps only, none lost
+    assert_curve(s, id, 21); // only complete steps, none lost
     sqlite3_exec(s->db, "UPDATE jobs SET arguments = '[\"30\",\"1\"]'", NULL, NULL, NULL);
     assert_int_equal(run_here(database, id, 0.3, &err), STATE_DONE);
     store_close(s);
 }
 
-// If the database cannot even store how the job ended, its folder keeps the reason.
+// If the database cannot even store the job's end, the job's folder keeps the reason.
 static void a_lost_database_does_not_hide_the_reason(void **state)
 {
     static const char refuse[] = "CREATE TEMP TRIGGER %s BEFORE UPDATE ON jobs WHEN NEW.state %s "
@@ -669,7 +673,7 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
         free(message);
         assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
     }
-    // Or if it cannot be opened.
+    // The same if the database cannot be opened.
     const int64_t id = add(s, "count", "3", "1", NULL);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
     err_set(&err, "it is no database");
@@ -698,7 +702,7 @@ static void jobs_pause_while_a_shell_answers(void **state)
     assert_true(before == after);
     tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = false });
     await_step(s, id, after + 5);
-    // It follows a request while it is paused.
+    // The job follows a request while it is paused.
     tell(&(struct event){ .kind = EVENT_ANSWERING, .ok = true });
     nap();
     ask(s, id, JOB_CANCEL);

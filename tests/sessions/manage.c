@@ -47,7 +47,8 @@ static void shell_dies(struct store *s, const char *session)
     draft_owner_end(&o);
 }
 
-// Each session of dead shells is offered once, the latest first; those of live shells are not.
+// Each session of a dead shell is offered once, the latest first; sessions of live shells are not
+// offered.
 static void test_crashed(void **state)
 {
     static const char *const names[] = { "first", "alive", "last" };
@@ -177,7 +178,7 @@ static void test_rename(void **state)
     store_close(s);
 }
 
-// Another program renames the session: what follows still goes there.
+// Another program renames the session: later turns still go into it.
 static void test_renamed_elsewhere(void **state)
 {
     struct err err = { 0 };

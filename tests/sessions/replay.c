@@ -43,7 +43,7 @@ static void line(struct program *p, const char *text)
     if (shell_line(&p->shell, text, &err) < 0) fail_msg("%s: %s", text, err.text);
 }
 
-// Same roles, texts and ids; pictures of the same bytes.
+// Expects the same roles, texts and ids, and pictures with the same bytes.
 static void assert_same(const struct program *a, const struct program *b)
 {
     const struct conversation *x = engine_conversation(a->shell.engine);
@@ -96,7 +96,7 @@ static void test_resume(void **state)
     if (store_resume(b.shell.store, b.shell.engine, store_session(a.shell.store), &err) < 0)
         fail_msg("%s", err.text);
     assert_same(&a, &b);
-    // Both continue from the same answer (the second writer in a copy of its own).
+    // Both continue from the same answer (the second writer in a copy of the session).
     line(&a, "Once more.");
     line(&b, "Once more.");
     assert_same(&a, &b);
@@ -122,7 +122,8 @@ static void test_replay(void **state)
     free(db);
 }
 
-// An answer that could not be regenerated keeps its place: before the setting that caused it.
+// An answer that could not be regenerated keeps its position: before the setting that caused the
+// failure.
 static void test_failed_regen(void **state)
 {
     struct program a, b, c;
@@ -158,7 +159,7 @@ static bool yes(void)
     return true;
 }
 
-// The CPU as one that multiplies bf16, or as one that does not.
+// A CPU backend with bf16 products, or one without.
 static struct backend cpu_that(bool multiplies)
 {
     struct backend b = *backend_cpu();
@@ -194,8 +195,8 @@ static void expect_exported(struct program *p, const char *expected)
     free(is);
 }
 
-// *p on `device`, with the session of *from; its notice on the arithmetic, and the arithmetic in
-// use.
+// Opens *p on `device` and resumes the session of *from; returns the notice about the arithmetic,
+// and the arithmetic in use.
 static void resume_on(struct program *p, const struct backend *device, const struct program *from,
                       const char *notice, const char *setting, const char *arithmetic)
 {
@@ -211,7 +212,8 @@ static void resume_on(struct program *p, const struct backend *device, const str
     assert_string_equal(engine_arithmetic(p->shell.engine), arithmetic);
 }
 
-// A session computed in bf16 by default says so, and keeps it where auto means something else.
+// A session computed in bf16 by default says so, and keeps bf16 on devices where auto means
+// something else.
 static void test_made_in_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -232,7 +234,7 @@ static void test_made_in_bf16(void **state)
     end_program(&a);
 }
 
-// One that had f32 alone says that, whatever the setting was.
+// A session computed only in f32 says so, whatever the setting was.
 static void test_made_in_f32(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -253,7 +255,7 @@ static void test_made_in_f32(void **state)
     end_program(&a);
 }
 
-// In the middle of an answer too.
+// The same if the arithmetic changes in the middle of an answer.
 static void test_changed_in_an_answer(void **state)
 {
     const struct backend with = cpu_that(true);
@@ -269,7 +271,7 @@ static void test_changed_in_an_answer(void **state)
     end_program(&a);
 }
 
-// Older sessions were made when auto was f32.
+// When older sessions were made, auto meant f32.
 static void test_made_before(void **state)
 {
     const struct backend with = cpu_that(true);
@@ -300,8 +302,8 @@ static void test_made_before(void **state)
     end_program(&a);
 }
 
-// A new session after a resumed one uses the arithmetic set before, unless the user changed it
-// meanwhile; also if the resumed session has kept its arithmetic as a setting.
+// A new session after a resumed one uses the arithmetic set before, unless the user has changed it
+// since; also if the resumed session kept its arithmetic as a setting.
 static void test_new_after_resume(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -354,7 +356,7 @@ static bool picture_kept(const struct program *p)
     return engine_conversation(p->shell.engine)->pictures[0].visual != NULL;
 }
 
-// Another name for the same arithmetic changes no number: the cache stays.
+// Another name for the same arithmetic changes no result, so the cache stays.
 static void test_same_arithmetic(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);
@@ -374,14 +376,14 @@ static void test_same_arithmetic(void **state)
         assert_true(picture_kept(&p));
         assert_null(strstr(told_by(&p, "/reset"), "compute.matmul changed"));
         assert_true(picture_kept(&p));
-        // The other one: only where there is another.
+        // Setting the other arithmetic recomputes the rows only on a device that has it.
         assert_int_equal(!strstr(told_by(&p, same[!i]), "recomputes"), i);
         assert_int_equal(picture_kept(&p), i);
         end_program(&p);
     }
 }
 
-// A device without bf16 products says so on request.
+// A device without bf16 products reports that when bf16 is requested.
 static void test_asked_for_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);

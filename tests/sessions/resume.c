@@ -1,8 +1,8 @@
-// tests/sessions/resume.c -- sessions/resume.c and saved.c: a session is restored unchanged, or
-// nothing changes.
+// tests/sessions/resume.c -- sessions/resume.c and saved.c: a session is restored unchanged, or the
+// program's state does not change.
 //
-// Both are compiled here with a fake engine, which records its calls and can be made to fail at
-// each step. tests/sessions/replay.c tests the same with a real model.
+// Both files are compiled here with a fake engine, which records its calls and can be made to fail
+// at each step. tests/sessions/replay.c tests the same with a real model.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/settings/changes.h"
@@ -21,8 +21,8 @@ static struct checkpoint files = { .folder = "none", .name = "none" };
 
 struct engine {
     struct model model;
-    bool loaded, fails, lost; // lost: its files cannot be read any more
-    const char *identity;     // that the next load finds
+    bool loaded, fails, lost; // lost: the model's files are no longer readable
+    const char *identity;     // identity that the next load finds
     struct conversation c;
     struct settings *settings;
     struct buf calls;
@@ -161,7 +161,7 @@ static void engine_end(struct engine *e)
     buf_release(&e->calls);
 }
 
-// "user[0]:hi assistant(3):ho": pictures by index, number of ids.
+// Expects "user[0]:hi assistant(3):ho": [index of a picture], (number of ids).
 static void assert_conversation(const struct engine *e, const char *expected)
 {
     struct buf b = { 0 };
@@ -181,7 +181,7 @@ static void assert_conversation(const struct engine *e, const char *expected)
 
 static const char *const picture_file = "tests/goldens/pictures/tiny.png";
 
-// A session "old" of a model in /m, with a picture under a path that is gone.
+// Makes a session "old" of a model in /m, with a picture under a path that no longer exists.
 static void make_session(const char *picture_path)
 {
     size_t size;
@@ -219,7 +219,7 @@ static void test_resumes(void **state)
     assert_true(settings_real(e.settings, "sample.top_p") == 0.5);
     assert_true(settings_real(e.settings, "sample.min_p") == 0);
     assert_string_equal(store_session(s), "old");
-    // The session continues; resuming wrote nothing.
+    // The session continues; resuming has written nothing.
     say(ROLE_USER, "more");
     assert_kept("old", "/m=f00d sample.top_k=9 system:Be brief. user:What is this? "
                        "assistant:A cat. sample.top_k=7 sample.top_p=0.5 user:more");
@@ -241,8 +241,8 @@ static void test_use_begins(void **state)
     store_close(s);
 }
 
-// Same weights from another place: used as they are. Other weights in the same place: a notice says
-// so, and the ids are dropped.
+// The same weights in another place are used without a notice. Other weights in the same place: a
+// notice says so, and the ids are dropped.
 static void test_models(void **state)
 {
     struct engine e;
@@ -254,7 +254,7 @@ static void test_models(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\n");
     assert_null(notices.length ? notices.data : NULL);
-    // A model whose files are no longer readable does not prevent it.
+    // A model whose files are no longer readable does not prevent resuming.
     e.lost = true;
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_string_equal(e.calls.data, "load /moved\nload /moved\n");
@@ -333,7 +333,7 @@ static void test_hashed_later(void **state)
     }
 }
 
-// Answers of a model before the last one are text; raw messages lose their ids.
+// Answers of earlier models than the last one are text; raw messages lose their ids.
 static void test_model_changed(void **state)
 {
     static const int32_t ids[] = { 1, 2 };
@@ -352,7 +352,7 @@ static void test_model_changed(void **state)
     assert_int_equal(store_begin(s, NULL, &err), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_conversation(&e, "raw: assistant:1 raw(2): assistant(3):2");
-    e.model.decoder.config.vocab = 7; // id 7 of the answer is not one of this model
+    e.model.decoder.config.vocab = 7; // this model has no id 7, which the answer contains
     assert_int_equal(store_resume(s, &e, "old", &err), 0);
     assert_conversation(&e, "raw: assistant:1 raw(2): assistant:2");
     engine_end(&e);
@@ -379,7 +379,7 @@ static void test_failures(void **state)
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "/m");
     e.fails = false;
-    // The kept bytes are damaged and the file is gone.
+    // The stored bytes are damaged, and the file no longer exists.
     assert_int_equal(store_run(s, &err, "UPDATE pictures SET bytes = x'00'", ""), 0);
     assert_int_equal(store_resume(s, &e, "old", &err), -1);
     assert_contains(err.text, "/gone/tiny.png");
@@ -412,7 +412,7 @@ static void test_failures(void **state)
     store_close(s);
 }
 
-// A session that ended with a text-only model is restored so, with a notice.
+// A session that ended with a text-only model is restored with that model, with a notice.
 static void test_blind(void **state)
 {
     struct engine e;
@@ -429,7 +429,7 @@ static void test_blind(void **state)
     store_close(s);
 }
 
-// The kept bytes are gone: the file itself, when it is still the same.
+// If the stored bytes are lost, the file itself is used if it is unchanged.
 static void test_picture_from_file(void **state)
 {
     struct engine e;

@@ -1,5 +1,5 @@
 // tests/sessions/store.c -- sessions/store.c: opening, the schema's versions, files that are not
-// our databases.
+// vlmsh's databases.
 #include "tests/sessions/fixture.h"
 
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ static void test_creates(void **state)
     store_close(s);
 }
 
-// Only the default folder is created: one named by the user may be mistyped.
+// Only the default folder is created: a name given by the user may be mistyped.
 static void test_no_folder(void **state)
 {
     char path[512], made[512], reason[512];
@@ -98,7 +98,7 @@ static void test_migrates(void **state)
     }
 }
 
-// A step that fails leaves the file in the version it had.
+// A failing step leaves the file in its former version.
 static void test_migration_fails(void **state)
 {
     const char *const steps[] = { "CREATE TABLE t(a)", "CREATE TABLE u(a); CREATE TABLE t(a)" };
@@ -192,7 +192,7 @@ static void test_damaged(void **state)
     refuses(database, "damaged");
 }
 
-// Bytes overwritten in the middle: found when it is opened or read, with a message.
+// Bytes overwritten in the middle are detected with a message when the database is opened or read.
 static void test_damaged_inside(void **state)
 {
     struct store *s = open_store();
@@ -227,7 +227,7 @@ static void test_foreign(void **state)
 
 static bool other_started;
 
-// Another program starts for the first time while this one checks whose file it is.
+// Another program starts for the first time while this program checks whose file it is.
 static int start_other(unsigned what, void *self, void *statement, void *text)
 {
     struct err err = { 0 };
@@ -257,7 +257,8 @@ static void test_first_start_meanwhile(void **state)
     store_close(s);
 }
 
-// Several first starts at once: each opens a database, never that of a different program.
+// Several first starts at the same time: each opens a database, but never that of a different
+// program.
 static void test_first_starts(void **state)
 {
     enum { PROGRAMS = 4, ROUNDS = 40 };
@@ -271,7 +272,8 @@ static void test_first_starts(void **state)
             if ((child[i] = fork())) continue;
             struct err err = { 0 };
             close(gate[1]);
-            const bool ready = read(gate[0], &byte, 1) == 0; // all at once when it is closed
+            // All start at once when the pipe is closed.
+            const bool ready = read(gate[0], &byte, 1) == 0;
             struct store *s = ready ? store_open(path, &err) : NULL;
             if (!s) print_message("%s\n", err.text);
             store_close(s);
@@ -298,7 +300,7 @@ static void test_unwritable(void **state)
     assert_contains(err.text, "--db");
     unsetenv("XDG_STATE_HOME");
     refuses(folder, "it is a folder");
-    if (geteuid() == 0) return; // root may write everywhere
+    if (geteuid() == 0) return; // root can write everywhere
     struct store *s = open_store();
     store_close(s);
     chmod(database, 0400);
@@ -310,7 +312,8 @@ static void test_open_while_locked(void **state)
     struct store *s = open_store();
     struct err err = { 0 };
     assert_int_equal(store_lock(s, &err), 0);
-    struct store *other = store_open(database, &err); // reading is enough for the same version
+    // Read access is enough if the version is current.
+    struct store *other = store_open(database, &err);
     assert_non_null(other);
     store_close(other);
     store_unlock(s, 0, &err);

@@ -1,5 +1,5 @@
-// tests/sessions/turns.c -- sessions/turns.c: each event is on disk once, in order; also when
-// the program is killed, the file is locked or the disk full.
+// tests/sessions/turns.c -- sessions/turns.c: each event is on disk once, in order, even if the
+// program is killed, the file is locked or the disk is full.
 #include "tests/sessions/fixture.h"
 
 #include <signal.h>
@@ -14,7 +14,7 @@ static void test_begins(void **state)
     struct store *s = open_store();
     model("tests/goldens", "f00d");
     set("sample.top_k", "5");
-    set("sample.top_p", "1"); // asked for, not changed
+    set("sample.top_p", "1"); // the default, so no change
     say(ROLE_SYSTEM, "Be brief.");
     assert_null(store_session(s));
     assert_int_equal(number(s, "SELECT count(*) FROM sessions"), 0);
@@ -103,7 +103,7 @@ static void test_undo_clear(void **state)
     // The system message does not count as undone.
     tell(&(struct event){ .kind = EVENT_UNDO, .count = 3 });
     assert_kept(first, "user:one system:Be brief.");
-    assert_int_equal(number(s, "SELECT count(*) FROM messages"), 6); // none is deleted
+    assert_int_equal(number(s, "SELECT count(*) FROM messages"), 6); // no message is deleted
     tell(&(struct event){ .kind = EVENT_CLEAR });
     assert_null(store_session(s));
     say(ROLE_USER, "one");
@@ -128,7 +128,8 @@ static void test_pictures(void **state)
     reply("2");
     say_picture("edge.png", large, STORED_PICTURE, "three");
     say_picture("large.png", large, size, "four");
-    assert_int_equal(number(s, "SELECT count(*) FROM pictures"), 3); // shared by hash
+    // Pictures with the same hash are shared.
+    assert_int_equal(number(s, "SELECT count(*) FROM pictures"), 3);
     assert_int_equal(number(s, "SELECT count(*) FROM pictures WHERE bytes IS NULL"), 1);
     assert_int_equal(number(s, "SELECT size FROM pictures WHERE bytes IS NULL"), size);
     struct saved saved;
@@ -179,7 +180,7 @@ static void test_killed(void **state)
     store_close(s);
 }
 
-// Killed inside the transaction: nothing of it remains.
+// Killed inside the transaction: none of it is stored.
 static void test_killed_writing(void **state)
 {
     int ready[2];
@@ -238,7 +239,8 @@ static void test_two_programs(void **state)
     store_close(s);
 }
 
-// While it is locked nothing is lost, and there is one notice; the next turn writes all.
+// While the database is locked, nothing is lost, and there is one notice; the next turn writes
+// everything.
 static void test_locked(void **state)
 {
     struct err err;
@@ -276,7 +278,7 @@ static void test_locked_from_the_start(void **state)
     tell(&(struct event){ .kind = EVENT_CLEAR });
     say(ROLE_USER, "two");
     store_unlock(other, 0, &err);
-    store_close(s); // writes what waits
+    store_close(s); // writes the waiting turns
     assert_int_equal(number(other, "SELECT count(*) FROM sessions"), 2);
     assert_int_equal(number(other, "SELECT count(*) FROM messages"), 3);
     store_close(other);
@@ -309,7 +311,7 @@ static void measured(const char *json)
     tell(&(struct event){ .kind = EVENT_MEASURED, .key = "norms", .text = json });
 }
 
-// A measurement waits as the turns around it do, for the session that it was made in.
+// A measurement waits like the turns around it, for the session in which it was made.
 static void test_full_disk_measured(void **state)
 {
     struct store *s = open_store();
@@ -339,7 +341,7 @@ static void test_full_disk_measured(void **state)
     store_close(s);
 }
 
-// One that the database never takes does not keep turns waiting.
+// A measurement that the database never accepts does not block turns.
 static void test_measured_too_much(void **state)
 {
     struct store *s = open_store();
@@ -356,7 +358,7 @@ static void test_measured_too_much(void **state)
     store_close(s);
 }
 
-// The script that `said` names between quotes behind "asks the session again: ".
+// The script that `said` names in quotes after "asks the session again: ".
 static char *script_in(const char *said)
 {
     const char *from = strstr(said, "again: '");
@@ -373,7 +375,7 @@ static char *script_in(const char *said)
     return text;
 }
 
-// Leaving with a full disk: a script holds the stored turns, then the waiting ones.
+// If the user leaves with a full disk, a script holds the stored turns, then the waiting ones.
 static void test_finish_full_disk(void **state)
 {
     static const unsigned char bytes[] = { 1, 2, 3 };
@@ -399,14 +401,14 @@ static void test_finish_full_disk(void **state)
     static const char *const parts[] = { "/load /m", "Be brief.", "\none\n",   "sample.top_k 9",
                                          "cat.png",  "xxxx",      "/messages " };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) assert_contains(script, parts[i]);
-    assert_int_equal(store_finish(s, &err), 0); // nothing waits any more
+    assert_int_equal(store_finish(s, &err), 0); // nothing waits now
     free(script);
     free(words);
     store_close(s);
 }
 
-// The same where the session was ended meanwhile, and others have begun: a script each, not of the
-// one that is kept.
+// The same if the session was ended meanwhile and others have begun: one script per session, except
+// for the session that was stored completely.
 static void test_finish_several(void **state)
 {
     struct err err = { 0 };
@@ -472,7 +474,7 @@ static void test_finish_nowhere(void **state)
     store_close(s);
 }
 
-// The file is removed or replaced: reported at the next turn, and the script holds the whole
+// The file is removed or replaced: the next turn reports it, and the script holds the whole
 // session. The log of the new file contains nothing of the old one.
 static void removed_or_replaced(bool replaced)
 {
@@ -517,7 +519,7 @@ static void test_replaced(void **state)
     removed_or_replaced(true);
 }
 
-// The file is restored before the end: nothing was lost.
+// The file is restored before the program ends: nothing was lost.
 static void test_put_back(void **state)
 {
     struct err err = { 0 };
@@ -537,7 +539,7 @@ static void test_put_back(void **state)
     free(aside);
 }
 
-// Only earlier stored data are lost: reported at the end.
+// Only data stored earlier are lost: this is reported at the end.
 static void test_removed_at_the_end(void **state)
 {
     struct err err = { 0 };
@@ -552,7 +554,7 @@ static void test_removed_at_the_end(void **state)
     store_close(s);
 }
 
-// Another program writes into the session: this one continues in a copy of its own turns.
+// If another program writes into the session, this one continues in a copy with its own turns.
 static void test_second_writer_forks_session(void **state)
 {
     struct err err;
@@ -592,7 +594,8 @@ static void test_deleted_elsewhere(void **state)
     store_close(other);
     reply("1");
     assert_contains(notices.data, "deleted");
-    assert_kept(name, "/m=f00d system:Be brief. assistant:1"); // what holds is said again
+    // The state that still applies is stored again.
+    assert_kept(name, "/m=f00d system:Be brief. assistant:1");
     free(name);
     store_close(s);
 }

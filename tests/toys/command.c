@@ -1,4 +1,4 @@
-// tests/toys/command.c -- a command with a setting of its own.
+// tests/toys/command.c -- a command with its own setting.
 #include "tests/toys/toys.h"
 
 static const struct setting plaything_settings[] = {

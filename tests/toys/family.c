@@ -1,5 +1,5 @@
-// tests/toys/family.c -- a family unlike any other: keys are the rotated values,
-// every second layer mixes no tokens and caches nothing, the FFN has no gate, norms follow,
+// tests/toys/family.c -- a family unlike any other: keys are the rotated values, every second layer
+// mixes no tokens and caches nothing, the FFN has no gate, norms follow attention and FFN,
 // positions rotate half as fast, tensors have other names.
 //
 //   even layers:  m = Wm h;  h += rmsnorm(Wt attention(rope(Wa h), rope(m), m))
@@ -51,7 +51,8 @@ static struct qkv mix_project(struct graph *g, const struct layer *layer, struct
     const int64_t m = h ? h->shape[0] : 0;
     struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
     struct tensor *q = linear_forward(g, x, &w[ASK]);
-    struct tensor *k = linear_forward(g, x, &w[MEMORY]); // rotated in place: not v's memory
+    // The call for k rotates in place, so v needs its own memory.
+    struct tensor *k = linear_forward(g, x, &w[MEMORY]);
     struct tensor *v = linear_forward(g, x, &w[MEMORY]);
     return (struct qkv){ graph_view3(g, q, m, c->heads, c->dim),
                          graph_view3(g, k, m, c->kv_heads, c->dim),
@@ -65,7 +66,7 @@ static const struct attention_kind mix = { .read = mix_read,
                                            .traits = { .segments = true },
                                            .project = mix_project };
 
-// As mix_weight, but MEMORY is [H*d,D].
+// Like mix_weight, but MEMORY is [H*d,D].
 static bool gate_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
     const bool known = mix_weight(c, layer, i, w);
@@ -168,7 +169,7 @@ static const struct tensor_name names[] = {
     { 0 },
 };
 
-// Layers add less and less.
+// Each layer's result is scaled down.
 static struct tensor *fade(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     return op_scale(g, h, (float)TOY_FADE);

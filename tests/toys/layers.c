@@ -1,5 +1,5 @@
-// tests/toys/layers.c -- a family with attention, FFN, norms, rotary positions and names of its
-// own, whose layers differ (family.c), computes, answers, trains, counts and adapts as any other.
+// tests/toys/layers.c -- a family with its own attention, FFN, norms, rotary positions and names,
+// whose layers differ (family.c): it computes, answers, trains, counts and adapts like any other.
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
@@ -18,7 +18,7 @@ enum { ROWS = 7 };
 static const int32_t ids[ROWS] = { 3, 500, 41, 41, 7, 260, 99 };
 static const int32_t target[ROWS] = { -1, -1, 41, 7, 260, 99, 12 };
 
-// The model in the scratch folder, and its numbers.
+// Opens the model in the scratch folder; fills t with its weights.
 static struct model *open_toy(struct toy_tensor t[TOY_TENSORS])
 {
     struct err err = { 0 };
@@ -38,7 +38,7 @@ static void near_to(const char *what, double got, double want, double room)
 
 // --- a pass --------------------------------------------------------------------------------------
 
-// Rows up to `to` after the cached ones; their logits against the naive ones.
+// Computes rows up to `to` after the cached ones; compares their logits with the naive ones.
 static void check_pass(const struct model *m, struct kv *kv, int64_t to, const double *naive)
 {
     const int64_t past = kv->layer[0].rows;
@@ -48,7 +48,7 @@ static void check_pass(const struct model *m, struct kv *kv, int64_t to, const d
     free(got);
 }
 
-// Layer 1 caches nothing; no other model's cache fits.
+// Layer 1 caches nothing; a cache of any other model does not fit.
 static void check_cache(const struct model *m, const struct kv *kv)
 {
     const struct decoder_config *c = &m->decoder.config;
@@ -91,7 +91,7 @@ static void check_gradient(struct toy_tensor t[TOY_TENSORS], int which, const st
     const double step = 1e-5;
     struct toy_tensor *one = &t[which];
     for (int k = 0; k < TRIED; k++) {
-        // Of the table a row that is read.
+        // Checks a row of the embedding table that is read.
         int64_t i = (int64_t)(random_bits(which + 1, RANDOM_WEIGHTS, (uint64_t)k) %
                               (uint64_t)(one->rows * one->columns));
         if (!strcmp(one->name, "model.words.weight")) i = ids[k] * TOY_WIDTH + k;
@@ -186,7 +186,7 @@ static void it_talks_and_its_cost_is_counted(void **state)
 
 // --- training ------------------------------------------------------------------------------------
 
-// Methods select weights by their role, whatever their names in the files.
+// Methods select weights by their roles, whatever their names in the files.
 static void methods_find_their_weights(void **state)
 {
     enum { TABLES = 2 * TOY_WORDS * TOY_WIDTH };
@@ -256,7 +256,7 @@ static void add_lora(struct toy_tensor *t, const struct safetensor *a, const str
                           number(a, r * t->columns + i % t->columns);
 }
 
-// The tensors as the folder's adapter changes them; returns how many it changes.
+// Applies the folder's adapter to the tensors; returns how many it changes.
 static int merge(struct toy_tensor t[TOY_TENSORS], const char *folder)
 {
     struct err err = { 0 };
@@ -286,7 +286,7 @@ static int merge(struct toy_tensor t[TOY_TENSORS], const char *folder)
     return changed;
 }
 
-// The logits that chose the answer just given against naive ones; how far they are from those of
+// Compares the logits of the last answer with naive ones; returns how far they are from those of
 // the tensors `before`.
 static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSORS],
                            const struct toy_tensor before[TOY_TENSORS])
@@ -317,8 +317,8 @@ static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSO
     return far;
 }
 
-// The adapter trained by these rules holds that tensor; the model in the scratch folder loads it
-// and answers as the merged model does.
+// The adapter trained by these rules holds that tensor; the model in the scratch folder loads the
+// adapter and answers as the merged model does.
 static void adapts(struct golden *g, const struct toy_tensor before[TOY_TENSORS], const char *rules,
                    const char *written)
 {
@@ -359,7 +359,7 @@ static void its_adapters_are_written_and_read(void **state)
            "base_model.model.model.blocks.1.mix.memory.lora_B.weight");
     adapts(&g, t, "train.params=*layernorm*; speak.weight", "base_model.model.speak.weight");
     golden_close(&g);
-    // A head that is the embedding is trained with it, and written under its own name.
+    // A head that is the embedding is trained with the embedding, and written under its own name.
     naive_write(t, scratch, true);
     golden_open(&g, "llama-3.2");
     talk(&g, 3);

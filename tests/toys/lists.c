@@ -19,7 +19,7 @@ void toys_register(void)
 {
     families_register(families);
     methods_register(methods);
-    lists_register_settings(); // those of the methods too
+    lists_register_settings(); // includes the settings of methods
     probes_register(probes);
     commands_register(commands);
 }

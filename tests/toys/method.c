@@ -1,4 +1,4 @@
-// tests/toys/method.c -- a method: visual tokens get an RMSNorm with a gain [D] that is learned.
+// tests/toys/method.c -- a method: an RMSNorm of visual tokens with a gain [D] that is learned.
 //
 //   v' = v / sqrt(mean(v^2) + 1e-6) g          untrained: g = toy.factor
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const struct setting toy_settings[] = {
 
 struct toy {
     const struct backend *backend;
-    struct tensor gain; // [D], ours
+    struct tensor gain; // [D], owned by this struct
 };
 
 static void toy_release(void *state)

@@ -1,4 +1,4 @@
-// tests/toys/naive.c -- the toy family's arithmetic in float64, number by number.
+// tests/toys/naive.c -- the toy family's arithmetic in float64, element by element.
 #include "tests/toys/naive.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static const struct {
     [LAST] = { "model.last.weight", TOY_WIDTH, 1 },
     [SPEAK] = { "speak.weight", TOY_WORDS, TOY_WIDTH },
     [ASK] = { "mix.ask.weight", TOY_HEADS *TOY_DIM, TOY_WIDTH },
-    [MEMORY] = { "mix.memory.weight", TOY_KV_HEADS *TOY_DIM, TOY_WIDTH }, // in even layers
+    [MEMORY] = { "mix.memory.weight", TOY_KV_HEADS *TOY_DIM, TOY_WIDTH }, // rows in even layers
     [TELL] = { "mix.tell.weight", TOY_WIDTH, TOY_HEADS *TOY_DIM },
     [CALM_1] = { "calm_1.weight", TOY_WIDTH, 1 },
     [IN] = { "think.in.weight", TOY_FFN, TOY_WIDTH },
@@ -35,7 +35,7 @@ static const struct {
     [CALM_2] = { "calm_2.weight", TOY_WIDTH, 1 },
 };
 
-// A gain is about 1, all else about 0.
+// Gains are about 1, all other weights about 0.
 static void fill(struct toy_tensor *t, uint64_t seed)
 {
     const int64_t count = t->rows * t->columns;
@@ -120,7 +120,7 @@ static void norm(double *x, const struct toy_tensor *gain)
     for (int i = 0; i < TOY_WIDTH; i++) x[i] *= gain->data[i] / sqrt(squares / TOY_WIDTH + EPS);
 }
 
-// x [heads, TOY_DIM] at a position.
+// Rotates x [heads, TOY_DIM] by the angles of a position.
 static void turn(double *x, int heads, int64_t position)
 {
     enum { HALF = TOY_DIM / 2 };
@@ -132,7 +132,7 @@ static void turn(double *x, int heads, int64_t position)
     }
 }
 
-// Head `head` of q over the keys 0..last.
+// Computes head `head` of q over the keys 0..last.
 static void attend(double *to, const double *q, const double (*k)[TOY_KV_HEADS * TOY_DIM],
                    const double (*v)[TOY_KV_HEADS * TOY_DIM], int64_t last, int head)
 {

@@ -1,5 +1,5 @@
 // tests/toys/naive.h -- a small model of the toy family: its folder and its arithmetic, in loops
-// over doubles that share nothing with the program.
+// over doubles that share no code with the program.
 #ifndef TESTS_TOYS_NAIVE_H
 #define TESTS_TOYS_NAIVE_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-    TOY_WORDS = 569, // of the tokenizer that it borrows
+    TOY_WORDS = 569, // vocabulary of the borrowed tokenizer
     TOY_WIDTH = 16,
     TOY_HEADS = 4,
     TOY_KV_HEADS = 2,
@@ -16,7 +16,7 @@ enum {
     TOY_LAYERS = 2,
     TOY_TENSORS = 3 + 8 * TOY_LAYERS
 };
-#define TOY_FADE 0.75 // what a layer leaves is multiplied by it
+#define TOY_FADE 0.75 // factor of each layer's result
 
 // A tensor of the file: [rows, columns], or [rows] with columns 1.
 struct toy_tensor {
@@ -25,10 +25,10 @@ struct toy_tensor {
     double *data;
 };
 
-// The same numbers each time, as exactly as the file holds them.
+// Fills the same random weights each time, rounded as in the file.
 void naive_open(struct toy_tensor t[TOY_TENSORS]);
 void naive_close(struct toy_tensor t[TOY_TENSORS]);
-// All that a model's folder needs. `tied`: the head is the embedding, and not in the file.
+// Writes all files of the model's folder. `tied`: the head is the embedding, and not in the file.
 void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied);
 // logits [n, TOY_WORDS] of n ids.
 void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, int64_t n,

@@ -1,5 +1,5 @@
 // tests/toys/probe.c -- a probe: the norm of each row of the residual stream, as a map of layers by
-// positions; words over the picture; how many rows the layers compute.
+// positions; words over the picture; the number of rows that the layers compute.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static void *toy_start(const struct probe_env *env, struct err *err)
     struct toy *t = xcalloc(1, sizeof *t);
     const int64_t count = env->model->decoder.config.layers * env->sequence->n;
     t->env = env;
-    t->norm = probe_nans(count); // a row that pruning drops keeps none
+    t->norm = probe_nans(count); // a row that pruning drops stays NaN
     return t;
 }
 

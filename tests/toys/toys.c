@@ -1,9 +1,9 @@
-// tests/toys/toys.c -- a method, a probe, a command and a setting work everywhere once they are
-// in a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
+// tests/toys/toys.c -- a method, a probe, a command and a setting work everywhere once they are in
+// a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
 #include "tests/toys/toys.h"
 
 #include "tests/core/train/sft.h"
-// after what it needs
+// needs the headers above
 #include "core/engine/presets.h"
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
@@ -15,7 +15,7 @@ static void set(struct golden *g, const char *key, const char *value)
     must(engine_set(g->engine, key, value, &err), &err);
 }
 
-// All messages.
+// Records all messages.
 static void listen_to(void *self, const struct event *e)
 {
     struct buf *said = self;
@@ -27,7 +27,7 @@ static void listen_to(void *self, const struct event *e)
         buf_printf(said, "%s|", e->table->cells[i]);
 }
 
-// A line's messages; it must succeed.
+// Runs a line, which must succeed; returns its messages.
 static char *line(struct golden *g, const char *text)
 {
     struct err err = { 0 };
@@ -78,7 +78,7 @@ static void baseline_and_compare_switch_it_off(void **state)
     assert_true(settings_is(engine_settings(g.engine), "toy.on", "off"));
     set(&g, "toy.on", "on");
     set(&g, "toy.factor", "30");
-    // Against itself nothing differs, against `off` it does: so `off` runs without it.
+    // `now` equals itself but differs from `off`, so `off` runs without the method.
     char *same = line(&g, "/compare now | now"), *other = line(&g, "/compare off | now");
     assert_non_null(strstr(same, "Hellinger distance, mean|0|"));
     assert_null(strstr(other, "Hellinger distance, mean|0|"));
@@ -121,7 +121,7 @@ static void a_toggle_equals_a_fresh_run(void **state)
     golden_close(&fresh);
 }
 
-// A matrix of layers by positions, and words over the picture: described by the probe alone.
+// A matrix of layers by positions, and words over the picture: only the probe describes these maps.
 static void its_maps_are_shown(const struct results *r, int layers)
 {
     const char *command;
@@ -140,7 +140,8 @@ static void its_maps_are_shown(const struct results *r, int layers)
     const struct result_map *matrix = &again.maps[0], *words = &again.maps[1];
     assert_int_equal(matrix->rows, layers);
     assert_true(matrix->picture < 0 && !matrix->words);
-    assert_true(results_heatmap(words).min == -1 && results_heatmap(words).max == 100); // its range
+    // The probe's range.
+    assert_true(results_heatmap(words).min == -1 && results_heatmap(words).max == 100);
     assert_int_equal(words->picture, 0);
     assert_null(words->words[0]);
     assert_string_equal(words->words[1], "odd");
@@ -183,7 +184,7 @@ static void its_flops_are_counted(void **state)
     golden_close(&g);
 }
 
-// The answer just given took visual tokens from the trained projector, times this gain.
+// Expects that the last answer used visual tokens from the trained projector, times this gain.
 static void answers_with_gain(struct golden *g, const float *gain)
 {
     struct err err = { 0 };

@@ -53,7 +53,7 @@ def cells(line, state):
             continue
         for character in part:
             out.append((character, name(state), width(character)))
-    # Invisible spaces: versions of tmux differ in printing them.
+    # Drops invisible trailing spaces, which tmux versions print differently.
     while out and out[-1][0] == " " and not re.search("under|reverse|paper", out[-1][1]): out.pop()
     return out, state
 

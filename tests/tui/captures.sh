@@ -1,5 +1,5 @@
-# tests/tui/captures.sh -- compares screens with reviewed captures: text and attributes, with colours
-# and without, at three sizes. UPDATE=1 rewrites the captures: review the difference.
+# tests/tui/captures.sh -- compares screens with reviewed captures: text and attributes, with and
+# without colours, at three sizes. UPDATE=1 rewrites the captures: review the difference.
 set -eu
 . tests/tui/tmux.bash
 folder=tests/tui/captures
@@ -68,7 +68,7 @@ for look in colour mono; do
     begin 200 60 $variable
     keys F7
     wait_for '─ jobs ─'
-    keys C-l # the hint goes
+    keys C-l # the hint disappears
     wait_gone 'layout: maps'
     compare "maps-200x60-$look"
 done

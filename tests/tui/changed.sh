@@ -12,7 +12,8 @@ keys M-s
 wait_for 'nothing has been compared yet'
 keys Escape; sleep 0.2
 
-# The panel shows the first when the comparison ends; JSON events of the same comparison list them all.
+# When the comparison ends, the panel shows the first changed question; JSON events of the same
+# comparison list all.
 line "/compare off | $pruned --data $work/world/yesno.json"
 wait_for '─ flips ─'
 events() { # COMMAND FIELD

@@ -21,7 +21,7 @@ check(len(maps) == 1 and (maps[0]["rows"], maps[0]["cols"]) == (12, 12), "one ma
 low, high = maps[0]["min"], maps[0]["max"]
 share = [[(maps[0]["values"][12 * r + c] - low) / (high - low) for c in range(12)] for r in range(12)]
 
-# matplotlib's viridis at nine places, and the nearest colour of the 6 x 6 x 6 cube.
+# matplotlib's viridis at nine points, and the nearest colour of the 6 x 6 x 6 cube.
 viridis = [(68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140), (40, 174, 128),
            (94, 201, 98), (173, 220, 48), (253, 231, 37)]
 def ramp(s):
@@ -29,7 +29,7 @@ def ramp(s):
     return tuple(a + (b - a) * (s * 8 - i) for a, b in zip(viridis[i], viridis[i + 1]))
 def cube(rgb):
     return tuple(min((0, 95, 135, 175, 215, 255), key=lambda step: abs(step - v)) for v in rgb)
-# The colours of a share: the program's ramp has 256 shades.
+# The colours that a share may have: the program's ramp has 256 shades.
 def colours(s): return {cube(ramp(min(max(s + d / 256, 0), 1))) for d in (-1, -0.5, 0, 0.5, 1)}
 
 def start(**env):
@@ -91,8 +91,8 @@ check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[8
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# TERM says eight, the terminal's reply 256 or true colour; the reply may come in pieces, on a slow line, while the
-# user types.
+# TERM promises eight colours, and the terminal's reply 256 or true colour; the reply may come in pieces, over a
+# slow line, while the user types.
 def asked(has, **env):
     t = GraphicsTerminal([program], "none", size=(36, 120), colours=has, env=dict({"COLORTERM": "", "TERM": "xterm"}, **env))
     t.wait_text("F1 keys")
@@ -146,7 +146,7 @@ direct = r"""direct-test|numbers from 8 on are RGB,
 """
 types = os.path.join(os.environ["WORK"], "types")
 subprocess.run(["tic", "-x", "-o", types, "-"], input=direct, text=True, check=True)
-def drawn(t): # all colour numbers of the map, once it is drawn
+def drawn(t): # all colour numbers of the map, after it is drawn
     cells = lambda: [cell for r in range(12) for c in range(12) for cell in patch(t, r, c)]
     t.wait_for(lambda: all(ink and paper for _, ink, paper in cells()), "the map")
     return [v for _, ink, paper in cells() for v in ink + paper]
@@ -164,11 +164,11 @@ check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
 check(t.wait() == 0, "it ends")
 
-# Plain lines: with eight colours letters on the same backgrounds, with 256 half blocks.
+# Plain lines: letters on the same backgrounds with eight colours, half blocks with 256.
 def plain(has=8, **env):
     t = GraphicsTerminal([program, "--plain"], "none", size=(60, 100), colours=has, env=dict({"COLORTERM": ""}, **env))
     t.wait_text("model>")
-    for line in lines: t.type(line + "\r")  # the second is sent before the first is done and must not be lost
+    for line in lines: t.type(line + "\r")  # the second line is sent before the first has run, and must not be lost
     t.wait_text("12 tokens")
     t.type("/attention --layer 4 --token 11\r")
     t.wait_text("12 x 12, mean")

@@ -1,4 +1,4 @@
-// tests/tui/complete.c -- tui/complete.c: completions by position.
+// tests/tui/complete.c -- tui/complete.c: completions by position in the line.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

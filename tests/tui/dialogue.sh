@@ -44,7 +44,7 @@ class Dialogue:
         return self.p.wait(60), rest
 
 d = Dialogue(model)
-events = d.ask("/set sample.max_tokens 5")  # and the events of loading the model
+events = d.ask("/set sample.max_tokens 5")  # other events are those of loading the model
 check(events[-2] == {"event": "setting", "key": "sample.max_tokens", "value": "5"}, events)
 events = d.ask("Hello")
 check(events[-1] == {"event": "done", "ok": True}, events)
@@ -58,7 +58,8 @@ for key in ("prompt_tokens", "visual_tokens", "computed_tokens"):
 for key in ("prefill_s", "decode_s", "vision_s"):
     check(isinstance(answer[key], (int, float)), key)
 
-# An error does not end it. Empty lines and comments get a `done` each, continued lines one in all.
+# An error does not end the dialogue. Each empty line and comment gets a `done`, continued lines get
+# one in all.
 events = d.ask("/nosuch")
 check([e["event"] for e in events] == ["error", "done"] and not events[1]["ok"], events)
 check(events[0]["where"] == "stdin:3" and "nosuch" in events[0]["message"], events)
@@ -77,7 +78,7 @@ check(d.ask("/settings")[0]["event"] == "table", "a table")
 status, rest = d.end()
 check(status == 0 and rest == b"", "the end of the input: %r %r" % (status, rest))
 
-# SIGINT stops the answer, not the dialogue; twice when idle: 130.
+# SIGINT stops the answer, not the dialogue; sent twice when idle, it ends the dialogue with 130.
 d = Dialogue(model)
 for line in "/set sample.ignore_eos on", "/set ctx.max 1000000", "/set sample.max_tokens 1000000":
     d.ask(line)
@@ -93,7 +94,7 @@ time.sleep(0.3)
 d.p.send_signal(signal.SIGINT)
 check(d.p.wait(20) == 130, "twice when idle")
 
-# /quit ends it; later lines are not read. An unclosed text is an error.
+# /quit ends the dialogue; later lines are not read. An unclosed text is an error.
 d = Dialogue()
 d.send("/quit")
 check(d.until_done()[-1]["ok"], "/quit")
@@ -104,7 +105,7 @@ status, rest = d.end()
 events = [json.loads(line) for line in rest.splitlines()]
 check(status == 0 and [e["event"] for e in events] == ["error", "done"], events)
 
-# -c and -f: an error, or a missing model, is an event and ends them with 1.
+# With -c and -f, an error or a missing model gives an event and ends the program with status 1.
 script = os.path.join(work, "script")
 with open(script, "w") as f:
     f.write("/version\n\n/nosuch\n/version\n")

@@ -1,5 +1,5 @@
 # tests/tui/disk.sh -- leaving the full screen while the database cannot be written (sessions/rescue.c):
-# a message below it and the exit status report unsaved turns, and a script keeps them.
+# a message below the screen and the exit status report unsaved turns, and a script keeps them.
 set -eu
 . tests/tui/tmux.bash
 VLMSH=$(realpath "$VLMSH")

@@ -1,4 +1,4 @@
-# tests/tui/drafts.sh -- the full screen: unsent text returns at the next start, once its shell has
+# tests/tui/drafts.sh -- the full screen: unsent text returns at the next start if its shell has
 # ended; Alt-Enter adds a line to a message; Ctrl-C in the editor goes to the editor.
 set -eu
 work=$(mktemp -d)
@@ -41,7 +41,8 @@ def kill(t):
     t.signal(signal.SIGKILL)
     t.wait()
 
-# Drafts of running shells stay theirs; those of killed shells return, the newest first.
+# Drafts of running shells are not offered to others; those of killed shells return, the newest
+# first.
 first, second = start("--session", "trip"), start()
 first.type("/set sample.max_tokens 3\r")
 first.expect("max_tokens = 3")
@@ -66,7 +67,7 @@ kill(t)  # at once: showing a draft does not lose it
 t = start("--session", "trip")
 t.expect("the first one")
 wait_kept(["the second one", "the first one"])
-t.type("\x03")  # dropped: it does not return
+t.type("\x03")  # drops the draft, which does not return
 wait_kept(["the second one"])
 leave(t)
 t = start()

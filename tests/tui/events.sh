@@ -55,7 +55,7 @@ for number, line in enumerate(open(sys.argv[1]), 1):
             sys.exit("line %d: '%s' has another type: %s" % (number, name, line))
     seen.add(e["event"])
     if e["event"] == "done": requests.append(e.get("request", "none"))
-    if e["event"] == "progress" and not requests and begun: continue # the model of the start
+    if e["event"] == "progress" and not requests and begun: continue # progress of the model loaded at the start
     # Events between two `done` belong to one line.
     if begun: request = e.get("request", "none")
     if e.get("request", "none") != request: sys.exit("line %d: another request: %s" % (number, line))
@@ -67,7 +67,7 @@ missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "set
            "model", "written"} - seen
 if missing: sys.exit("not seen: %r" % missing)
 
-# Fields repeat the content of tables and notices.
+# Fields repeat values of tables and notices.
 events = [json.loads(line) for line in open(sys.argv[1])]
 of = lambda kind: [e for e in events if e["event"] == kind]
 def expect(what, got, wanted):

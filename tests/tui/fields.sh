@@ -10,7 +10,7 @@ paste() { # TEXT
     tmux paste-buffer -p
 }
 
-# A paste goes into the field: its first line. Other keys leave the field open.
+# Only the first line of a paste goes into the field. Other keys leave the field open.
 keys F4
 wait_for 'Esc: back  Up Down: choose'
 wait_for 'sample.temperature: 0..100'

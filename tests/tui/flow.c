@@ -1,5 +1,5 @@
 // tests/tui/flow.c -- tui/flow.c, commands/help_text.c, tui/hints.c: help texts at every width,
-// with whole words; words on the screen that name keys.
+// with unbroken words; words on the screen that name keys.
 #include "tui/flow.h"
 
 #include <setjmp.h>
@@ -47,7 +47,8 @@ static char *words_of(const char *text)
     return b.data ? buf_take(&b) : xstrdup("");
 }
 
-// True if the line is one word that does not fit, or its end; other lines must not be wider.
+// True if the line is one word that does not fit, or the rest of such a word; other lines must not
+// be wider.
 static bool is_long_word(const char *line)
 {
     line += strspn(line, " ");

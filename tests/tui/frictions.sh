@@ -19,14 +19,14 @@ wait_for '^ sample.top_k = 7' 'a panel key is not reported on the status line'
 shown '/set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 
-# Fast keys all count: light, contrast, default, light.
+# Of fast key presses, all count: light, contrast, default, light.
 keys F9 F9 F9 F9
 wait_for '^ screen.theme = light'
 line '/get screen.theme'
 wait_for '│  screen.theme = light'
 keys F9
 wait_for '^ screen.theme = contrast'
-# One background for the whole screen: no cell has the terminal's.
+# The whole screen has one background: no cell has the terminal's.
 sleep 0.5
 tmux capture-pane -pe | head -34 | grep -q '\[49m' && fail 'the theme contrast has boxes'
 keys F9
@@ -63,7 +63,7 @@ wait_for '│ /session  *Lists'
 keys Escape
 wait_gone '/help sessions ─'
 
-# Markdown in an answer; raw when it is off.
+# Markdown in an answer is rendered, or shown raw if the setting is off.
 printf '[{"role": "user", "content": "q"}, {"role": "assistant", "content": "## A title\\n- one **bold** word\\n- `code`\\n\\n|a|bb|\\n|-|-|\\n|1|2|\\n\\u001b[31mred"}]' \
     >"$work/messages.json"
 line "/messages $work/messages.json"
@@ -89,7 +89,7 @@ wait_for 'cut off after 3 tokens'
 line '/set sample.max_tokens 1000000'
 wait_for 'max_tokens = 1000000'
 line 'a slow question'
-wait_for 'cpu [-|/\\] ' # it runs
+wait_for 'cpu [-|/\\] ' # the answer runs
 sleep 1
 keys M-1
 wait_for ' NORM '
@@ -104,7 +104,7 @@ keys F2 /
 tmux send-keys -l '⟨norm.align'
 keys Enter
 wait_for '⟨norm.align' 'a toggle is not marked in the answer'
-# n continues upwards as the search does, N goes back.
+# n continues upwards, in the direction of the search; N goes back.
 tmux send-keys -l '/max_tokens = '
 keys Enter
 keys n
@@ -117,7 +117,7 @@ keys N
 wait_for "no more matches for 'max_tokens = '"
 keys Escape; sleep 0.2
 
-# A question that begins with // is shown as sent, and once.
+# A question that begins with // is shown once, as it was sent.
 line '/set sample.max_tokens 1'
 line '//etc is a folder'
 wait_for '❯ /etc is a folder'
@@ -131,9 +131,9 @@ keys F2 End
 wait_gone 'lines below'
 keys Escape; sleep 0.2
 
-# The panel still follows settings after a key that changed nothing.
+# After a key that changed nothing, the panel still follows settings.
 line 'another slow question'
-wait_for 'cpu [-|/\\] ' # it runs
+wait_for 'cpu [-|/\\] ' # the answer runs
 sleep 1
 keys F4
 wait_for 'sample.top_k: 0'
@@ -148,7 +148,7 @@ wait_for '│[* ] temperature  *0 '
 keys C-c
 wait_for '⟨stopped⟩'
 
-# Columns with one unit are drawn; a line names the others.
+# Columns with the same unit are drawn; a line names the others.
 line '/set sample.max_tokens 4'
 line "/image $pictures/scene.png"
 line 'one more'
@@ -157,10 +157,10 @@ line '/flops'
 wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figures'
 wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
 
-# After a killed shell, the next one offers its session.
+# The next shell offers the session of a killed one.
 shell=$(running "$work/db" | head -1)
 kill -9 "$shell"
-while [ -e "/proc/$shell" ]; do sleep 0.05; done # its lock ends with it
+while [ -e "/proc/$shell" ]; do sleep 0.05; done # its lock ends with the process
 start 80 24
 wait_for 'did not end properly; its session is' 'the session of a crash is not offered'
 wait_for '/session resume'
@@ -170,8 +170,8 @@ start 80 24
 sleep 0.5
 shown 'did not end properly' && fail 'a session that ended is offered'
 
-# A wider table keeps one line per row and scrolls sideways.
-# An attached picture is shown before it is sent, until the next lines appear.
+# A table wider than the panel keeps one line per row and scrolls sideways. An attached picture is
+# shown before it is sent, until the next lines appear.
 line "/image $pictures/scene.png"
 wait_for '─ attached ─' 'no thumbnail of an attached picture'
 line /images
@@ -183,7 +183,7 @@ keys Left Left Left Left
 wait_gone '‹'
 keys Escape; sleep 0.2
 
-# So is a dropped file (a pasted path).
+# A dropped file (a pasted path) is shown, too.
 line '/image --clear'
 cp $pictures/scene.png "$work/my scene.png"
 tmux set-buffer "file://$work/my%20scene.png"
@@ -194,7 +194,7 @@ tmux set-buffer "'$work/my scene.png' "
 tmux paste-buffer -p
 wait_for '─ attached (last of 2) ─'
 line '/image --remove 1'
-wait_for 'removed picture 1' # the second of the attached ones
+wait_for 'removed picture 1' # the second attached picture
 line /quit
 wait_for 'shell> *$'
 

@@ -99,7 +99,7 @@ ROW_MARKS = [0x305, 0x30d, 0x30e, 0x310, 0x312, 0x33d, 0x33e, 0x33f, 0x346, 0x34
              0x351, 0x352, 0x357, 0x35b, 0x363, 0x364, 0x365, 0x366, 0x367, 0x368, 0x369, 0x36a, 0x36b,
              0x36c, 0x36d, 0x36e, 0x36f, 0x483, 0x484, 0x485, 0x486, 0x487, 0x592, 0x593, 0x594]
 
-REPLIES = {  # to kitty's query, to the one for its name, to DA1
+REPLIES = {  # replies to kitty's query, to the query of the name, to DA1
     "kitty": ("\x1b_Gi=31;OK\x1b\\", "\x1bP>|kitty(0.35.2)\x1b\\", "\x1b[?62;c"),
     "iterm": ("", "\x1bP>|iTerm2 3.5.4\x1b\\", "\x1b[?62;22c"),
     "sixel": ("", "\x1bP>|XTerm(388)\x1b\\", "\x1b[?63;1;2;4;6;22c"),
@@ -114,8 +114,8 @@ SEQUENCE = re.compile(
 class GraphicsTerminal(Terminal):
     def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False, colours=8):
         self.kind, self.cell, self.answers = kind, cell, answers
-        self.has = colours # its reply on colours: 8: none, 256, or 1 << 24
-        self.driver = driver # it reports pixels with the size
+        self.has = colours # colours in its reply: 256 or 1 << 24; 8: no reply
+        self.driver = driver # the terminal driver reports the size in pixels, too
         self.lines, self.columns = size
         self.rest, self.received = "", {}
         self.clear()
@@ -319,7 +319,7 @@ class GraphicsTerminal(Terminal):
         lines = lines or -(-height // self.cell[1])
         if self.x + columns > self.columns or self.y + lines > self.lines:
             sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
-        missing = lines * self.cell[1] - height # inside tmux sixels end with a whole band
+        missing = lines * self.cell[1] - height # inside tmux, sixels end with a complete band
         if width != columns * self.cell[0] or not 0 <= missing < (6 if self.kind == "sixel" else 1):
             sys.exit("a picture of %d x %d pixels for %d x %d cells" % (width, height, columns, lines))
         self.pictures = [p for p in self.pictures if p[:2] != (self.x, self.y) or self.kind == "kitty"]
@@ -344,7 +344,7 @@ class GraphicsTerminal(Terminal):
         keys = self.received["keys"]
         width, height, pixels = png_read(base64.b64decode(self.received["body"]))
         self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
-        if keys.get("U") == "1": # placeholders give the position
+        if keys.get("U") == "1": # placeholders determine the position
             if keys.get("q") != "2": self.reply("\x1b_Gi=%s;OK\x1b\\" % keys["i"])
             self.sent[keys["i"]] = width, height, pixels, int(keys["c"]), int(keys["r"])
             return
@@ -372,7 +372,7 @@ class GraphicsTerminal(Terminal):
             for x, y, r, c in cells:
                 if (x - c, y - r) != (left, top): raise ValueError("placeholders of picture %s are torn" % name)
             pixels = [[pixels[y * height // (lines * h)][x * width // (columns * w)] for x in range(columns * w)]
-                      for y in range(lines * h)]  # kitty stretches it over its cells
+                      for y in range(lines * h)]  # kitty stretches the picture over its cells
             seen = [[(0, 0, 0, 0)] * (columns * w) for _ in range(lines * h)]
             for _, _, r, c in cells:
                 for dot in range(r * h, r * h + h): seen[dot][c * w:c * w + w] = pixels[dot][c * w:c * w + w]

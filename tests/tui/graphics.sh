@@ -18,8 +18,8 @@ width, height, source = png_read(open(scene, "rb").read())
 def save(t, name):
     if look: t.save(os.path.join(look, name + ".png"))
 
-# The share of pixels equal to the (enlarged) file's; `near`: tolerance per channel (for a palette of
-# 256 colours).
+# The share of pixels that equal those of the (enlarged) file; `near`: tolerance per channel (for a
+# palette of 256 colours).
 def equal(pixels, near=0):
     good = 0
     high, wide = len(pixels), max(sum(p[3] == 255 for p in row) for row in pixels)
@@ -52,7 +52,7 @@ for kind in "kitty", "iterm", "sixel":
     check(equal(pixels, near) > 0.97, "%s: the picture's pixels: %.3f" % (kind, equal(pixels, near)))
     check((columns, lines) == (24, 12), "%s: it fills the panel's height" % kind)
 
-    # A map over it, which leaves it visible; the steps of `o`.
+    # A map over the picture leaves it visible; `o` steps through the ways to show them.
     t.type("What is in the picture?\r")
     t.wait_text("12 tokens")
     t.settle()
@@ -73,7 +73,7 @@ for kind in "kitty", "iterm", "sixel":
     t.settle()
     check(len(t.pictures) == 1 and equal(t.pictures[0][4], near) > 0.97, kind + ": the picture alone")
 
-    # A list over it hides it; closing the list shows it again.
+    # A list over the picture hides it; closing the list shows it again.
     t.type("\x10")
     t.wait_text("/help")
     t.settle()
@@ -92,7 +92,7 @@ for kind in "kitty", "iterm", "sixel":
     leave(t)
     check(not t.pictures, kind + ": nothing is left behind")
 
-# Cells of other proportions: the placeholder characters leave no cells beside the picture.
+# Cells with other proportions: placeholders leave no empty cells beside the picture.
 for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
     t = start(kind, cell=cell)
     t.wait_for(lambda: t.pictures, "a picture")
@@ -149,7 +149,7 @@ for kind in "kitty", "sixel":
     t.type("/quit\r")
     check(t.wait() == 0, "it ends")
 
-# Characters of four and six pixels.
+# Block characters with four and six pixels.
 for way, some in ("quadrants", "\u2596\u2597\u2598\u259d"), ("sextants", "\U0001fb00\U0001fb0f\U0001fb1e\U0001fb39"):
     t = start("none")
     t.type("/set screen.graphics %s\r" % way)

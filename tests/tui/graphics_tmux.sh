@@ -1,6 +1,6 @@
 # tests/tui/graphics_tmux.sh -- pictures through a real tmux: tests/tui/graphics.py decodes the
-# output for the outer terminal, in panes, after splits, resizes, lists and the end; pictures and
-# queries that tmux drops are sent again. LOOK=FOLDER keeps the screens.
+# output for the outer terminal, in panes, after splits, resizes, lists and the end of the program;
+# pictures and queries that tmux drops are sent again. LOOK=FOLDER keeps the screens.
 set -eu
 command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
@@ -37,7 +37,7 @@ def start(kind, conf="conf", command=program, size=(40, 140), driver=False):
 # The placeholders show the file's picture, enlarged.
 def shown(t):
     try: return t.placeholders()
-    except ValueError: return []  # half drawn
+    except ValueError: return []  # not completely drawn
 
 def right(t, at=None):
     pictures = shown(t)
@@ -54,7 +54,7 @@ def right(t, at=None):
 def fresh(t):
     return not any(c[0] == PLACEHOLDER for row in t.cells for c, _, _ in row)
 
-# Nothing below the picture's frame: the picture is within the right column of the pane.
+# Below the picture's frame nothing is drawn: the picture is within the right column of the pane.
 t = start("kitty")
 t.wait_text("F1 keys")
 t.type("/image %s\r" % scene)
@@ -77,7 +77,7 @@ tmux("kill-pane", "-t", "{left}")
 tmux("kill-pane", "-t", "{top}")
 t.wait_for(lambda: right(t, alone), "the picture where it was")
 
-# A map over it, a list that hides it, another window, a smaller terminal.
+# A map over the picture, a list that hides it, another window, a smaller terminal.
 t.type("What is in the picture?\r")
 t.wait_text("12 tokens")
 t.wait_for(lambda: len(shown(t)) == 1 and not right(t), "the map")
@@ -126,7 +126,7 @@ save(t, "plain")
 t.type("/quit\r")
 check(t.wait() == 0, "it ends")
 
-# Without pass-through, and on an outer terminal without graphics: half blocks only.
+# Without pass-through, or on an outer terminal without graphics: half blocks only.
 for kind, conf in ("kitty", "closed"), ("none", "conf"):
     t = start(kind, conf)
     t.wait_text("F1 keys")
@@ -137,9 +137,9 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
     t.type("\x1b[21~")
     check(t.wait() == 0, "it ends")
 
-# Sixels that tmux draws itself (docs/chat.md has the line of its configuration): one picture in its place, also after lines that scroll below it, a list
-# over it and an answer beside it; a terminal around it whose cells have no size in pixels gets half blocks,
-# not tmux's words.
+# Sixels that tmux draws itself (docs/chat.md has the line of its configuration): the picture appears once, in the right
+# position, also after lines scroll below it, with a list over it and an answer beside it. If the outer terminal does not
+# report its cells' size in pixels, vlmsh draws half blocks, so that tmux does not draw its own text.
 t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")
 t.wait_text("said .* end") # tmux's own notice
 if not re.search("said .*;4.* end", t.text()):
@@ -151,7 +151,7 @@ t.wait_text("F1 keys")
 def stands(t):
     if len(t.pictures) != 1 or t.pictures[0][:4] != place: return False
     high = len(t.pictures[0][4])
-    if map_shown: return True # its pixels change
+    if map_shown: return True # a map changes the picture's pixels
     near = 0
     for line in range(0, high, 3):
         for dot in range(0, 280, 3):
@@ -163,7 +163,7 @@ place, map_shown = (96, 1, 28, 14), False
 t.type("/image %s\r" % scene)
 t.wait_for(lambda: stands(t), "the picture in sixels")
 save(t, "sixel")
-for line in "/settings", "/settings prune": # longer than the panel: its lines scroll
+for line in "/settings", "/settings prune": # output longer than the panel scrolls
     t.type(line + "\r")
     t.settle(1)
     check(stands(t), "it stays beside the output of %s: %r" % (line, [p[:4] for p in t.pictures]))

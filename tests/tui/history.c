@@ -1,4 +1,4 @@
-// tests/tui/history.c -- tui/history.c: private, no duplicates, several lines in an entry.
+// tests/tui/history.c -- tui/history.c: a private file, no duplicates, entries of several lines.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,21 +41,21 @@ static void test_kept(void **state)
     struct stat s;
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_mode & 0777, 0600);
-    h = history_open(path); // unchanged, read from the file
+    h = history_open(path); // reads the unchanged entries from the file
     expect_entries(3, expected);
     history_close(h);
     free(path);
     scratch_remove(folder);
 }
 
-// Searches would scan it each time.
+// Lines that are too long are not kept, because each search would scan them.
 static void test_long(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/long-history", folder);
     char *text = xmalloc(5001);
     memset(text, 'x', 5000);
     text[5000] = '\0';
-    FILE *f = fopen(path, "we"); // of a version that kept it
+    FILE *f = fopen(path, "we"); // written by a version that kept long lines
     fprintf(f, "%s\nkept\n", text);
     fclose(f);
     struct history *h = history_open(path);

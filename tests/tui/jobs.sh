@@ -9,7 +9,7 @@ shell_at 120 36
 line "'$VLMSH' $model --session first"
 wait_for 'llava-1.5 cpu'
 
-# A job: its row, its curve, the status line; keys pause, resume and cancel it.
+# A job has a row, a curve and a place in the status line; keys pause, resume and cancel it.
 line '/set sample.max_tokens 8'
 line '/set train.method layernorm'
 line '/set train.batch 1'
@@ -41,9 +41,9 @@ wait_for '1  train  *running'
 keys c
 wait_for '1  train  *cancelled'
 keys Enter
-wait_for '  \* loss' # all about it
+wait_for '  \* loss' # the job's details
 keys Escape; sleep 0.2
-# On a small screen the panel covers the conversation with the key's output.
+# A small screen still shows the output of a panel's key, although the panel covers the conversation.
 line '/clear'
 tmux resize-window -x 80 -y 24
 wait_gone '  \* loss'
@@ -81,7 +81,7 @@ line '/set sample.max_tokens 1000000'
 line '/set ctx.max 1000000'
 wait_for 'ctx.max = 1000000'
 line 'a slow question'
-wait_for 'cpu [-|/\\] ' # it runs
+wait_for 'cpu [-|/\\] ' # the answer runs
 line '/set chat.date 26 Jul 2024'
 wait_for 'chat.date = 26 Jul 2024' 'a value with spaces waits for the end of the answer'
 keys C-c
@@ -107,7 +107,7 @@ wait_for 'resume a session *─'
 wait_for 'first  *[0-9-]* .*What is this'
 keys Enter
 wait_for "resumed 'first'" 'the session is not resumed'
-for _ in $(seq 100); do # its answer may be longer than the screen
+for _ in $(seq 100); do # the answer may be longer than the screen
     shown 'a slow question' && break
     keys PageUp
     sleep 0.1

@@ -162,7 +162,7 @@ static void test_database_events_are_silent(void **state)
     assert_null(line_of(&(struct event){ .kind = EVENT_CLEAR }));
 }
 
-// A burst of progress is reduced to its first and last line.
+// A burst of progress events is reduced to its first and last line.
 static void test_progress_is_throttled(void **state)
 {
     char *text = NULL;
@@ -209,7 +209,7 @@ static void test_schema(void **state)
     free(text);
 }
 
-// A line's id is in its events only.
+// The id of a line is only in the events of that line.
 static void test_request(void **state)
 {
     char *text = NULL;

@@ -57,8 +57,8 @@ static void test_names(void **state)
     expect_key("\033[1;99A", "Up");
 }
 
-// Replies of the terminal are not keys, whole or byte by byte; the reader knows which part is still
-// missing.
+// Replies of the terminal, whole or byte by byte, are not keys; the reader reports that a part is
+// still missing.
 static void test_replies(void **state)
 {
     static const char *const replies[] = {
@@ -85,7 +85,7 @@ static void test_replies(void **state)
         assert_false(key_reader_open(&r));
         key_reader_release(&r);
     }
-    expect_key("\033]", "Alt-]"); // typed
+    expect_key("\033]", "Alt-]"); // typed by the user
     expect_key("\033P", "Alt-P");
 }
 
@@ -125,7 +125,7 @@ static void test_paste(void **state)
     free(key.paste);
     assert_true(key_reader_next(&r, false, &key));
     assert_string_equal(key.name, "x");
-    key_reader_add(&r, "\033[200~lost", 10); // its end never comes
+    key_reader_add(&r, "\033[200~lost", 10); // the end of this paste never arrives
     assert_false(key_reader_next(&r, false, &key));
     assert_true(key_reader_next(&r, true, &key));
     assert_string_equal(key.paste, "lost");
@@ -133,7 +133,7 @@ static void test_paste(void **state)
     key_reader_add(&r, "x", 1);
     assert_true(key_reader_next(&r, false, &key));
     assert_string_equal(key.name, "x");
-    key_reader_add(&r, "\033[200~lat", 9); // its end arrives after a pause
+    key_reader_add(&r, "\033[200~lat", 9); // the end of this paste arrives after a pause
     assert_false(key_reader_next(&r, false, &key));
     assert_true(key_reader_next(&r, true, &key));
     free(key.paste);
@@ -143,7 +143,8 @@ static void test_paste(void **state)
     free(key.paste);
     assert_true(key_reader_next(&r, false, &key));
     assert_string_equal(key.name, "y");
-    key_reader_add(&r, "\033[200~", 6); // its end never arrives, but another paste
+    // The end of this paste never arrives, but another paste does.
+    key_reader_add(&r, "\033[200~", 6);
     assert_true(key_reader_next(&r, true, &key));
     free(key.paste);
     key_reader_add(&r, "\033[200~new\033[201~", 15);
@@ -173,7 +174,7 @@ static void test_mouse(void **state)
     key_reader_release(&r);
 }
 
-// Any bytes are consumed to the end.
+// Any bytes are consumed completely.
 static void test_any_bytes(void **state)
 {
     uint32_t dice = 7;
@@ -243,7 +244,7 @@ static void test_fixed(void **state)
     keys_free(k);
 }
 
-// A key has one name, the reader's; names of keys that no terminal sends are refused.
+// A key has only the reader's name for it; names of keys that no terminal sends are refused.
 static void test_spelling(void **state)
 {
     static const struct {
@@ -277,7 +278,7 @@ static void test_spelling(void **state)
     }
 }
 
-// The panel, the list or the screen knows every action of the table.
+// The panel, the list or the screen implements every action of the table.
 static void test_actions_known(void **state)
 {
     struct view *v = view_new();
@@ -304,7 +305,7 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
-// Lines of the list as drawn.
+// The lines of the list as drawn.
 static char *drawn_list(struct view *v)
 {
     struct canvas c = { 0 };
@@ -382,7 +383,7 @@ static void test_dropped(void **state)
     expect_dropped("", NULL);
 }
 
-// A name with a quote: literally, as shells quote it, and as a URL.
+// A name with a quote, typed literally, quoted as by shells, and as a URL.
 static void test_dropped_quote(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/it's.png", folder);

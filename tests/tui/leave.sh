@@ -28,7 +28,7 @@ def threads(t):
 
 frozen = []
 
-# As a system call that never returns: this thread stops, the others run.
+# Stops this thread, as a system call that never returns would; the others run.
 def freeze(t, name):
     thread = threads(t)[name]
     for request in (SEIZE, INTERRUPT):
@@ -39,7 +39,7 @@ def freeze(t, name):
 
 def ends_anyhow(t):
     t.read(0.5)
-    while frozen:  # the system reports its end only then
+    while frozen:  # the system reports the program's end only after that
         t.read(0.2)
         try:
             if os.waitpid(frozen[0], WALL | os.WNOHANG)[0]: frozen.pop()
@@ -60,7 +60,7 @@ def answer():
     t.expect("tok/s")
     return t
 
-# Whether it still shows typed text.
+# True if the screen still shows typed text.
 def lives(t):
     t.seen = ""
     t.type("q")
@@ -74,7 +74,7 @@ def hang():
         t = answer()
         freeze(t, "worker")
         if lives(t): return t
-        # No system call: it was inside an allocation and holds its lock.
+        # Without a system call, the thread was inside an allocation and holds its lock.
         t.signal(signal.SIGKILL)
         ends_anyhow(t)
     sys.exit("the screen stops whenever the worker does")
@@ -92,7 +92,7 @@ for way in "/quit\r", "\x04", "\x1b[21~":
     t.expect("quitting")
     ends(t, 130)
 t = start()
-t.type("/q\u00d3/x\r/quit9 now\r") # not commands
+t.type("/q\u00d3/x\r/quit9 now\r") # these are not commands
 t.expect("did you mean '/quit'")
 t.type("\x1b[21~")
 ends(t, 0)
@@ -101,7 +101,8 @@ freeze(t, "previewer") # a picture that cannot be read
 t.type("/quit\r")
 ends(t, 130)
 
-# After SIGSTOP, which cannot be caught, the shell has changed the terminal's modes.
+# After SIGSTOP, which cannot be caught, the program finds the terminal's modes changed by the
+# shell.
 t = start()
 t.signal(signal.SIGSTOP)
 modes = termios.tcgetattr(t.fd)
@@ -113,7 +114,8 @@ t.expect("Type a question")
 check(not termios.tcgetattr(t.fd)[3] & termios.ECHO, "the terminal echoes", t)
 t.type("\x04")
 ends(t, 0)
-# xterm sends Alt as Esc, too, but only on request; the shell's modes are saved once.
+# xterm sends Alt as Esc only on request, so the program requests it; it saves the shell's modes
+# once.
 check(re.findall(r"\x1b\[\?1036([shr])", t.all) == list("shhr"), "Alt as Esc", t)
 
 # Waiting lines do not delay leaving.
@@ -126,7 +128,8 @@ for name in "worker", "watcher", "previewer":
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
 
-# Whatever signal ends it (from schedulers, limits, timers or debuggers), no mode stays on.
+# Whatever signal ends the program (from schedulers, limits, timers or debuggers), it leaves no mode
+# on.
 def left_on(t):
     on = {}
     for modes, how in re.findall(r"\x1b\[\?([0-9;]+)([hlr])", t.all): # r: restored

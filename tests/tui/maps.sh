@@ -14,7 +14,7 @@ wait_for '12 tokens'
 keys F3
 wait_for ' layer 4 token 11' # live, or measured for an answer too fast for a map of each token
 
-# Layers and heads, immediately; fast key presses all count.
+# Layers and heads change immediately; of fast key presses, all count.
 keys Up
 wait_for 'attention layer 5 token 11'
 keys Down Down Down
@@ -37,10 +37,10 @@ keys k
 wait_for 'sinks.phi layer 2'
 shown 'applies from the next answer' && fail 'a step waits for the next answer'
 
-# Steps appear neither in the conversation nor in the history or the session.
+# Steps appear neither in the conversation nor in the history nor in the session.
 shown '❯ /attention' && fail 'steps are written into the conversation'
 
-# The numbers are those of the command.
+# The values are those that the command measures.
 keys Home Escape
 wait_gone 'o: view'
 line "/attention --layer 2 --token 0 --csv $work/map.csv"
@@ -67,13 +67,13 @@ wait_for 'attention layer 2 token 6'
 click 105 8
 wait_for 'coloured words attend here'
 sleep 1
-words() { tmux capture-pane -e -p | grep diamond | head -1 | grep -o '^[^▀]*' | grep -o '48;5;' | wc -l; } # papers
+words() { tmux capture-pane -e -p | grep diamond | head -1 | grep -o '^[^▀]*' | grep -o '48;5;' | wc -l; } # counts backgrounds
 [ "$(words)" -gt 4 ] || fail 'no words are coloured'
 keys Escape
 sleep 0.3
 [ "$(words)" -lt 3 ] || fail 'the colours stay'
 
-# Played from the beginning to the end.
+# The maps are played from the first to the last.
 keys Home
 wait_for 'layer 2 token 0'
 keys p
@@ -88,7 +88,7 @@ wait_for 'attention layer 6'
 keys F3
 wait_for 'o: view'
 
-# A narrow legend keeps its numbers whole.
+# A narrow legend does not break its numbers.
 keys Escape
 wait_gone 'o: view'
 line '/attention --layer 6 --token 11'
@@ -103,7 +103,8 @@ wait_for 'attention layer 6 token 11'
 keys F3
 wait_for 'o: view'
 
-# A line sent meanwhile is answered; a step after the pictures are gone says why.
+# A line sent while maps are computed is answered; a step after the pictures are removed says why it
+# fails.
 keys Up Escape
 line 'Where is the red circle?'
 wait_for '1 token,'

@@ -1,5 +1,5 @@
-// tests/tui/markdown.c -- tui/markdown.c and wrap_begin_marked: rendering an answer's
-// Markdown, complete and while it grows, and mapping it back to the source.
+// tests/tui/markdown.c -- tui/markdown.c and wrap_begin_marked: rendering an answer's Markdown,
+// complete and while the answer grows, and mapping it back to the source.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 #include "tui/markdown.h"
 #include "tui/wrap.h"
 
-// Text with the styles that are not the answer's: {S:bold}, lines wrapped and joined by newlines.
+// The rendered text, with styles other than the answer's as {S:bold}, wrapped lines joined by
+// newlines.
 static char *shown(const char *source, int width, unsigned options)
 {
     static const char letters[STYLE_COUNT] = {
@@ -60,18 +61,18 @@ static void test_spans(void **state)
     expect("\\*no\\* \\`tick\\`", 80, "*no* `tick`");
     expect("see [the page](http://x.y/z) now", 80, "see {E:the page} {D:(http://x.y/z)} now");
     expect("[1] (no link) a[i](j k)", 80, "[1] (no link) a[i](j k)");
-    // No emphasis within words and products; among ideographs it needs no spaces.
+    // Words and products contain no emphasis; between ideographs, emphasis needs no spaces.
     expect("5*3 and 4*2, 2**3 and 4**2", 80, "5*3 and 4*2, 2**3 and 4**2");
     expect("(a+b)*c*(d)", 80, "(a+b)*c*(d)");
     expect("\xe7\x8c\xab**\xe7\x8c\xab**\xe7\x8c\xab", 80,
            "\xe7\x8c\xab{S:\xe7\x8c\xab}\xe7\x8c\xab");
-    // Not closed (yet): as written.
+    // Marks that are not closed (yet) stay as written.
     expect("**bo", 80, "**bo");
     expect("a `co", 80, "a `co");
     expect("*a **b", 80, "*a **b");
 }
 
-// Math is shown as it was written, on one line and over several.
+// Math is shown as written, on one line and over several.
 static void test_math(void **state)
 {
     static const char *const written[] = {
@@ -83,9 +84,9 @@ static void test_math(void **state)
         expect(written[i], 80, written[i]);
     expect("$5 *or* $6", 80, "$5 {E:or} $6");
     expect("$5 *or* 6$7", 80, "$5 {E:or} 6$7");
-    expect("\\[\n*a*\n\n*b*", 80, "\\[\n*a*\n\n{E:b}"); // an empty line ends it
+    expect("\\[\n*a*\n\n*b*", 80, "\\[\n*a*\n\n{E:b}"); // an empty line ends math
     expect("$$\na\n$$\n*b*", 80, "$$\na\n$$\n{E:b}");
-    expect("\\(*a* \\[*b*", 80, "({E:a} [{E:b}"); // no end
+    expect("\\(*a* \\[*b*", 80, "({E:a} [{E:b}"); // unclosed math
 }
 
 // The opening fence decides which line closes it; no other text is hidden.
@@ -107,7 +108,7 @@ static void test_lines(void **state)
     expect("> said\n---", 6, "{B:| }said\n{B:------}");
     expect("```c\nint a;\n  b\n```\nend", 80, "{C:\tint a;}\n{C:\t  b}\nend");
     expect("```\nopen", 80, "{C:\topen}");
-    expect("    deep text", 80, "    deep text"); // no code: lists are indented like that
+    expect("    deep text", 80, "    deep text"); // not code: nested lists are indented like this
     expect("a\n\nb\n", 80, "a\n\nb");
     expect("", 80, "");
 }
@@ -128,15 +129,15 @@ static void test_tables(void **state)
            " {T:a}{B: | }{T:long }{S:h}\n{B:---+-------}\n12{B: | }x\n 3{B: | }{C:y}\nafter");
     expect("a | b\n--|--\n1 | 2", 80, "{T:a}{B: | }{T:b}\n{B:--+--}\n1{B: | }2");
     expect("a | b\nno table", 80, "a | b\nno table");
-    // Too wide for columns: lines of words.
+    // A table too wide for columns becomes lines of words.
     expect("|name|text|\n|-|-|\n|x|one two three|", 12,
            "{T:name}{B: | }{T:text}\nx{B: | }one two \nthree");
-    // Wide characters count two.
+    // Wide characters take two columns.
     expect("|\xe7\x8c\xab|b|\n|-|-|\n|x|y|", 80,
            "{T:\xe7\x8c\xab}{B: | }{T:b}\n{B:---+--}\nx {B: | }y");
 }
 
-// More columns than can be aligned: the lines as written, every column in them.
+// More columns than can be aligned: the lines stay as written, with every column.
 static void test_many_columns(void **state)
 {
     for (int columns = 24; columns <= 25; columns++) {
@@ -184,7 +185,7 @@ static const char document[] =
     "|3|\n\n```py\nx = '|'\n```\n\\(a*b*c\\) $x_1$\n\\[\ny\n\\]\n> q\n***\n\xe7\x8c\xab "
     "**\xe7\x8c\xab**\n";
 
-// Every prefix of an answer, at every width: bytes of the source in order, in known styles.
+// For every prefix of an answer, at every width: bytes of the source in order, in known styles.
 static void test_growing(void **state)
 {
     for (size_t n = 0; n < sizeof document; n++) {

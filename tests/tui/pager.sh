@@ -4,7 +4,7 @@ set -eu
 . tests/tui/tmux.bash
 unset COLUMNS
 click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "$1" "$2")"; }
-click_on() { # TEXT: its first letter
+click_on() { # TEXT: clicks on the first letter of TEXT
     local at y x
     at=$(tmux capture-pane -p | grep -n -F -e "$1" | tail -1) || fail "nothing shows '$1'"
     y=${at%%:*}
@@ -25,7 +25,7 @@ for size in '80 24' '40 15' '120 40'; do
     start $size
     line '/help train'
     wait_for ' /help train '
-    # From the first to the last line, the page has every word of the help, whole.
+    # From the first to the last line, the page has every word of the help, unbroken.
     "$VLMSH" help train | tr -s ' \n' '\n\n' | grep -E '^[a-zA-Z/.-]{2,}$' | sort -u >"$work/words"
     : >"$work/seen"
     for _ in $(seq 40); do
@@ -61,7 +61,7 @@ for size in '80 24' '40 15' '120 40'; do
     tmux send-keys -l 'DATA is a file'
     keys Enter
     wait_for 'DATA is a file'
-    # A new width wraps it again.
+    # A new width wraps the page again.
     tmux resize-window -x 60 -y 20
     wait_for '┐$'
     sleep 0.5

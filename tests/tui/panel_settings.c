@@ -1,4 +1,4 @@
-// tests/tui/panel_settings.c -- tui/panel_settings.c: the field in which a value is edited.
+// tests/tui/panel_settings.c -- tui/panel_settings.c: the field for editing a value.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void press(struct view *v, const char *name)
     panel()->type(v, &key);
 }
 
-// The first setting, its value deleted and typed again.
+// Selects the first setting, deletes its value and types it again.
 static struct view *begin(void)
 {
     struct view *v = view_new();
@@ -49,13 +49,13 @@ static struct view *begin(void)
     return v;
 }
 
-// A value being edited does not move to another row.
+// The value being edited does not go to another row.
 static void test_click_ends(void **state)
 {
     static const int buttons[] = { 1, 4, 5 };
     for (int i = 0; i < 3; i++) {
         struct view *v = begin();
-        panel()->click(v, area, 2, 3, 0); // by mouse only
+        panel()->click(v, area, 2, 3, 0); // clicks with the mouse
         assert_true(panel()->typing(v));
         panel()->click(v, area, 2, 3, buttons[i]);
         assert_false(panel()->typing(v));

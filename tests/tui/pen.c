@@ -1,4 +1,4 @@
-// tests/tui/pen.c -- tui/pen.c: every style of every theme is readable where we know both colours.
+// tests/tui/pen.c -- tui/pen.c: every style of every theme is readable if both colours are known.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static double contrast(uint32_t a, uint32_t b)
     return ((x > y ? x : y) + 0.05) / ((x > y ? y : x) + 0.05);
 }
 
-// As shown by terminals that brighten bold text in the first eight colours (xterm does).
+// Contrast on terminals that brighten bold text in the first eight colours (as xterm does).
 static double pen_contrast(struct pen pen)
 {
     const bool bright = pen.attributes & LOOK_BOLD && pen.ink >= 0 && pen.ink < 8;
@@ -40,7 +40,7 @@ static void test_readable(void **state)
     static const int colours[] = { 8, 16, 88, 256 };
     for (int i = 0; theme_names[i]; i++) {
         const struct theme *theme = theme_find(theme_names[i]);
-        const double least = i == 2 ? 5 : 4; // `contrast`, and the others
+        const double least = i == 2 ? 5 : 4; // the theme `contrast`, and the others
         for (int k = 0; k < 4; k++)
             for (int style = 0; style < STYLE_COUNT; style++) {
                 const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
@@ -57,7 +57,7 @@ static void test_readable(void **state)
 static void test_background(void **state)
 {
     static const uint32_t papers[] = { 0xffffff, 0 };
-    for (int i = 0; i < 2; i++) { // `default` on both, `light` on white
+    for (int i = 0; i < 2; i++) { // `default` must suit both backgrounds, `light` only white
         const struct theme *theme = theme_find(theme_names[i]);
         for (int style = 0; style < STYLE_COUNT; style++)
             for (int k = 0; k < 2 - i; k++) {
@@ -75,7 +75,7 @@ static void test_background(void **state)
     }
 }
 
-// Eight colours: hues stay, greys become the terminal's default.
+// With eight colours, hues stay, and greys become the terminal's default.
 static void test_eight(void **state)
 {
     const struct theme *theme = theme_find("default");

@@ -1,6 +1,6 @@
-// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that step through the
-// history, edit its lines, search and undo, in emacs and in vi mode; every undo list is freed once.
-// KEYS=100000 SEED=3 for more random keys.
+// tests/tui/prompt.c -- tui/prompt.c, line_edit.c, history.c: keys that step through the history,
+// edit its lines, search and undo, in emacs and in vi mode; every undo list is freed once.
+// KEYS=100000 SEED=3 tests more random keys.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static const struct shell no_shell;
 struct bench {
     struct prompt *prompt;
     struct typed typed;
-    char *line; // the last that was sent
+    char *line; // the last line sent
 };
 
 static void on_line(void *self, const char *text)
@@ -72,7 +72,7 @@ static void feed_all(struct bench *b, const char *const *keys)
 
 static const char up[] = "\033[A", down[] = "\033[B";
 
-// A history line was left, which gave it an undo list, and then edited again.
+// Leaving a history line gave it an undo list; then it is edited again.
 static void test_edited_after_the_first(void **state)
 {
     struct bench *b = begin();
@@ -83,7 +83,7 @@ static void test_edited_after_the_first(void **state)
     end(b);
 }
 
-// A search cancelled on a history line left two lines with the same undo list.
+// A search cancelled on a history line used to leave two lines with the same undo list.
 static void test_search_given_up(void **state)
 {
     struct bench *b = begin();
@@ -92,7 +92,7 @@ static void test_search_given_up(void **state)
     end(b);
 }
 
-// vi's searches look for text, not patterns, which take quadratic time.
+// vi's searches look for plain text, because patterns would take quadratic time.
 static void test_vi_search(void **state)
 {
     struct bench *b = begin();
@@ -164,10 +164,10 @@ static void test_menu(void **state)
     expect_typed(b, "/set sample.ignore_eos off ");
     FEED(b, "\t");
     expect_typed(b, "/set sample.ignore_eos on ");
-    FEED(b, "x", "\t"); // another word: no menu is open
+    FEED(b, "x", "\t"); // another word has no open menu
     expect_typed(b, "/set sample.ignore_eos on x");
     char *folder = scratch_new(), *second = xasprintf("/image %s/1 ", folder);
-    for (int i = 0; i < 150; i++) { // so many that readline would ask first
+    for (int i = 0; i < 150; i++) { // so many matches that readline would ask first
         char name[16];
         snprintf(name, sizeof name, "%d", i);
         make_file(folder, name);
@@ -181,7 +181,7 @@ static void test_menu(void **state)
     end(b);
 }
 
-// Home, End and Delete of every terminal, whatever the user's inputrc binds.
+// Home, End and Delete of every terminal work, whatever the user's inputrc binds.
 static void test_ends(void **state)
 {
     static const char *const modes[] = { "emacs", "vi" };
@@ -211,7 +211,7 @@ static void test_unbound(void **state)
         expect_typed(b, "one");
         FEED(b, "\026", "\033[23~"); // quoted: it is typed
         expect_typed(b, "one\033[23~");
-        FEED(b, "\025", "\026", "x", "\033[23~"); // what follows it is not
+        FEED(b, "\025", "\026", "x", "\033[23~"); // the key after the quoted character is not typed
         expect_typed(b, "x");
         end(b);
     }
@@ -228,7 +228,7 @@ static void test_lines(void **state)
     end(b);
 }
 
-// A paste during a search is searched for; its newline sends nothing.
+// A paste during a search becomes part of the search; its newline sends nothing.
 static void test_search_pasted(void **state)
 {
     struct bench *b = begin();
@@ -251,7 +251,7 @@ static void expect_completed(struct bench *b, const char *typed, const char *fol
     free(want);
 }
 
-// Names with characters special to the command line are quoted for it.
+// Names with characters that are special to the command line are quoted.
 static void test_names(void **state)
 {
     char *folder = scratch_new();
@@ -272,7 +272,8 @@ static void test_names(void **state)
     assert_int_equal(mkdir(models, 0700), 0);
     setenv("HOME", folder, 1);
     expect_completed(b, "/load ~/mo", "", "/load ~/models/");
-    expect_completed(b, "/image ~/tw", folder, "/image \"%s/two words.png\" "); // "~" is no home
+    // "~" is not a home folder here.
+    expect_completed(b, "/image ~/tw", folder, "/image \"%s/two words.png\" ");
     setenv("HOME", home, 1);
     end(b);
     free(models);
@@ -330,7 +331,7 @@ static void press_one(struct bench *b)
         feed(b, key);
 }
 
-// With keys that switch modes, and keys that no mode binds by default.
+// Writes an inputrc with keys that switch modes, and keys that no mode binds by default.
 static void write_inputrc(const char *path)
 {
     FILE *f = fopen(path, "we");
@@ -356,7 +357,7 @@ static void test_random_keys(void **state)
         press_one(b);
         assert_true(strlen(prompt_typed(b->prompt)) < 1000000);
         if (strlen(prompt_typed(b->prompt)) > 2000) prompt_set(b->prompt, "");
-        if (i % 5000 == 4999) { // leaving is a way of its own
+        if (i % 5000 == 4999) { // closing and reopening is tested, too
             end(b);
             b = begin();
         }
@@ -367,7 +368,7 @@ static void test_random_keys(void **state)
 static int prepare(void **state)
 {
     char *path = xasprintf("%s/inputrc", (char *)(*state = scratch_new()));
-    setenv("TERM", "xterm", 1); // whose Home and End are others than those of tests here
+    setenv("TERM", "xterm", 1); // its Home and End keys differ from those in these tests
     setlocale(LC_ALL, "C.UTF-8");
     write_inputrc(path);
     setenv("INPUTRC", path, 1);

@@ -18,7 +18,7 @@ def start(*more, env=None):
     t.expect(r"\x1b\[\?2004h|$")
     return t
 
-# An answer with its measures; settings by completion; the prompt shows the waiting picture.
+# An answer with its measures; settings by completion; a prompt that shows the waiting picture.
 t = start()
 t.type("/set sample.max_tok\t4\r")
 t.expect(r"sample\.max_tokens = 4")
@@ -50,7 +50,7 @@ t.expect(r"\^C")
 t.expect(prompt)
 t.type(" four")
 t.expect(" four")
-t.type("\x03")  # does not count as the first of two: it deleted text
+t.type("\x03")  # deletes text, so it is not the first of two
 t.expect(r"\^C")
 t.expect(prompt)
 
@@ -79,7 +79,8 @@ t.expect("one")
 t.type("\x15\x04")
 check(t.wait() == 0, "Ctrl-D", t)
 
-# Ctrl-C during an answer stops it and the shell stays; at an idle prompt, twice: 130.
+# Ctrl-C during an answer stops the answer, and the shell stays; pressed twice at an idle prompt, it
+# ends the shell with 130.
 t = start()
 t.type("/set sample.ignore_eos on\r")
 t.expect(prompt)
@@ -102,7 +103,8 @@ t.expect(prompt)
 t.type("\x03")
 check(t.wait() == 130, "Ctrl-C twice leaves with 130", t)
 
-# A paste that pauses continues: none of its lines runs before it is sent. Ctrl-C ends one whose end was lost.
+# A paste that pauses continues: none of its lines runs before the text is sent. Ctrl-C ends a paste whose end
+# was lost.
 t = start()
 t.type("\x1b[200~one\n/nosuch ")
 t.expect("the paste has not ended yet; Ctrl-C discards it")
@@ -125,7 +127,7 @@ t.type("\x1b[200~a\x04")
 t.signal(signal.SIGTERM)
 check(t.wait() == 128 + signal.SIGTERM, "SIGTERM within a paste", t)
 
-# SIGTERM at the prompt ends it cleanly.
+# SIGTERM at the prompt ends the shell cleanly.
 t = start()
 t.signal(signal.SIGTERM)
 check(t.wait() == 128 + signal.SIGTERM, "SIGTERM", t)

@@ -1,5 +1,5 @@
-# tests/tui/raw.sh -- names and file contents reach a terminal as text only: in errors on words,
-# options, devices and scripts, in JSON and in completion.
+# tests/tui/raw.sh -- a terminal receives names and file contents only as text: in errors about
+# words, options, devices and scripts, in JSON and in completion.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

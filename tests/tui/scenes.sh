@@ -1,7 +1,7 @@
-# tests/tui/scenes.sh -- vlmsh scenes: its command line and the files it leaves.
+# tests/tui/scenes.sh -- vlmsh scenes: its command line and the files that it writes.
 . tests/commands/common.bash
 
-# run STATUS ARGUMENT...: output in $work/out, $work/err
+# run STATUS ARGUMENT...: writes output to $work/out and $work/err.
 run() {
     local want=$1 got
     shift
@@ -29,7 +29,7 @@ same "size" "$(jq -c '.objects[0].mask.size' "$work/c/objects.jsonl" | sort -u)"
 run 0 scenes 30 "$work/d" --seed 5 --kind yesno
 cmp -s "$work/a/yesno.json" "$work/d/yesno.json" || fail "yesno.json depends on --kind"
 
-# /ask --data reads its questions.
+# /ask --data reads the questions of a world.
 vlmsh "$llava" -c '/set sample.max_tokens 2' \
     -c "/ask --data $work/a/questions.json --out $work/answers.jsonl --limit 3" >/dev/null 2>"$work/err" ||
     fail "/ask --data: $(cat "$work/err")"
@@ -49,7 +49,7 @@ grep -q 'already exists' "$work/err" || fail "a full folder: $(cat "$work/err")"
 run 1 scenes 10 "$work/none/x"
 [ ! -e "$work/x" ] || fail "bad usage made a folder"
 
-# Ctrl-C: 130, and no file remains.
+# Ctrl-C ends it with 130, and no file remains.
 python3 - "$VLMSH" "$work/stopped" <<'P' || fail "Ctrl-C"
 import glob, os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,7 +6,7 @@ set -eu
 mkdir -p "$work/config/vlmsh"
 printf '# keys of my own\n/set sample.max_tokens 12\n/bind Ctrl-T /toggle ira.gate\n' >"$work/config/vlmsh/config"
 
-mkdir -p "$work/hub/models--org--tiny/snapshots" # as huggingface_hub keeps models
+mkdir -p "$work/hub/models--org--tiny/snapshots" # as huggingface_hub stores models
 ln -s "$PWD/$model" "$work/hub/models--org--tiny/snapshots/abc123"
 
 shell_at 120 36
@@ -16,7 +16,7 @@ wait_for 'Type a question'
 wait_for 'max_tokens = 12' # the config file was read
 wait_for '─ picture ─'
 
-# A picture, a question; the answer, its measures, a map of its tokens.
+# A picture and a question; the answer, its measures, a map of its tokens.
 line "/image $pictures/scene.png"
 wait_for 'scene.png 64x48, 25 tokens'
 wait_for '\[1 picture\] vlmsh>'
@@ -25,7 +25,7 @@ wait_for '12 tokens, .*stopped at'
 wait_for 'layer 2 token 10'
 wait_for '^.vlmsh> *$\|^vlmsh> *$'
 
-# Stepping over the tokens with the picture in focus.
+# With the picture in focus, keys step through the tokens.
 keys F3
 keys Left; keys Left
 wait_for 'token 8'
@@ -39,7 +39,8 @@ keys Down
 wait_for 'attention layer 1 token 0'
 keys Escape; sleep 0.2
 
-# Settings: by the panel, by a user-defined key, by Alt-4 (which the model refuses with a message).
+# Settings through the panel, a user-defined key, and Alt-4 (which the model refuses with a
+# message).
 keys F4
 wait_for 'sample.temperature: 0..100'
 keys Down Enter
@@ -59,7 +60,7 @@ wait_for 'stale'
 keys M-1
 wait_for 'norm.align = off'
 
-# Toggling and typing during an answer; Ctrl-C stops it, the screen stays.
+# Toggling and typing during an answer; Ctrl-C stops the answer, and the screen stays.
 line '/set sample.ignore_eos on'
 line '/set ctx.max 1000000'
 line '/set sample.max_tokens 1000000'
@@ -67,7 +68,7 @@ wait_for 'max_tokens = 1000000'
 line "/image $pictures/scene.png"
 line 'a slow question'
 wait_for '1 picture. a slow question'
-wait_gone '\[1 picture\] vlmsh>' # the question took it along
+wait_gone '\[1 picture\] vlmsh>' # the question has taken the picture
 wait_for 'tok/s'
 shown '⟨stopped⟩' && fail 'only after the answer'
 keys M-1
@@ -85,7 +86,7 @@ line '/preset load capa-prune'
 wait_for ' CAPA ' '/preset load waits for the end of the answer'
 line '/ira'
 wait_for 'not changed: .*ira'
-line '/preset list' # no change: it waits
+line '/preset list' # the line changes nothing, so it waits
 wait_for '+1 waiting'
 keys 'typed meanwhile'
 wait_for 'vlmsh> typed meanwhile'
@@ -138,14 +139,14 @@ wait_for '/tokenize .*/tokenizer'
 keys C-u
 keys C-r; keys -l slow
 wait_for 'reverse-i-search.*slow'
-keys C-x '\\' # no key sequence: readline alone would crash
+keys C-x '\\' # not a key sequence: readline alone would crash
 keys -l ' and on'
 wait_for 'vlmsh> .* and on'
 keys C-c
 keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
 wait_for 'tall.jpg [0-9]*x[0-9]*, '
 
-# Sizes: everything is redrawn, also on a tiny screen.
+# At all sizes everything is redrawn, even on a tiny screen.
 for size in '80 24' '200 60' '40 10' '20 5' '3 2' '120 36'; do
     set -- $size
     tmux resize-window -x "$1" -y "$2"
@@ -154,18 +155,18 @@ done
 wait_for '─ picture ─'
 wait_for 'F1 keys'
 tmux resize-window -x 80 -y 24
-wait_for '─ attached' # drawn anew, not the left part of what was drawn
-wait_gone '─ picture ─' # the conversation alone
+wait_for '─ attached' # redrawn for this width, not truncated
+wait_gone '─ picture ─' # the layout with only the conversation
 keys F7
 wait_for '─ picture ─'
 keys F7; keys F7
 wait_gone '─ picture ─'
 
-# /screen: the screen as text, equal at the same size.
+# /screen writes the screen as text, which is equal at the same size.
 line '/clear'
 wait_for 'the conversation was cleared'
 sleep 0.5
-for taken in a\ 24\ 80 b\ 10\ 40; do # one at a time: waiting lines appear in the status
+for taken in a\ 24\ 80 b\ 10\ 40; do # one at a time, because waiting lines appear in the status line
   line "/screen $work/$taken"
   for _ in $(seq 50); do [ -s "$work/${taken%% *}" ] && break; sleep 0.1; done
 done
@@ -180,12 +181,12 @@ wait_for 'F1 keys'
 keys F7 # workbench again
 wait_for '─ conversation ─'
 keys -l $'\e[<0;10;10M'$'\e[<0;10;10m'
-keys n # the panel's key: nothing is typed
+keys n # a key of the panel: nothing is typed
 sleep 0.3
 shown 'vlmsh> n' && fail "a click does not give the focus to the conversation"
 keys Escape; sleep 0.2
 
-# Suspend and resume; leave with a draft, which returns.
+# Suspending and resuming; leaving with a draft, which returns.
 keys C-z
 wait_for 'shell>'
 line 'fg'
@@ -209,20 +210,20 @@ line '/quit'
 wait_for 'shell> *$'
 line "'$VLMSH' $model --session test"
 wait_for 'Remember'
-wait_for 'square.png' # its picture is back
+wait_for 'square.png' # the session's picture has returned
 keys -l 'half a sent'
 wait_for 'vlmsh> half a sent'
 keys F10
 wait_for 'shell> *$'
 line "'$VLMSH' $model --session test"
 wait_for 'vlmsh> half a sent' 'the draft is lost'
-keys C-c # the draft
+keys C-c # drops the draft
 keys C-c; keys C-c
 wait_for 'shell> *$'
 line 'echo status $?'
 wait_for 'status 130'
 
-# A crash (a signal here): the terminal is restored, and the exit status shows it.
+# After a crash (a signal here) the terminal is restored, and the exit status shows the crash.
 line 'clear'
 line "ASAN_OPTIONS=handle_segv=0 '$VLMSH' $model"
 wait_for '─ conversation ─'
@@ -234,7 +235,7 @@ wait_for 'status 139'
 line "stty -a | grep -o -e '-*icanon'"
 wait_for '^icanon' 'the terminal is not as it was'
 
-# No locale is set: UTF-8 is shown nevertheless.
+# If no locale is set, UTF-8 is shown nevertheless.
 line "LC_ALL=C '$VLMSH' $model"
 wait_for '─ conversation ─'
 keys -l '猫 é'
@@ -242,7 +243,7 @@ wait_for 'vlmsh> 猫 é'
 keys C-u F10
 wait_for 'shell> *$'
 
-# Linux's console has no braille and no fancy signs; GNU screen no true colour.
+# Linux's console has no braille and no decorative signs, GNU screen no true colour.
 line "TERM=linux '$VLMSH' $model"
 wait_for '─ conversation ─'
 line 'What is this?'
@@ -261,7 +262,7 @@ tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour in GNU screen'
 keys F10
 wait_for 'shell> *$'
 
-# No colours, an old terminal, one without cursor addressing.
+# Terminals without colours, an old one, and one without cursor addressing.
 line "TERM=vt100 LC_ALL=C '$VLMSH' $model"
 wait_for 'F1 keys'
 wait_for '+- conversation -'

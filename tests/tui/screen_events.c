@@ -1,5 +1,5 @@
 // tests/tui/screen_events.c -- tui/screen_events.c, view.c and the panels: events are copied, the
-// view follows them, every panel draws at every size.
+// view follows them, and every panel draws at every size.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static bool readable(const struct news_queue *q)
     return poll(&p, 1, 0) == 1;
 }
 
-// An event's data may be gone when the screen takes it.
+// An event's data may no longer exist when the screen reads it.
 static void test_copies(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -85,7 +85,8 @@ static void test_copies(void **state)
     news_free(n);
     assert_null(news_next(q));
     assert_false(readable(q));
-    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = "left over" }); // freed with the queue
+    // This event is freed with the queue.
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = "left over" });
     news_queue_free(q);
 }
 
@@ -132,7 +133,7 @@ static void say(struct news_queue *q, const char *question, const char *const *t
     emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
     for (int i = 0; tokens[i]; i++)
         emit(q, (struct event){ .kind = EVENT_TOKEN, .text = tokens[i] });
-    emit(q, (struct event){ .kind = EVENT_TOKEN, .id = -1, .text = "" }); // no token
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .id = -1, .text = "" }); // not a token
     emit(q, (struct event){ .kind = EVENT_ANSWERING });
     emit(q, (struct event){ .kind = EVENT_ANSWER, .answer = &answer });
     emit(q, (struct event){ .kind = EVENT_DONE, .ok = true });
@@ -158,7 +159,8 @@ static void test_conversation(void **state)
     assert_false(v->busy);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     take_all(v, q);
-    assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone); // it got no answer
+    // The question got no answer.
+    assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone);
     say(q, "And?", (const char *const[]){ "\n It", " is", NULL });
     take_all(v, q);
     assert_int_equal(v->chat.count, 6);
@@ -168,7 +170,7 @@ static void test_conversation(void **state)
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     news_post(q, NEWS_IDLE, NULL, NULL, NULL);
     take_all(v, q);
-    assert_int_equal(v->chat.count, 4); // both are removed, with the line of measures
+    assert_int_equal(v->chat.count, 4); // both entries are removed, with the line of measures
     assert_int_equal(v->chat.entries[3].kind, ENTRY_COMMAND);
     emit(q,
          (struct event){ .kind = EVENT_SETTING, .key = "norm.align", .value = "on", .ok = true });
@@ -191,8 +193,8 @@ static void key_done(struct news_queue *q, const char *temperature)
     news_post(q, NEWS_KEY_DONE, NULL, now, free_settings);
 }
 
-// Keys between two tokens: their requests are shown until their lines have run, however many
-// settings each changes.
+// Keys pressed between two tokens: their requests are shown until their lines have run, however
+// many settings each line changes.
 static void test_keys(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -212,7 +214,7 @@ static void test_keys(void **state)
     take_all(v, q);
     assert_int_equal(v->keys_waiting, 1);
     assert_string_equal(view_setting(v, "sample.temperature"), "0.9");
-    key_done(q, "0.7"); // refused, or without effect
+    key_done(q, "0.7"); // the request was refused or had no effect
     take_all(v, q);
     assert_int_equal(v->keys_waiting, 0);
     assert_string_equal(view_setting(v, "sample.temperature"), "0.7");
@@ -243,7 +245,7 @@ static void test_attached(void **state)
     news_queue_free(q);
 }
 
-// A map of two halves.
+// Sends a map of two halves.
 static void tell_map(struct sink to, const char *name, int layer, int token, float left)
 {
     const float values[] = { left, 1 };
@@ -259,7 +261,7 @@ static void tell_map(struct sink to, const char *name, int layer, int token, flo
     to.emit(to.self, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
 }
 
-// Takes the line that computes in the background.
+// Expects this line as the one that computes in the background.
 static void check_quiet(struct view *v, const char *line)
 {
     if (line)
@@ -270,7 +272,7 @@ static void check_quiet(struct view *v, const char *line)
     v->quiet = NULL;
 }
 
-// Which words attend to a half: missing maps are requested at once.
+// Shows which words attend to one half of the picture: missing maps are requested at once.
 static void test_looks(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -294,11 +296,11 @@ static void test_looks(void **state)
     for (int token = 0; token < 3; token++)
         assert_float_equal(maps_box_attention(v, (size_t)token), (token + 1) / 3.0, 1e-6);
     check_quiet(v, NULL);
-    maps_select_box(v, right); // of existing maps
+    maps_select_box(v, right); // the maps exist
     assert_true(maps_box_attention(v, 0) == 1 && maps_box_attention(v, 2) == 1);
     check_quiet(v, NULL);
 
-    // Maps of another layer. A step requested meanwhile goes first.
+    // Maps of another layer are requested; a step made meanwhile takes precedence.
     maps_step(v, AXIS_LAYER, 1);
     check_quiet(v, "/attention --picture 0 --layer 2 --token 0 --head mean");
     tell_map(maps, "attention", 2, 0, 0.5F);
@@ -310,7 +312,7 @@ static void test_looks(void **state)
     take_all(v, q);
     check_quiet(v, "/attention --picture 0 --layer 2 --token each --head mean");
 
-    // Played: the first missing map brings all.
+    // While playing, the first missing map requests all.
     v->image.playing = true;
     assert_true(maps_play(v));
     check_quiet(v, "/attention --picture 0 --layer 3 --token each --head mean");
@@ -377,7 +379,7 @@ static void test_kinds(void **state)
     news_queue_free(q);
 }
 
-// Many maps of one answer: stepping over tokens and layers, the far ends, nothing beyond.
+// Many maps of one answer: steps over tokens and layers, to both ends, but not beyond.
 static void test_maps(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -491,7 +493,8 @@ static void test_all_sizes(void **state)
     news_queue_free(q);
 }
 
-// A noisy curve of very many points: a thin line of means, faint dots around it, in letters too.
+// A noisy curve of very many points: a thin line of means with faint dots around it, in letters,
+// too.
 static void test_crowd(void **state)
 {
     enum { COUNT = 8000 };

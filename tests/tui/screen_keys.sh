@@ -1,5 +1,5 @@
 # tests/tui/screen_keys.sh -- the full screen under random keys, pastes, clicks and resizes: it must
-# not crash, hang or leave the terminal changed. KEYS=10000 SEED=3 MODEL=demo/model for more; a
+# not crash, hang or leave the terminal changed. KEYS=10000 SEED=3 MODEL=demo/model tests more; a
 # failure names its seed.
 set -eu
 work=$(mktemp -d)
@@ -97,12 +97,12 @@ for i in range(count):
     last = key
     drain(t, 0.002)
     alive(t, "%d keys, the last %r" % (i, key))
-# Still alive: it answers to its keys.
+# The program is still alive: it reacts to its keys.
 fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
-time.sleep(1.5)  # a paste without an end ends
+time.sleep(1.5)  # an unfinished paste ends by itself
 drain(t)
-# Closes a list, running and waiting lines, and unfinished text; a letter before each, because two Ctrl-C
-# read late would leave the program.
+# Closes a list, and drops running and waiting lines and unfinished text. A letter precedes each Ctrl-C,
+# because two of them read late would end the program.
 for key in ["\x1b", " \x03", " \x03", " \x03"]:
     t.type(key)
     time.sleep(2.2)

@@ -1,5 +1,6 @@
 # tests/tui/state.sh -- the screen shows the actual conversation: turns removed by /undo and /clear
-# disappear; words meant for the program do not go to the model; leaving and returning report what remains.
+# disappear; words meant for the program do not go to the model; leaving and returning report what was
+# kept.
 set -eu
 . tests/tui/tmux.bash
 start() { # FOLDER [ARGUMENT...]
@@ -37,7 +38,7 @@ wait_for 'the conversation was cleared'
 wait_gone 'undone:'
 shown 'Type a question' && fail '/clear leaves the screen full'
 
-# Each table has its own scroll position: the next one starts at its left end.
+# Each table has its own scroll position: the next table starts at its left end.
 line '/image demo/pictures/*.png'
 line /images
 wait_for '›'
@@ -83,7 +84,7 @@ wait_for "^session '.*' is saved; to continue: vlmsh --db "
 mkdir "$work/other"
 start "$work/other" "$here/$model"
 wait_for '· the input line holds unsent text, typed in'
-# The path decides where it wraps.
+# The length of the path decides where the notice wraps.
 notice=$(tmux capture-pane -p | sed 's/^│\([^│]*\).*/\1/' | tr -d ' \n')
 [[ $notice == *"typedin${here// /}withmodelmodel;Ctrl-C"* ]] ||
     fail 'the folder or the model of the unsent line is not named'

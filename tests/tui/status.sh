@@ -6,7 +6,7 @@ export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache"
 model=tests/goldens/llava-1.5
 failures=0
 
-# run STATUS ARGUMENT...: standard output in $work/out, standard error in $work/err.
+# run STATUS ARGUMENT...: writes standard output to $work/out, standard error to $work/err.
 run() {
     local want=$1 got
     shift
@@ -33,7 +33,7 @@ for bad in --foo -x "-c" "--threads 0" "--threads x" "--threads" "-D NOEQUALS" "
     silent out
     err '^vlmsh'
 done
-# A program alone, without the library for GPUs and the demo model beside it.
+# The program by itself, without the library for GPUs and the demo model beside it.
 alone=$work/alone/vlmsh
 mkdir "$work/alone" && cp "$VLMSH" "$alone"
 unset VLMSH_CUDA
@@ -54,7 +54,7 @@ run 0 "$model" -c '/set sample.max_tokens 3' -c '/get sample.max_tokens' -c 'Hel
 head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "/get is output, /set is not"
 grep -q $'\033' "$work/out" "$work/err" && fail "escape sequences in a pipe"
 
-# Lines and files in the order given; the first failing line ends it.
+# Lines and files run in the order given; the first failing line ends the program.
 printf '# a comment\n\n/set sample.seed 5\n' >"$work/a"
 printf '/get sample.seed\n/nosuch\n/get sample.seed\n' >"$work/b"
 run 1 -c '/get sample.seed' -f "$work/a" -c '/get sample.seed' -f "$work/b" -c '/get sample.top_k'
@@ -66,7 +66,7 @@ err "^-c:2: unknown command"
 run 1 -f "$work/none"
 err "$work/none"
 
-# Variables: from -D, else from the environment.
+# Variables come from -D, otherwise from the environment.
 printf '/set sample.seed ${SEED}\n/get sample.seed\n' >"$work/v"
 run 0 -D SEED=9 -f "$work/v"; out '= 9$'
 run 0 -DSEED=8 -f "$work/v"; out '= 8$'
@@ -83,7 +83,8 @@ err '^stdin:2: unknown'
 run 0 -c "/tokenizer $model/tokenizer.json" -c '/tokenize Hello'
 grep -q random "$work/err" && fail "a model was opened without need"
 [ ! -e "$work/cache" ] || fail "a model was written without need"
-# A line that needs one opens the demo model, or without it a small one, with a message.
+# A line that needs a model opens the demo model or, if that is missing, a small one, with a
+# message.
 run 0 -c '/set sample.max_tokens 2' -c 'Hello'
 find "$work/cache" -name config.json | grep -q . && fail "a small model was written beside the demo model"
 VLMSH=$alone run 0 -c '/set sample.max_tokens 2' -c 'Hello'
@@ -92,7 +93,7 @@ VLMSH=$alone run 0 -c '/info'
 run 1 "$work/nomodel" -c '/version'; silent out; err "$work/nomodel"
 run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
 
-# A reader that closes the pipe ends it silently. A full device is reported.
+# If the reader closes the pipe, the program ends silently. A full device is reported.
 timeout 100 "$VLMSH" -c /settings -c /settings -c /settings 2>"$work/err" | head -1 >"$work/out"
 silent err
 timeout 100 "$VLMSH" -c /version >/dev/full 2>"$work/err"
@@ -101,7 +102,7 @@ err 'cannot write the output: No space left'
 timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of help too"
 err 'cannot write the output: No space left'
-# Also while the model loads.
+# The same while the model loads.
 timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of a dialogue"
 err 'cannot write the output: No space left'
@@ -116,12 +117,12 @@ if unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,b
     err 'copy it elsewhere'
 fi
 
-# The next opened file does not take the place of a closed stream.
+# A file opened next does not take the file descriptor of a closed stream.
 mkfifo "$work/lines"
 "$VLMSH" --db "$work/closed.db" -f "$work/lines" >&- 2>&- <&- &
 pid=$!
 exec 9<>"$work/lines" # open for reading and writing: opening does not block
-for _ in $(seq 300); do # until the database is open
+for _ in $(seq 300); do # waits until the database is open
     ls -l "/proc/$pid/fd" 2>/dev/null | grep -q 'closed\.db$' && break
     sleep 0.1
 done
@@ -143,16 +144,17 @@ for strange in /dev/null "$work/pipe" "$work"; do
 done
 rm "$work/pipe"
 run 1 job list --db /dev/null; err 'it is a device'
-# Reported at the start, without failing: exit status 1 means that something could not be saved later.
+# The failure is reported at the start, and the exit status is 0: 1 would mean that something could
+# not be saved later.
 run 0 "$model" --db /proc/x.db -c '/set sample.max_tokens 2' -c 'Hello'; err 'nothing will be saved'
 run 0 --db :memory: -c '/version'; out '^vlmsh'; err "nothing will be saved: jobs need a database file"
 [ -e ':memory:' ] && fail "a file of that name is made"
 run 1 --db /proc/x.db --session s -c '/version'; silent out
 
-# Interrupted: 130. SIGTERM: 143.
+# SIGINT gives exit status 130, SIGTERM 143.
 for pair in INT:130 TERM:143; do
     mkfifo "$work/fifo"
-    exec 9<>"$work/fifo" # open on both sides: nobody waits for the other
+    exec 9<>"$work/fifo" # open on both sides: neither side waits for the other
     "$VLMSH" -f "$work/fifo" "$model" >"$work/out" 2>"$work/err" 9>&- &
     pid=$!
     printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 1000000\n' >&9

@@ -28,7 +28,7 @@ class Terminal:
             os.execvpe(argv[0], argv, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, *pixels))
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.seen = ""  # not yet expected
+        self.seen = ""  # output not yet matched by expect()
         self.all = ""
 
     def type(self, text):
@@ -68,7 +68,7 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 while self.read(0) and select.select([self.fd], [], [], 0.05)[0]:
-                    pass  # its last output
+                    pass  # the last output has been read
                 return os.waitstatus_to_exitcode(status)
             if not self.read(0.05):
                 time.sleep(0.05)

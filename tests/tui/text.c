@@ -1,4 +1,4 @@
-// tests/tui/text.c -- tui/text.c: control sequences are filtered; widths.
+// tests/tui/text.c -- tui/text.c: filtering of control sequences; widths of characters.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void test_width(void **state)
     assert_int_equal(text_width("\xe7\x8c\xab"), 2); // wide
     assert_int_equal(text_width("\xff"), 1);
     assert_int_equal(text_fit("abc", 2), 2);
-    assert_int_equal(text_fit("a\xe7\x8c\xab", 2), 1); // half a wide one does not fit
+    assert_int_equal(text_fit("a\xe7\x8c\xab", 2), 1); // half a wide character does not fit
     assert_int_equal(text_fit("a\xe7\x8c\xab", 3), 4);
     assert_int_equal(text_fit("", 0), 0);
     assert_string_equal(text_tail("abc", 2), "bc");

@@ -1,9 +1,9 @@
-# tmux.bash -- shared by the tests of the full screen: a terminal of its own, keys, waiting.
-# Sourced from the root; sets $work and needs $VLMSH.
+# tmux.bash -- shared by the tests of the full screen: a separate terminal, keys, waiting. Sourced
+# from the root; sets $work and needs $VLMSH.
 #
-#   shell_at COLUMNS LINES [TERM] [VAR=VALUE]   an interactive shell in it
+#   shell_at COLUMNS LINES [TERM] [VAR=VALUE]   starts an interactive shell in that terminal
 #   line TEXT; keys C-c Enter                   types
-#   wait_for PATTERN; wait_gone PATTERN         waits until the screen shows it, or no longer does
+#   wait_for PATTERN; wait_gone PATTERN         waits until the screen shows PATTERN, or no longer does
 command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
 server=vlmsh-test-$$
@@ -32,7 +32,7 @@ unset COLORTERM NO_COLOR LINES COLUMNS
 ${4:+export $4}
 END
     tmux kill-server 2>/dev/null || true
-    server=$server+ # one that is ending takes no session
+    server=$server+ # a server that is ending accepts no session
     tmux new-session -d -x "$1" -y "$2" "bash --rcfile '$work/start' -i"
     wait_for 'shell>'
 }

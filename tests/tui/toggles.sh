@@ -1,6 +1,6 @@
 # tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods on and
-# off without typing; then stepping reaches every kind of map of an answer, with the numbers of its
-# command.
+# off without typing; then steps reach every kind of map of an answer, with the values that the command of
+# that kind measures.
 set -eu
 . tests/tui/tmux.bash
 
@@ -29,12 +29,12 @@ wait_for '\[1 picture\]'
 line 'Where is the red circle?'
 wait_for 'tokens\?, '
 
-# The range in the legend is that of the command's map.
+# The legend shows the range of the command's map.
 keys F3
 wait_for ' layer 4 token 0'
 keys k
 wait_for 'contribution layer 4'
-range() { # MAP: its smallest and largest value as shown
+range() { # MAP: prints the smallest and largest value shown
     tmux capture-pane -p | grep -a -o "$1 .*│" | sed 's/[^0-9.e+ -]/ /g' | awk '{ print $(NF - 1), $NF }'
 }
 step() { # MAP LEGEND COMMAND...
@@ -57,7 +57,7 @@ wait_for 'o: view'
 step stream.norms 'stream.norms layer 4' /stream --layer 4
 step stream.similarity 'stream.similarity layer 4' /stream --layer 4
 step sinks.phi 'sinks.phi layer 4' /sinks --layer 4
-step kl 'kl layer 5' /kl --layer 5 # the layer of IRA nearest to it
+step kl 'kl layer 5' /kl --layer 5 # the nearest layer that has IRA
 keys Up
 sleep 0.5
 shown 'kl layer 5' || fail 'a step leaves the layers of IRA'
@@ -65,7 +65,7 @@ step pruned.layers 'pruned.layers' /pruned
 keys k
 wait_for 'attention layer 5'
 
-# Off again, one by one: the badge and the method's maps disappear.
+# The methods are switched off again, one by one: the badge and the method's maps disappear.
 keys M-1 M-2 M-3 M-4
 wait_gone 'IRA'
 shown 'CAPA 25%\|NORM ' && fail 'a method stays on'

@@ -1,5 +1,6 @@
-# tests/tui/tour.sh -- /tour in the full screen: fourteen steps, each by Enter, recorded in the history;
-# other lines may come between, Esc ends it. Also the greeting: the demo model and what it knows.
+# tests/tui/tour.sh -- /tour in the full screen: fourteen steps, each run by Enter and recorded in the
+# history; other lines may be typed between steps, and Esc ends the tour. Also the greeting: the demo
+# model and what it knows.
 set -eu
 . tests/tui/tmux.bash
 
@@ -15,7 +16,7 @@ keys Enter
 wait_for 'step 2 of 14'
 keys Enter
 wait_for 'step 3 of 14'
-line "$(printf '\025')/get sample.seed" # another line: the step returns
+line "$(printf '\025')/get sample.seed" # after another line the step is shown again
 wait_for 'sample.seed = 0'
 wait_for '> /attention'
 keys Enter
@@ -39,7 +40,7 @@ wait_for 'step 10 of 14'
 keys Enter
 wait_for 'step 11 of 14'
 keys Enter
-for _ in $(seq 60); do # the job's priority is low: a busy machine takes its time
+for _ in $(seq 60); do # the job has low priority, so it may take long on a busy machine
     shown 'step 12 of 14' && break
     sleep 2
 done
@@ -85,7 +86,7 @@ shown 'picture.*error\|^! ' && fail 'a step of the tour fails'
 keys F10
 wait_for 'shell>'
 
-# The program without its data: a small random model, not called the demo model.
+# The program without its data uses a small random model, which it does not call the demo model.
 mkdir "$work/alone"
 cp "$VLMSH" "$work/alone/vlmsh"
 line "'$work/alone/vlmsh' --db '$work/db2'"

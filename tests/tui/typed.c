@@ -10,7 +10,7 @@
 #include "core/base/mem.h"
 #include "tui/typed.h"
 
-// All lines of a text, each after a |.
+// Expects all lines of a text, each after a |.
 static void expect(const char *text, const char *want)
 {
     struct typed typed = { .history = history_open(NULL) };
@@ -33,7 +33,7 @@ static void test_pasted_commands(void **state)
     expect("Two\nlines", "|Two\nlines");
 }
 
-// Comments of C, shell and Python belong to the question.
+// Comments of C, shell and Python code are part of the question.
 static void test_pasted_code(void **state)
 {
     expect("// adds\nint add(int a, int b)", "|\"\"\"// adds\nint add(int a, int b)\"\"\"");

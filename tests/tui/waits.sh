@@ -30,7 +30,7 @@ wait_for 'max_tokens = 6'
 keys C-c
 wait_for 'pipe:2: cancelled'
 
-# Ctrl-C ends the whole script, not one answer of it.
+# Ctrl-C ends the whole script, not only one of its answers.
 printf '/set sample.ignore_eos on\n/set ctx.max 1000000\n/set sample.max_tokens 100000\nHi\n/set sample.max_tokens 8\n' \
     >"$work/script"
 line "/run $work/script"

@@ -53,8 +53,8 @@ def cover(name, pixels, columns, lines, cell):
                      for left in range(columns)] for top in range(lines)]
 
 
-# The kernel delivers terminal output in order, but late: when this has arrived, so has everything
-# written before.
+# The kernel delivers terminal output in order, but late: when a byte written to this second
+# terminal has arrived, so has everything written before.
 other = os.openpty()
 tty.setraw(other[1])
 
@@ -74,7 +74,7 @@ class WalkTerminal(GraphicsTerminal):
         self.placed, self.looks, self.cursor, self.resized = {}, frozenset(), True, False
 
     def resize(self, size):
-        if size == (self.lines, self.columns): return # no signal
+        if size == (self.lines, self.columns): return # no resize, so no signal
         super().resize(size)
         self.resized = True
         self.over = [[()] * self.columns for _ in range(self.lines)]
@@ -133,7 +133,7 @@ class WalkTerminal(GraphicsTerminal):
 
     def lay(self, name, columns, lines, seen):
         if self.x + columns > self.columns or self.y + lines > self.lines:
-            if self.resized: return # sent before the size changed: everything is redrawn
+            if self.resized: return # sent before the size changed; everything is redrawn after that
             sys.exit("a picture beyond the edge: %d x %d cells at %d, %d" % (columns, lines, self.x, self.y))
         for y in range(lines):
             for x in range(columns):
@@ -179,7 +179,8 @@ class WalkTerminal(GraphicsTerminal):
         cells = [[(*cell, over) for cell, over in zip(row, above)] for row, above in zip(self.cells, self.over)]
         return cells, sorted(self.placed.values()), (self.x, self.y) if self.cursor else None
 
-    # No output, no busy thread and no pending frame for longer than a frame may wait.
+    # Waits until there is no output, no busy thread and no pending frame for longer than a frame
+    # may take.
     def settle(self, seconds=0.05):
         pass_through()
         quiet = time.time()
@@ -190,7 +191,7 @@ class WalkTerminal(GraphicsTerminal):
             if time.time() - quiet <= seconds or BUSY.search(self.text()): continue
             pass_through()
             if not self.runs() and not self.frame_due() and not select.select([self.fd], [], [], 0)[0]: break
-        self.all = self.seen = ""  # it would grow
+        self.all = self.seen = ""  # otherwise the text would grow without limit
         self.resized = False
         return True
 
@@ -201,9 +202,9 @@ class WalkTerminal(GraphicsTerminal):
         except OSError:
             return False
 
-    # True if its main thread is in poll() without a frame's timeout. A frame that changes nothing writes nothing,
-    # but may request the picture that the next one shows. If the kernel does not show system calls (or numbers
-    # them differently), a fixed time must do.
+    # True if the program's main thread is in poll() without a frame's timeout. A frame that changes nothing
+    # writes nothing, but may request the picture that the next frame shows. If the kernel does not show system
+    # calls (or numbers them differently), waits a fixed time instead.
     def frame_due(self):
         try:
             call = open("/proc/%d/syscall" % self.pid).read().split()
@@ -231,7 +232,7 @@ PASTES = ["\x1b[200~two lines\nof a pasted text\x1b[201~", "\x1b[200~" + "a long
 SIZES = [(24, 80), (40, 120), (36, 120), (50, 150), (30, 100), (60, 200), (40, 120), (15, 40)]
 
 
-# Former causes of broken pictures: rows that scroll beside one, other layouts, other graphics.
+# Steps that once broke pictures: rows that scroll beside one, other layouts, other graphics.
 FIRST = [["\x1bOR"], ["o"], ["\x1b", None], ["/attention --layer all --figure %s/q.png\r"], ["\x1b[18~"], ["\x1b[18~"], ["\x1b[18~"],
          ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"], ["/image " + PICTURES + "wide.png What is this?\r"], ["/set screen.layout auto\r"]]
 FIRST += [["/set screen.%s\r" % setting] for layout in ("maps", "compare", "workbench")

@@ -1,6 +1,7 @@
 # tests/tui/walk.sh -- random walks over the screen (tests/tui/walk.py) on four kinds of terminals in
-# parallel. WALK_STEPS: steps on each (90); WALK_SEED: 1, or `random`; LOOK=FOLDER keeps screens that
-# differ. `make test-screen-walk` takes more steps with a new seed each time.
+# parallel. WALK_STEPS: steps on each terminal (90); WALK_SEED: a number (1), or `random`;
+# LOOK=FOLDER keeps screens that differ. `make test-screen-walk` takes more steps with a new seed
+# each time.
 set -eu
 export VLMSH PYTHONDONTWRITEBYTECODE=1 OMP_WAIT_POLICY=passive
 seed=${WALK_SEED:-1}

@@ -12,7 +12,7 @@
 #include "tui/canvas.h"
 #include "tui/wrap.h"
 
-// Lines joined by "|".
+// Expects these lines, joined by "|".
 static void expect_lines(const char *text, int width, const char *lines)
 {
     struct buf b = { 0 };
@@ -36,7 +36,8 @@ static void test_words(void **state)
     expect_lines("a\n\nb\n", 5, "a||b|");
     expect_lines("well-known", 6, "well-|known");
     expect_lines("use --data-file x", 8,
-                 "use |--data-f|ile x"); // words stay whole, or break at the edge
+                 // Words stay whole, or break at the edge if they are too long.
+                 "use |--data-f|ile x");
     expect_lines("see scene-1.png", 12, "see |scene-1.png");
     expect_lines("see /a-b/c-d.png", 13, "see |/a-b/c-d.png");
     expect_lines("a (well-known) one", 8, "a (well-|known) |one");
@@ -57,7 +58,7 @@ static void test_long(void **state)
     struct wrap w = wrap_begin(b.data, 41);
     assert_true(wrap_next(&w));
     assert_int_equal(w.length, 41);  // "a-" x 20 and an a
-    w = wrap_begin(b.data + 20, 41); // a word of 61
+    w = wrap_begin(b.data + 20, 41); // the word has 61 letters
     assert_true(wrap_next(&w));
     assert_int_equal(w.length, 40);
     buf_release(&b);
@@ -75,7 +76,7 @@ static void test_wide(void **state)
                  "e\xcc\x81"
                  "a"); // the accent takes no cell
     expect_lines("\xf0\x9f\x98\x80!", 3, "\xf0\x9f\x98\x80!");
-    expect_lines("\xff\xfe", 1, "\xff|\xfe"); // broken bytes are one wide each
+    expect_lines("\xff\xfe", 1, "\xff|\xfe"); // invalid bytes are one column wide each
 }
 
 static void test_code(void **state)
@@ -106,9 +107,10 @@ static void test_canvas(void **state)
     assert_int_equal(canvas_text(&c, all, 0, 0, STYLE_TEXT, "a\xe7\x8c\xab"), 3);
     canvas_text(&c, right, 0, 0, STYLE_TEXT, "xyz"); // no further than its area
     expect_canvas(&c, "a\xe7\x8c\xab xy\n\n");
-    canvas_put(&c, all, 2, 0, STYLE_TEXT, '-'); // over the second half of the wide one
+    canvas_put(&c, all, 2, 0, STYLE_TEXT, '-'); // overwrites the second half of the wide character
     expect_canvas(&c, "a - xy\n\n");
-    canvas_text(&c, all, 5, 1, STYLE_TEXT, "\xe7\x8c\xab"); // half of it would be outside
+    // Half of the character would be outside.
+    canvas_text(&c, all, 5, 1, STYLE_TEXT, "\xe7\x8c\xab");
     expect_canvas(&c, "a - xy\n\n");
     canvas_text(&c, all, 0, 1, STYLE_TEXT, "\033[1m");
     expect_canvas(&c, "a - xy\n^[[1m\n");
@@ -132,12 +134,12 @@ static void test_tiny(void **state)
     canvas_release(&c);
 }
 
-// From the words on a frame, parts that fit whole.
+// Shows the words of a frame that fit completely.
 static void test_foot(void **state)
 {
     static const char *const feet[] = { "", " Esc: back ", " Esc: back  o: view ",
                                         " Esc: back  o: view  k: kind " };
-    static const int least[] = { 0, 15, 24, 33 }; // columns from which each fits
+    static const int least[] = { 0, 15, 24, 33 }; // number of columns from which each word fits
     for (int columns = 5; columns < 40; columns++) {
         struct canvas c = { 0 };
         canvas_resize(&c, 1, columns);

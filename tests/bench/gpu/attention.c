@@ -3,8 +3,8 @@
 //
 //   attention [DIVISOR]    divides lengths, to try the benchmark on the emulated GPU
 //
-// Counts only the required products, of visible pairs: two of queries by keys forward, five
-// backward.
+// Counts only the required products, over visible pairs of query and key: two products forward,
+// five backward.
 #include <math.h>
 
 #include "tests/bench/gpu/gpu.h"

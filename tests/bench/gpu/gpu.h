@@ -17,7 +17,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda_library.h"
 
-// Weights of a repeated product: more than any cache holds.
+// Weights of a repeated product take more bytes than any cache holds.
 enum { GPU_ROUNDS = 20, GPU_WARM = 3, GPU_BEYOND_CACHES = 512 << 20 };
 
 static const struct backend *gpu;
@@ -59,7 +59,7 @@ static inline struct tensor gpu_tensor(enum dtype dtype, int rank, int64_t a, in
     uint32_t random = 1;
     for (size_t i = 0; i < bytes / 2; i++) {
         random = random * 1664525u + 1013904223u;
-        noise[i] = (uint16_t)((random >> 16 & 0x80ff) | 0x3e00); // bf16, or the halves of f32
+        noise[i] = (uint16_t)((random >> 16 & 0x80ff) | 0x3e00); // a bf16, or half of an f32
     }
     gpu->upload(t.data, noise, bytes);
     free(noise);
@@ -81,7 +81,7 @@ static inline double gpu_copy_rate(void)
     double start = 0;
     for (int i = -GPU_WARM; i < GPU_ROUNDS; i++) {
         if (i == 0) gpu_wait(&y), start = clock_seconds();
-        gpu_must(gpu->widen(&y, &x)); // of f32: a copy
+        gpu_must(gpu->widen(&y, &x)); // from f32 to f32: a copy
     }
     gpu_wait(&y);
     const double rate = 8 * (double)n * GPU_ROUNDS / (clock_seconds() - start);

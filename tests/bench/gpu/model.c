@@ -139,7 +139,7 @@ static void show_tokens(struct bench *b, double copy)
         sequence_append(&b->sequence, 5);
         s[t] = pass(b, false);
     }
-    // The median: some tokens make a recording.
+    // The median, because some tokens make a recording.
     const double middle = median_of(s, TOKENS), bytes = token_bytes(b, past + TOKENS / 2);
     printf("| token behind %d | %.3f ms, %.0f GB/s | a copy, %.0f GB/s | %.0f%% | 85%% |\n",
            (int)past, middle * 1e3, bytes / middle * 1e-9, copy * 1e-9,

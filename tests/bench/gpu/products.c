@@ -4,7 +4,8 @@
 //   products [DIVISOR]     divides sizes, to try the benchmark on the emulated GPU
 #include "tests/bench/gpu/gpu.h"
 
-// Times `run` on these tensors; w holds `copies` of the weights, each round reads the next.
+// Times `run` on these tensors; w holds `copies` copies of the weights, and each round reads the
+// next one.
 struct timed {
     struct tensor y, x, w, up, down, gain;
     int64_t copies;
@@ -73,7 +74,8 @@ static int run_ffn(const struct timed *t, int64_t copy)
 
 // --- lines of the table --------------------------------------------------------------------------
 
-// `weights` numbers of bf16 read once; `alone` seconds of cuBLASLt for the same, 0: not compared.
+// weights: number of bf16 weights, each read once; alone: seconds of cuBLASLt for the same product,
+// 0 if not compared.
 static void show(const char *what, int64_t rows, double s, double weights, double alone,
                  double copy)
 {

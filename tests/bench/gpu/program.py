@@ -93,7 +93,8 @@ def answers(n):
     """(prefill, a token) in seconds behind n tokens: the last of three answers."""
     ids = " ".join(str(100 + i * 7919 % 20000 % 300) for i in range(n))
     again = ["/clear", f"/raw {ids}"]
-    # Behind 4096 tokens is beyond the limit of the 7B: its numbers are random anyway.
+    # With 4096 tokens in the cache, the context exceeds the 7B model's limit; its weights are
+    # random anyway.
     events = vlmsh([f"/set ctx.max {n + a.decode + 1}", "/set sample.ignore_eos on", f"/set sample.max_tokens {a.decode + 1}", *again * 3], a.folder, "--device", a.device)
     last = [e for e in events if e["event"] == "answer"][-1]
     return last["prefill_s"], last["decode_s"] / (len(last["ids"]) - 1)
@@ -192,7 +193,7 @@ def job(work, data, rows, method, batch, how):
     memory.again()
     try:
         vlmsh(["/wait 1"], "--db", db)
-    except BaseException:  # it would disturb the next measurement
+    except BaseException:  # a job left running would disturb the next measurement
         subprocess.run([a.vlmsh, "--db", db, "-c", "/job 1 cancel"], stdout=subprocess.DEVNULL)
         raise
     peak = memory.peak()
@@ -211,7 +212,7 @@ def gigabytes(bytes):
     return f"{bytes / 1e9:.2f} GB"
 
 
-known = {}  # what transformers take, by method and batch
+known = {}  # measurements of transformers, by method and batch
 
 
 def peers_training(rows, answer, method, batch):
@@ -245,7 +246,7 @@ def train():
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
         os.environ["XDG_STATE_HOME"] = work
         with attempt("training"):
-            vlmsh(["/version"], "--device", a.device)  # no job where there is no GPU
+            vlmsh(["/version"], "--device", a.device)  # without a GPU this fails before a job starts
             batches = [int(kind.split(":")[1]) for kind in a.methods]
             data, rows, answer = make_data(work, a.steps * max(batches))
             head(f"training, {rows} rows a sample")
@@ -254,5 +255,5 @@ def train():
                     train_one(work, data, rows, answer, kind)
 
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes are ended
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes end, too
 chat() if a.what == "chat" else train()

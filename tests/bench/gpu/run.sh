@@ -1,6 +1,6 @@
 #!/bin/bash
 # Measures the program on a GPU: one report (Markdown) with the machine, both sides, their ratio and
-# the goal. A failing part becomes a line of it, and the next one runs.
+# the goal. A part that fails adds a line to the report, and the next part runs.
 #
 #   tests/bench/gpu/run.sh BUILD_DIR [PART...]     default: all, in this order
 #     model       loading, prefill and tokens, beside a copy on the device and cuBLASLt alone
@@ -68,7 +68,7 @@ measure() {
     return 1
 }
 
-# Written under another name first: a folder of that name is whole.
+# Written under another name first, so that a folder with the final name is complete.
 model() {
     [ -d "$folder/$1" ] && return
     local start=$SECONDS

@@ -68,7 +68,7 @@ static void lora_is_scaled(void **state)
     expect_equal(logits_of(m), plain, true); // x + 0 (B A x)
     const struct lora *first = &a->list[0].lora;
     adapter_scale(a, 0.5);
-    assert_float_equal(first->scale, 1, 0); // alpha 8, rank 4
+    assert_float_equal(first->scale, 1, 0); // scale = alpha 8 / rank 4, halved
     double half = adapter_lora_norm(a, first);
     adapter_scale(a, 1);
     assert_float_equal(adapter_lora_norm(a, first), 2 * half, 1e-9);
@@ -225,7 +225,7 @@ static const struct adapter_entry *entry_of(const struct adapter *a, const struc
     return NULL;
 }
 
-// Writes, reads, finds every delta bit for bit.
+// Writes the deltas, reads them and compares every delta bit for bit.
 static void round_trip(const struct deltas *p, struct model *m, const char *type)
 {
     struct err err;
@@ -249,7 +249,7 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
     for (size_t i = 0; i < p->count; i++) {
         const struct lora *l = &p->lora[i];
         if (!l->stabilised) continue;
-        // PEFT scales by lora_alpha / sqrt(r). The first layer's are for all.
+        // PEFT scales by lora_alpha / sqrt(r). The first layer's values are the defaults for all.
         assert_true(cJSON_IsTrue(json_get(json, "use_rslora")));
         assert_float_equal(json_get(json, "lora_alpha")->valuedouble / sqrt(3), 2, 1e-6);
     }
@@ -286,7 +286,7 @@ static void written_adapters_are_read_back(void **state)
     free_deltas(&p);
     add_extra(&p, "norm_align.weight", 1, 64, 0);
     add_extra(&p, "norm_align.bias", 1, 64, 0);
-    round_trip(&p, m, NULL); // no PEFT file at all
+    round_trip(&p, m, NULL); // not a PEFT adapter
     free_deltas(&p);
     add_weight(&p, m, "multi_modal_projector.linear_2.bias"); // a connector alone
     round_trip(&p, m, "LN_TUNING");
@@ -294,8 +294,8 @@ static void written_adapters_are_read_back(void **state)
     model_free(m);
 }
 
-// PEFT loads a router only with its bias, which is not a weight of the model: it is written as in
-// the model's file, whatever the type of the rest. A different bias is refused.
+// PEFT loads a router only with its bias, which is not a weight of the model. The bias is written
+// as in the model's file, whatever the dtype of other tensors. A different bias is refused.
 static void a_router_keeps_its_bias(void **state)
 {
     static const char name[] = "model.layers.1.mlp.gate.e_score_correction_bias";
@@ -317,7 +317,7 @@ static void a_router_keeps_its_bias(void **state)
     const struct safetensor *got = safetensors_find(file, key);
     const struct safetensor *want = safetensors_find(of_model, name);
     assert_non_null(got);
-    assert_int_equal(file->count, 2); // of one layer alone
+    assert_int_equal(file->count, 2); // weight and bias of a single layer
     assert_int_equal(got->dtype, DTYPE_F32);
     assert_int_equal(want->dtype, DTYPE_F32);
     assert_int_equal(got->bytes, want->bytes);
@@ -375,7 +375,7 @@ static void biases_of_a_whole_module_are_read_once(void **state)
     model_free(m);
 }
 
-// A head apart from the embedding: writing or training it as tied is refused.
+// Refuses to write or train a head as tied if it is separate from the embedding.
 static void expect_head_refused(const struct adapter *a, const char *folder)
 {
     struct err err;
@@ -408,7 +408,7 @@ static void a_tied_head_follows_the_embedding(void **state)
     char *folder = scratch_new(), *out = xasprintf("%s/out", folder);
     must(write_new(m, p.list, p.count, out, &err), &err);
     struct adapter *a = read_folder(out, m);
-    assert_int_equal(a->count, 1); // the head that PEFT needs is the same
+    assert_int_equal(a->count, 1); // the file's head, which PEFT needs, equals the embedding
     adapter_apply(a);
     assert_ptr_equal(m->decoder.head.data, m->decoder.embed.data);
     assert_memory_equal(m->decoder.head.data, p.tensor[0].data, tensor_bytes(&p.tensor[0]));
@@ -417,7 +417,7 @@ static void a_tied_head_follows_the_embedding(void **state)
     expect_equal(logits_of(m), before, true);
     adapter_free(a);
 
-    // PEFT's own: the copy of the embedding is not the head.
+    // In PEFT's own files the copy of the embedding is not the head.
     struct safetensors_writer *w;
     char *path = xasprintf("%s/adapter_model.safetensors", folder);
     w = safetensors_writer_new(path);
@@ -494,7 +494,8 @@ static void switching_acts_at_once_and_failure_changes_nothing(void **state)
     assert_int_equal(h.computed, h.prompt);
     assert_int_equal(engine_set(e, "adapter", "no/such", &err), -1);
     assert_string_equal(settings_text(engine_settings(e), "adapter"), LORA);
-    must(engine_set(e, "adapter", LORA, &err), &err); // the same: nothing is computed again
+    // The adapter in use: nothing is computed again.
+    must(engine_set(e, "adapter", LORA, &err), &err);
     must(engine_regenerate(e, &err), &err);
     expect_ids(&h, "adapter.lora.gen_ids");
     assert_int_equal(h.computed, 1);
@@ -519,7 +520,7 @@ static void switching_acts_at_once_and_failure_changes_nothing(void **state)
     if (plain) assert_memory_equal(h.ids.data, plain->data, 8 * sizeof(int32_t));
     safetensors_close(golden);
 
-    // Another model: an adapter that does not fit it is removed.
+    // An adapter that does not fit a newly loaded model is removed.
     must(engine_set(e, "adapter", LORA, &err), &err);
     must(engine_load(e, LLAMA, &err), &err);
     assert_string_equal(settings_text(engine_settings(e), "adapter"), "none");

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/adapter/adapter.h"

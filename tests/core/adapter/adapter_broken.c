@@ -55,7 +55,7 @@ static void broken_configs_are_refused(void **state)
         scratch_text(folder, "adapter_config.json", cases[i][0]);
         refuse(folder, m, cases[i][1]);
     }
-    // Each expression would be tried on each module.
+    // A config with many expressions, each of which would be tried on each module.
     struct buf many = { 0 };
     buf_puts(&many, "{\"peft_type\": \"LORA\", \"r\": 4, \"rank_pattern\": {");
     for (int i = 0; i < 5000; i++) buf_printf(&many, "\"x%d+\": 4%s", i, i < 4999 ? ", " : "}}");
@@ -73,7 +73,7 @@ static void broken_configs_are_refused(void **state)
     model_free(m);
 }
 
-// One tensor in a file of its own.
+// Writes one tensor into a file of its own.
 static void write_one(const char *folder, const char *file, const char *name, int rank, int64_t a,
                       int64_t b, float value)
 {
@@ -142,7 +142,7 @@ static void extras_must_fit_the_model(void **state)
         const char *name;
         int rank;
         int64_t a, b;
-        const char *why; // NULL: it fits
+        const char *why; // NULL: the adapter fits
     } cases[] = {
         { "norm_align.weight", 1, 64, 0, NULL },
         { "norm_align.weight", 1, 63, 0, "another model" },

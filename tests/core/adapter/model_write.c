@@ -1,5 +1,5 @@
 // tests/core/adapter/model_write.c -- core/adapter/model_write.c, core/train/result.c and dtype.c:
-// a merged or trained model answers from its folder as it did in memory; numbers are rounded to the
+// a merged or trained model answers from its folder as it did in memory; values are rounded to the
 // nearest.
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
@@ -65,7 +65,8 @@ static void numbers_are_rounded_to_the_nearest(void **state)
             floats_to(&out, dtype, &x, 1);
             if (isnan(x)) continue;
             assert_int_equal(in, out);
-            // Half-way to the next goes to the even one, a little more goes up.
+            // A value half-way to the next one is rounded to even; a slightly larger one is rounded
+            // up.
             uint16_t next = (uint16_t)(in + 1);
             float y;
             floats_from(&y, &next, dtype, 1);
@@ -110,7 +111,7 @@ static void trained_parameters_are_saved(void **state)
         for (size_t k = 0; k < p.count; k++) {
             float *x = p.list[k].tensor->data;
             for (int64_t n = 0; n < p.list[k].count; n++) x[n] += 0.05f * noise();
-            if (whole) // as its type can hold it
+            if (whole) // rounded to its type
                 for (int64_t n = 0; n < p.list[k].count; n++) {
                     uint16_t half;
                     floats_to(&half, DTYPE_F16, &x[n], 1);
@@ -122,7 +123,7 @@ static void trained_parameters_are_saved(void **state)
         const char *what;
         assert_int_equal(p.whole, whole);
         mkdir(out, 0777);
-        // Twice: as a job killed after writing.
+        // Writes twice, as a job that was killed after writing would.
         must(result_write(out, &p, NULL, &what, &err), &err);
         must(result_write(out, &p, NULL, &what, &err), &err);
         assert_string_equal(what, whole ? "model" : "adapter");

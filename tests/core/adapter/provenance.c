@@ -1,7 +1,7 @@
 // tests/core/adapter/provenance.c -- core/adapter/provenance.c: which settings count, hashes of
-// files, resolved "auto", differences by name, and reading from JSON.
+// files, "auto" resolved, differences by name, and reading from JSON.
 #include "tests/core/model/families/golden.h"
-// after those it needs
+// needs the headers above
 #include "core/adapter/provenance.h"
 #include "tests/core/scratch.h"
 
@@ -21,7 +21,8 @@ static void set(struct golden *g, const char *key, const char *value)
     must(engine_set(g->engine, key, value, &err), &err);
 }
 
-// Each setting's row says which results a change affects. Checks the groups that readers expect.
+// Each setting's row names the results that a change affects. Checks the groups that readers rely
+// on.
 static void rows_mark_settings_that_change_answers(void **state)
 {
     static const char *const changing[] = { "sample.", "chat.", "ctx.",   "image.", "compute.",
@@ -29,7 +30,7 @@ static void rows_mark_settings_that_change_answers(void **state)
     static const char *const leaving[] = { "train.", "job.", "screen.", "sinks.", "norms." };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++) {
-        if (!strcmp(row->key, "sample.lookahead")) continue; // the same answer, sooner
+        if (!strcmp(row->key, "sample.lookahead")) continue; // gives the same answer faster
         if (!strcmp(row->key, "image.boxes")) continue;      // reads boxes of the same answer
         for (size_t k = 0; k < sizeof changing / sizeof *changing; k++)
             if (!strncmp(row->key, changing[k], strlen(changing[k])) && row->stale < STALE_NEXT)
@@ -40,7 +41,7 @@ static void rows_mark_settings_that_change_answers(void **state)
     }
 }
 
-// A question before those of an evaluation changes its scores, but neither answers nor
+// A question asked before those of an evaluation changes its scores, but not answers or
 // measurements.
 static void scores_record_more_settings(void **state)
 {
@@ -73,7 +74,8 @@ static void only_relevant_settings_are_recorded(void **state)
     assert_string_not_equal(provenance_value(&first, "compute.matmul"), "auto");
     assert_non_null(provenance_value(&first, "kv.dtype"));
     assert_null(provenance_value(&first, "adapter"));
-    // A disabled method, jobs, the screen do not count for answers; for measurements they may.
+    // Disabled methods, jobs and the screen do not count for answers; they may count for
+    // measurements.
     set(&g, "prune.keep", "0.5");
     set(&g, "train.lr", "0.1");
     set(&g, "screen.live", "off");
@@ -92,7 +94,7 @@ static void only_relevant_settings_are_recorded(void **state)
     assert_string_equal(err.text, "prune.score was off, now uniform");
     assert_int_equal(provenance_same(&now, &first, &err), -1);
     assert_string_equal(err.text, "prune.score was uniform, now off");
-    // Through JSON and back; all but the model as a line.
+    // Written as JSON and read back; everything but the model fits on a line.
     cJSON *json = cJSON_CreateObject();
     struct provenance back;
     assert_false(provenance_get(&back, json));
@@ -122,7 +124,7 @@ static void copy_file(const char *from, const char *folder, const char *name, si
     free(path);
 }
 
-// By content: equal numbers, or different ones under the same name.
+// Tells files apart by content: equal numbers under two names, different numbers under one name.
 static void files_are_known_by_content(void **state)
 {
     struct golden g;

@@ -1,12 +1,12 @@
-// tests/core/base/base64.c -- core/base/base64.c: the vectors of RFC 4648, all bytes back and
-// forth, and what is refused.
+// tests/core/base/base64.c -- core/base/base64.c: the vectors of RFC 4648, all bytes encoded and
+// decoded, and refusals.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/base64.h"

@@ -71,7 +71,7 @@ static void odd_files_are_refused(void **state)
     assert_int_equal(parse(&t, many, &err), -1);
     assert_non_null(strstr(err.text, "more than"));
     assert_int_equal(csv_read(&t, "/no/such/file.csv", &err), -1);
-    csv_release(&t); // as after any failure: nothing is there
+    csv_release(&t); // after any failure the table is empty
 }
 
 static void a_table_is_read_as_it_was_written(void **state)

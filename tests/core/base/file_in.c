@@ -109,7 +109,7 @@ static void waits_until_data_or_cancel(void **state)
     assert_int_equal(file_in_wait(fd, &cancel, &err), 0);
     assert_int_equal(read(fd, &byte, 1), 1);
     pthread_join(thread, NULL);
-    assert_int_equal(file_in_wait(fd, &cancel, &err), 0); // the end
+    assert_int_equal(file_in_wait(fd, &cancel, &err), 0); // end of file
     assert_int_equal(read(fd, &byte, 1), 0);
     close(fd);
     free(pipe);
@@ -127,7 +127,7 @@ static void reads_standard_input(void **state)
     assert_int_equal(write(ends[1], "abc", 3), 3);
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
-    atomic_store(&cancel, true); // somebody may still write
+    atomic_store(&cancel, true); // the pipe still has a writer
     assert_null(file_read_standard(100, &size, &cancel, &err));
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(write(ends[1], "defg", 4), 4);
@@ -141,7 +141,7 @@ static void reads_standard_input(void **state)
     const int fd = open(plain, O_RDONLY | O_CLOEXEC);
     dup2(fd, STDIN_FILENO);
     close(fd);
-    for (int i = 0; i < 2; i++) { // from its beginning, each time
+    for (int i = 0; i < 2; i++) { // each read starts at the file's beginning
         text = file_read_standard(100, &size, &cancel, &err);
         assert_string_equal(text, "text");
         free(text);
@@ -149,14 +149,14 @@ static void reads_standard_input(void **state)
     assert_null(file_read_standard(3, &size, &cancel, &err));
     assert_non_null(strstr(err.text, "too large"));
     assert_true(file_standard_was_read());
-    // The position of others who read the same file line by line stays.
+    // Reading leaves the file position unchanged for others who read it line by line.
     assert_int_equal(lseek(STDIN_FILENO, 0, SEEK_CUR), 0);
     dup2(former, STDIN_FILENO);
     close(former);
     free(plain);
 }
 
-// /dev/stdin could not be reopened for any of these.
+// Kinds of standard input that cannot be reopened through /dev/stdin.
 static void reads_input_that_cannot_be_reopened(void **state)
 {
     struct err err = { "" };
@@ -166,7 +166,7 @@ static void reads_input_that_cannot_be_reopened(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
-    atomic_store(&cancel, true); // somebody may still write
+    atomic_store(&cancel, true); // the other end is still open
     assert_null(file_read_standard(100, &size, &cancel, &err));
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(write(ends[1], "defg", 4), 4);
@@ -176,7 +176,7 @@ static void reads_input_that_cannot_be_reopened(void **state)
     if (!text) fail_msg("%s", err.text);
     assert_string_equal(text, "defg");
     free(text);
-    // A file that only root can still open.
+    // An open file that only root could open again.
     char *closed = path_of("closed");
     scratch_text(folder, "closed", "text");
     const int fd = open(closed, O_RDONLY | O_CLOEXEC);

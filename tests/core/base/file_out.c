@@ -57,7 +57,7 @@ static void is_replaced_whole(void **state)
     FILE *f = file_out_open(path, &err);
     fputs("sec", f);
     fflush(f);
-    holds(path, "first"); // as long as the new one is not whole
+    holds(path, "first"); // until the new file is complete
     file_out_abandon(f, path);
     holds(path, "first");
     assert_int_equal(parts(), 0);
@@ -69,7 +69,7 @@ static void is_replaced_whole(void **state)
     free(path);
 }
 
-// A link stays one; what it points to is replaced.
+// A link remains a link; its target is replaced.
 static void a_link_is_kept(void **state)
 {
     struct err err = { 0 };
@@ -94,7 +94,7 @@ static void devices_are_written_to(void **state)
     assert_true(S_ISCHR(st.st_mode));
 }
 
-// /dev/stdout may be a plain file: output goes between the program's other output.
+// /dev/stdout may be a plain file: output is inserted into the program's other output.
 static void standard_output_is_not_truncated(void **state)
 {
     struct err err = { 0 };
@@ -161,7 +161,7 @@ static void foreign_files_are_kept(void **state)
     free(mine);
 }
 
-// Own output may be overwritten until somebody else changes it.
+// vlmsh's own output may be overwritten until somebody else changes it.
 static void a_changed_output_is_kept(void **state)
 {
     struct err err = { 0 };
@@ -178,7 +178,7 @@ static void a_changed_output_is_kept(void **state)
     free(moved);
 }
 
-// Not even with --force, not even own ones.
+// Input files are not replaced even with --force, nor if vlmsh wrote them.
 static void input_files_are_kept(void **state)
 {
     struct err err = { 0 };
@@ -223,7 +223,7 @@ static void models_and_databases_stay(void **state)
     file_out_force(false);
 }
 
-// Replaces the C library's umask and counts its calls: they would change the permissions of other
+// Replaces the C library's umask and counts calls, which would change the permissions of other
 // threads' files.
 static int masks;
 mode_t umask(mode_t mask)

@@ -122,7 +122,7 @@ static void reads_whole_numbers(void **state)
     assert_int_equal(json_whole(NULL, -3), -3);
 }
 
-// Python's rule; numbers keep the text of the member that counts.
+// Follows Python's rule for duplicate keys; numbers keep the text of the member that counts.
 static void takes_the_last_of_a_key(void **state)
 {
     static const char text[] = "{\"a\": 1, \"b\": {\"c\": [1.0], \"c\": [2.0, {\"d\": 3.0, \"d\": "
@@ -210,8 +210,8 @@ static void reads_booleans_and_texts(void **state)
     cJSON_Delete(json);
 }
 
-// Keys that an unseeded hash puts into one five-hundredth of the table: each lookup would compare
-// all earlier ones.
+// Keys that an unseeded hash would put into one five-hundredth of the table, so that each lookup
+// would compare all earlier ones.
 static void crafted_keys_are_no_slower(void **state)
 {
     enum { KEYS = 1 << 15, SLOTS = 1 << 17, WINDOW = 256 };

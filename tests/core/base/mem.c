@@ -30,7 +30,7 @@ static void text_grows(void **state)
     char *taken = buf_take(&b);
     assert_null(b.data);
     free(taken);
-    taken = buf_take(&b); // of an empty one
+    taken = buf_take(&b); // of an empty buffer
     assert_string_equal(taken, "");
     free(taken);
     buf_clear(&b);

@@ -58,7 +58,7 @@ static int parse(const struct option_row *table, struct mine *m, const char *lin
     for (char *w = strtok_r(text, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
         words[count++] = w;
     const int status = options_parse(table, m, count, words, err);
-    m->folder = m->folder ? "given" : NULL; // text ends with this function
+    m->folder = m->folder ? "given" : NULL; // the text is freed with this function
     m->file = m->file && !strcmp(m->file, "-") ? "-" : m->file ? "given" : NULL;
     m->title = m->title && !strcmp(m->title, "b") ? "b" : m->title ? "given" : NULL;
     return status;
@@ -82,9 +82,10 @@ static void values_are_read_in_their_types(void **state)
     assert_int_equal(m.kinds.count, 2);
     assert_int_equal(m.lines, 2);
     names_release(&m.kinds);
-    assert_int_equal(parse(rows, &m, "-- --seed", &err), 2); // an argument
+    assert_int_equal(parse(rows, &m, "-- --seed", &err), 2); // --seed is an argument here
     assert_int_equal(m.seed, 42);
-    assert_int_equal(parse(rows, &m, "out -c stop --nothing", &err), 3); // the rest is the caller's
+    // The caller reads the rest.
+    assert_int_equal(parse(rows, &m, "out -c stop --nothing", &err), 3);
     assert_int_equal(parse(rows, &m, "out --name old", &err), 3);
 }
 

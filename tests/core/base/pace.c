@@ -5,14 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/clock.h"
 #include "core/base/event.h"
 #include "core/base/pace.h"
 
-// Work that began `seconds` ago at that step.
+// A pace whose work began `seconds` ago, at step `from`.
 static struct pace ago(double seconds, double from)
 {
     struct pace p = pace_from(from);
@@ -26,7 +26,7 @@ static void the_rest_takes_the_mean_time_per_step(void **state)
     assert_float_equal(pace_left(&p, 10, 40), 90, 1);
     assert_float_equal(pace_left(&p, 20, 40), 30, 1);
     assert_float_equal(pace_left(&p, 40, 40), 0, 0);
-    struct pace resumed = ago(30, 1000); // steps of an earlier process took none of this one's time
+    struct pace resumed = ago(30, 1000); // steps of an earlier process do not count
     assert_float_equal(pace_left(&resumed, 1010, 1040), 90, 1);
 }
 
@@ -34,7 +34,7 @@ static void no_estimate_before_the_first_step(void **state)
 {
     struct pace p = pace_from(0), zero = { 0 };
     assert_true(isnan(pace_left(&p, 0, 10)));
-    assert_true(isnan(pace_left(&zero, 3, 10))); // begins here
+    assert_true(isnan(pace_left(&zero, 3, 10))); // the pace begins here
     zero.begin -= 2;
     assert_float_equal(pace_left(&zero, 5, 10), 5, 1);
 }
@@ -44,10 +44,10 @@ static void each_part_is_timed_separately(void **state)
 {
     struct pace p = ago(1000, 0);
     assert_float_equal(pace_left(&p, 5, 10), 1000, 5);
-    assert_true(isnan(pace_left(&p, 6, 50))); // another number of steps
+    assert_true(isnan(pace_left(&p, 6, 50))); // the number of steps has changed
     p.begin -= 4;
     assert_float_equal(pace_left(&p, 8, 50), 84, 3);
-    assert_true(isnan(pace_left(&p, 1, 50))); // back
+    assert_true(isnan(pace_left(&p, 1, 50))); // the step went back
 }
 
 static void spans_are_written(void **state)

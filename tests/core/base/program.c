@@ -29,7 +29,7 @@ static void test_output(void **state)
 {
     struct buf out;
     assert_int_equal(run("cat; echo one; echo two >&2", (struct program){ 0 }, &out), 0);
-    assert_string_equal(out.data, "one\n"); // and standard input was empty
+    assert_string_equal(out.data, "one\n"); // standard input was empty
     buf_release(&out);
     assert_int_equal(
         run("echo one; echo two >&2; exit 3", (struct program){ .errors = true }, &out), 3);

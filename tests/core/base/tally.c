@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/adapter/adapter.h"
@@ -42,7 +42,8 @@ static void deviations_over_samples(void **state)
     for (int i = 0; i < 4; i++) {
         struct results r = { 0 };
         struct result_table *t = results_table(&r, "t", "key|a|b");
-        if (i) result_row(t, "early")[0] = i; // not in every sample, and rows change places
+        // Missing in one sample, so that rows have other positions.
+        if (i) result_row(t, "early")[0] = i;
         result_row(t, "x")[0] = 1e9 + (i % 2);
         if (i == 2) t->rows[1].value[1] = 7;
         results_mean_add(&m, &r);
@@ -59,7 +60,7 @@ static void deviations_over_samples(void **state)
     results_release(&mean);
 }
 
-// Values of scipy.stats.t.
+// Expected values are those of scipy.stats.t.
 static void students_t(void **state)
 {
     static const struct {

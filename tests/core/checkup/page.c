@@ -1,5 +1,6 @@
-// tests/core/checkup/page.c -- core/checkup/html.c, markdown.c, compare.c: a foreign record's text
-// is escaped, the page requests nothing, and each difference between two records is shown.
+// tests/core/checkup/page.c -- core/checkup/html.c, markdown.c, compare.c: text of a foreign record
+// is escaped, the page requests nothing from a network, and each difference between two records is
+// shown.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ static const char first[] =
     "{\"name\":\"weights\",\"value\":1234567,\"unit\":\"tensors\"},"
     "{\"name\":\"loss\",\"value\":null,\"unit\":\"\"}]}],"
     "\"figures\":[{\"title\":\"F\",\"text\":\"T\",\"svg\":\"<svg onload='x'/>\"}]}]}]}";
-// Another device, verdict and number; the other texts are equal.
+// Another device, verdict and number; all other texts are equal.
 static const char second[] =
     "{\"format\":\"vlmsh checkup 1\",\"program\":\"vlmsh 1\",\"machine\":{\"device\":\"gpu\","
     "\"memory GiB\":8},\"quick\":false,\"models\":[{\"name\":\"a<b>\",\"family\":\"llava\","
@@ -56,7 +57,7 @@ static void the_page_escapes_text_and_loads_nothing(void **state)
     cJSON_Delete(record);
 }
 
-// A record without the fields that the page reads is still a page.
+// A record that lacks the fields that the page reads still gives a page.
 static void an_empty_record_is_a_page(void **state)
 {
     (void)state;

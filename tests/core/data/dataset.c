@@ -23,7 +23,7 @@ static int open_text(struct dataset *d, const char *folder, const char *text, si
     return status;
 }
 
-// "LINE:json" of every sample, a space between; or "error: ...", without the path.
+// Expects "LINE:json" for every sample, separated by spaces; or "error: ...", without the path.
 static void check_index(const char *text, size_t size, const char *expected)
 {
     char *folder = scratch_new();
@@ -143,7 +143,8 @@ static void test_check(void **state)
     check_begin("[{\"a\":1}", ",{}", 60, "truncated");
     check_begin("[{\"a\":1}", ",{}", LARGE, NULL);
     check_begin("[{\"a\":1}]", "]", 60, "not valid JSON");
-    check_begin("{\"a\":\"", "long", LARGE, NULL); // one line, whose end is not seen
+    // One line, whose end is beyond the part that is read.
+    check_begin("{\"a\":\"", "long", LARGE, NULL);
     check_begin(" ", "\n", 60, "no samples");
 }
 
@@ -186,7 +187,7 @@ static void test_large(void **state)
 
 // --- samples -------------------------------------------------------------------------------------
 
-// "id kind metric choice,choice | user: text <path>; assistant: ... (marks differ)"
+// Expects "id kind metric choice,choice | user: text <path>; assistant: ... (marks differ)".
 static void check_sample(const char *text, const char *expected)
 {
     struct sample s;

@@ -15,7 +15,7 @@
 
 typedef int reader(struct dialogue *d, const cJSON *json, const char *folder, struct err *err);
 
-// "role: text <path> text; role: ...", then " = reference"; or "error: ...".
+// Expects "role: text <path> text; role: ...", then " = reference"; or "error: ...".
 static void check(reader *read, const char *text, const char *expected)
 {
     struct dialogue d = { 0 };
@@ -106,7 +106,7 @@ static void test_samples(void **state)
           "system: 'its own'; user: 'q'");
 }
 
-// Forms that data sets and other programs write.
+// Formats that data sets and other programs write.
 static void test_foreign_formats(void **state)
 {
     check(dialogue_read_messages,
@@ -137,7 +137,7 @@ static void test_foreign_formats(void **state)
           "\"user\",\"content\":\"<image_01>\\nand <image_00>?\"},{\"role\":\"assistant\","
           "\"content\":\"r\"}]}",
           "user: <dir/b> 'and ' <dir/a> '?' = r");
-    // Named pictures together with pictures inside messages.
+    // Pictures named beside the messages, together with pictures inside messages.
     check(dialogue_read_sample,
           "{\"image\":{\"<image_00>\":\"a\"},\"conversations\":[{\"role\":\"user\",\"content\":[{"
           "\"type\":\"image\",\"path\":\"b\"},{\"type\":\"image\",\"path\":\"c\"},{\"type\":"
@@ -278,7 +278,7 @@ static void test_picture_order(void **state)
                  "\"index\" of a picture out of order");
 }
 
-// Placeholders of other programs: here they would be text, and the picture would be elsewhere.
+// Placeholders of other programs: vlmsh would read them as text and put the picture elsewhere.
 static void test_foreign_marks(void **state)
 {
     static const char of[] = " as text, not as a picture";

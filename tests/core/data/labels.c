@@ -1,5 +1,6 @@
 // tests/core/data/labels.c -- core/data/labels.c and prompt_answers: rows and targets equal the
-// reference's training labels, for each of several answers and for tokens across a border.
+// reference's training labels, for each of several answers and for tokens that span the border of
+// an answer.
 #include "core/data/labels.h"
 
 #include <setjmp.h>
@@ -186,7 +187,7 @@ static void test_goldens(void **state)
 
 // --- several answers -----------------------------------------------------------------------------
 
-// The trained tokens of each stretch of rows as text, stretches apart by "|".
+// The trained tokens as text: one part per run of consecutive rows, separated by "|".
 static char *trained_text(const struct fixture *f, const struct labels *l)
 {
     struct buf b = { 0 };
@@ -301,7 +302,7 @@ static void test_no_answer(void **state)
     close_model(&f);
 }
 
-// An answer marked as context: the same rows, targets of the other answer only.
+// An answer marked as context keeps its rows; only the other answer has targets.
 static void test_untrained(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen2" };
@@ -312,7 +313,7 @@ static void test_untrained(void **state)
         struct labels both = make(&f, m, 4, NULL, 0);
         int64_t first = 0;
         while (both.target[first] < 0) first++;
-        while (both.target[first] >= 0) first++; // behind the first answer
+        while (both.target[first] >= 0) first++; // moves past the first answer
         m[1].untrained = true;
         struct labels one = make(&f, m, 4, NULL, 0);
         assert_int_equal(one.sequence.n, both.sequence.n);
@@ -339,7 +340,7 @@ static int64_t count_target(const struct labels *l, int32_t id)
     return n;
 }
 
-// Special tokens in texts of a data set are tokens, as transformers has them; typed ones are text.
+// Special tokens in texts of a data set become tokens, as in transformers; typed ones stay text.
 static void check_special(const char *folder, const char *layout, const char *token)
 {
     struct fixture f = open_model(folder);
@@ -375,7 +376,7 @@ static void test_special(void **state)
     check_special("qwen2.5-vl", "plain", "<|box_start|>");
 }
 
-// A picture's token without a picture.
+// A picture's token in a text without a picture.
 static void test_spelled_picture(void **state)
 {
     struct fixture f = open_model("qwen2.5-vl");

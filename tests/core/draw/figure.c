@@ -1,5 +1,5 @@
-// tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c:
-// kinds of files, pixels at known positions, foreign text, NaN and infinities.
+// tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c: file formats, pixels at
+// known positions, untrusted text, NaN and infinities.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static char *read_all(const char *name, size_t *size)
     struct err err = { 0 };
     char *bytes = file_read(path_of(name), 1 << 26, size, &err);
     if (!bytes) fail_msg("%s", err.text);
-    file_in_clear(); // it may be written again
+    file_in_clear(); // so that the file may be written again
     return bytes;
 }
 
@@ -114,7 +114,7 @@ static void bars_are_where_they_belong(void **state)
     }
 }
 
-// The settings' theme, ramp and scale; a curve's own colour on dark paper.
+// Settings choose the theme, ramp and scale; a curve has its own colour on dark paper.
 static void settings_say_how_it_looks(void **state)
 {
     struct settings *s = settings_new();
@@ -149,7 +149,7 @@ static void settings_say_how_it_looks(void **state)
         low += pixel(&image, 120, r) == ramp_colour("cividis", 0);
         high += pixel(&image, 420, r) == ramp_colour("cividis", 1);
     }
-    assert_in_range(low, 239, 241); // a row of two cells, 160 points wide
+    assert_in_range(low, 239, 241); // two cells in a row, each 160 points wide
     assert_in_range(high, 239, 241);
     image_release(&image);
     settings_free(s);
@@ -176,7 +176,8 @@ static void untrusted_text_stays_text(void **state)
     assert_non_null(strstr(svg, ">x y</text>"));
     assert_null(strstr(svg, "onload='"));
     for (size_t i = 0; i < size; i++)
-        assert_true((unsigned char)svg[i] >= 0x20 || svg[i] == '\n'); // XML allows no other
+        // XML allows no other control characters.
+        assert_true((unsigned char)svg[i] >= 0x20 || svg[i] == '\n');
     free(svg);
     assert_int_equal(plot_figure(path_of("h.png"), &look, &axes, &line, 1, &err), 0);
     assert_int_equal(plot_figure(path_of("h.pdf"), &look, &axes, &line, 1, &err), 0);
@@ -197,7 +198,7 @@ static void each_point_is_drawn_once(void **state)
     size_t size;
     assert_int_equal(plot_figure(path_of("p.svg"), &look, NULL, &line, 1, &err), 0);
     char *svg = read_all("p.svg", &size);
-    // The legend's mark is a path of its own; the two points are one path: "L" once a disc.
+    // The legend's mark is a separate path; the two points are one path, with one "L" per disc.
     char *last = strstr(svg, "d=\""), *next;
     while ((next = strstr(last + 1, "d=\""))) last = next;
     *strchr(last + 3, '"') = '\0';
@@ -214,7 +215,7 @@ static void each_point_is_drawn_once(void **state)
 static void odd_numbers_do_no_harm(void **state)
 {
     const struct event_heatmap wide = { .picture = -1, .rows = 8, .cols = 171 };
-    assert_int_equal(heatmap_height(&wide, 100), 40); // no line
+    assert_int_equal(heatmap_height(&wide, 100), 40); // not flattened to a line
     static const char *const names[] = { "", "a rather long name of a bar", "b" };
     double x[] = { 0, 1, 2 }, y[] = { 1e308, -1e308, NAN }, none[] = { NAN, NAN, NAN };
     double far[] = { -1e300, 1e-300, 1e300 }, low[] = { -INFINITY, -1e308, 0 },
@@ -244,7 +245,7 @@ static void odd_numbers_do_no_harm(void **state)
     assert_int_equal(heatmap_figure(path_of("odd.svg"), &look, &map, 0, &err), 0);
 }
 
-// More maps than a PNG of four beside each other holds.
+// More maps than a PNG with four maps per row can hold.
 static void many_maps_are_arranged_in_a_square(void **state)
 {
     enum { MAPS = 400 };
@@ -280,7 +281,8 @@ static struct event_heatmap map_of(const float *values)
     };
 }
 
-// Writes a film of two words from one map each, of the words given. `cell`: written in the maps.
+// Writes a film of two words with one map for each; first, second: which words; cell: text written
+// in the maps.
 static void write_film(const char *name, size_t first, size_t second, const char *cell)
 {
     static char *words[] = { "one", " two", " three" };
@@ -297,7 +299,7 @@ static void write_film(const char *name, size_t first, size_t second, const char
     assert_int_equal(film_add(&f, first, &maps[0], 1, &err), 0);
     assert_int_equal(film_add(&f, second, &maps[1], 1, &err), 0);
     for (size_t i = 0; i < 2; i++) assert_int_equal(film_draw(&f, i, &err), 0);
-    for (size_t i = 0; i < 2; i++) { // one scale, on which the largest value is not the end
+    for (size_t i = 0; i < 2; i++) { // a common scale that ends below the largest value
         assert_true(f.cut);
         assert_true(f.frames[i].maps[0].min == 0);
         assert_true(f.frames[i].maps[0].max > 0.95F && f.frames[i].maps[0].max < 1);
@@ -306,7 +308,7 @@ static void write_film(const char *name, size_t first, size_t second, const char
     film_release(&f);
 }
 
-// Each frame marks its word, also if the token has no maps; words of the cells are drawn over them.
+// Each frame marks its word, even if the token has no maps; texts of cells are drawn over the maps.
 static void films_mark_the_word_of_each_frame(void **state)
 {
     static const char *const names[] = { "a.gif", "b.gif", "c.gif", "d.gif" };
@@ -342,7 +344,7 @@ static void bad_films_are_refused_before_the_work(void **state)
     assert_non_null(strstr(err.text, "--layer"));
     film_release(&f);
     assert_int_equal(access(path_of("many.gif"), F_OK), -1);
-    // One fewer fits.
+    // One frame fewer fits.
     f = (struct film){ .look = &look, .words = words, .count = 1 };
     assert_int_equal(film_open(&f, path_of("many.gif"), &err), 0);
     assert_int_equal(film_add(&f, 0, maps, MAPS - 1, &err), 0);

@@ -38,7 +38,7 @@ static void axes_have_round_numbers(void **state)
     check_ticks(1e9, 1.0002e9, 3, "1e+09 1.0001e+09 1.0002e+09");
 }
 
-// Width 30, height 4: the smallest there is.
+// Width 30 and height 4 are the smallest allowed.
 static void curves_are_drawn_where_they_belong(void **state)
 {
     double x[] = { 0, 1, 2, 3 }, y[] = { 0, 1, 2, 3 }, z[] = { 3, NAN, 0, 0 };
@@ -56,7 +56,7 @@ static void curves_are_drawn_where_they_belong(void **state)
     const size_t left = (size_t)(axis - rows[4]), w = strlen(axis);
     assert_int_equal(rows[3][left], '*');
     assert_int_equal(rows[0][left + w - 1], '*');
-    assert_int_equal(rows[0][left], 'o'); // then a gap
+    assert_int_equal(rows[0][left], 'o'); // a gap follows
     assert_int_equal(rows[3][left + w - 1], 'o');
     assert_null(strchr(rows[1], 'o'));
     assert_non_null(strstr(rows[6], "* up   o down"));
@@ -64,7 +64,8 @@ static void curves_are_drawn_where_they_belong(void **state)
     buf_release(&b);
 }
 
-// Above and below the mark, also if it is the only line; a bar has numbers after it.
+// Interval ends are above and below the mark, even if it is the only line; a bar has numbers after
+// it.
 static void intervals_are_drawn_around_points(void **state)
 {
     double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
@@ -74,14 +75,14 @@ static void intervals_are_drawn_around_points(void **state)
     const char *const names[] = { "a", "b" };
     struct buf b = { 0 };
     plot_text(&b, NULL, &line, 1, 40, 7);
-    // The rows are 4, 3.5, ... 1; the first point is behind the axis.
+    // The rows stand for 4, 3.5, ... 1; the first point is hidden by the axis.
     char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
     for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
         assert_non_null(row);
         // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is a row
         const char *axis = row + strcspn(row, "|+");
         assert_int_equal(axis[1], i == 4 ? '*' : '|');
-        assert_null(strchr(axis + 2, '|')); // the third is nowhere: it has no value
+        assert_null(strchr(axis + 2, '|')); // the third has no value and is not drawn
     }
     buf_clear(&b);
     plot_text(&b, &(struct plot_axes){ .names = names, .name_count = 2 }, &line, 1, 60, 7);
@@ -120,7 +121,7 @@ static void bars_have_names_and_axes_may_be_logarithmic(void **state)
     const long long_bar = (long)strspn(strchr(right, '*'), "*");
     assert_true(short_bar > 5 && labs(long_bar - 2 * short_bar) <= 1);
     buf_clear(&b);
-    // 10 is in the middle between 1 and 100; 0 is nowhere.
+    // 10 is half-way between 1 and 100; 0 is not drawn.
     plot_text(&b, &logs, &of[1], 1, 60, 8);
     char *line = b.data;
     for (int i = 0; i < 9; i++) line = strchr(line, '\n') + 1;
@@ -130,7 +131,7 @@ static void bars_have_names_and_axes_may_be_logarithmic(void **state)
     buf_release(&b);
 }
 
-// Neither a power of ten between 13 and 17, nor 2 or 5 times one.
+// The axis contains neither a power of ten (it reaches from 13 to 17) nor 2 or 5 times one.
 static void narrow_logarithmic_axes_have_numbers(void **state)
 {
     double x[] = { 0, 1, 2 }, y[] = { 13, 15, 17 };
@@ -146,8 +147,9 @@ static void narrow_logarithmic_axes_have_numbers(void **state)
     buf_release(&b);
 }
 
-// A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, far more points than columns:
-// one mark a column along the mean, dots around it, the spikes in the band, a gap left open.
+// A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, with far more points than
+// columns: one mark per column along the mean, dots around it, the spikes in the band, and the gap
+// stays open.
 static void many_points_are_drawn_as_mean_and_band(void **state)
 {
     enum { COUNT = 20000 };
@@ -176,7 +178,7 @@ static void many_points_are_drawn_as_mean_and_band(void **state)
     assert_non_null(axis);
     int marks = 0, faint = 0;
     for (const char *p = text.data; p < axis; p++) marks += *p == '*', faint += *p == '.';
-    assert_in_range(marks, 55, 80); // as many as columns, without the gap
+    assert_in_range(marks, 55, 80); // one per column, except in the gap
     assert_in_range(faint, 60, 400);
     buf_release(&text);
     // Few points, single points, and decreasing x stay unchanged.
@@ -218,7 +220,7 @@ static void points_that_cannot_be_drawn_are_counted(void **state)
     assert_int_equal(lost, 0);
 }
 
-// Points with the same x become their mean with its interval, in the order of x.
+// Points with the same x are replaced by their mean with its interval, sorted by x.
 static void repetitions_become_means(void **state)
 {
     double x[] = { 2, 1, 2, 1, 3, 2, 4 }, y[] = { 1, 5, 2, 5, 7, 3, NAN };

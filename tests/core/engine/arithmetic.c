@@ -1,5 +1,5 @@
 // tests/core/engine/arithmetic.c -- setting compute.matmul: the meaning of `auto` on a device for a
-// model's weights, the arithmetic really used, and a change gives the results of a fresh run.
+// model's weights, and the arithmetic really used; a change gives the results of a fresh run.
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
 #include "tests/core/model/families/golden.h"
@@ -32,7 +32,7 @@ static void the_weights_and_the_device_decide(void **state)
     static const enum matmul_mode f32 = MATMUL_F32, bf16 = MATMUL_BF16;
     const struct {
         const struct backend *on;
-        enum matmul_mode of[3][4]; // auto, f32, bf16; weights f32, f16, bf16, q4_k
+        enum matmul_mode of[3][4]; // [auto, f32, bf16][weights f32, f16, bf16, q4_k]
     } cases[] = {
         { &old, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
         { &without, { { f32, f32, f32, f32 }, { f32, f32, f32, f32 }, { f32, f32, f32, f32 } } },
@@ -88,8 +88,8 @@ static void add_numbers(struct buf *b, const struct tensor *t)
     free(host);
 }
 
-// The picture and the last layer's values after an answer (or a second one without probes, which
-// uses the cache); belongs to the caller.
+// The picture and the last layer's values after an answer, or, if `again`, after a second one
+// without probes, which uses the cache. The caller frees them.
 static char *computed(struct golden *g, bool again, size_t *bytes)
 {
     const struct conversation *c = engine_conversation(g->engine);
@@ -151,7 +151,7 @@ static void auto_equals_the_chosen_value(void **state)
     check_auto("llava-siglip-llama3", DTYPE_BF16);
 }
 
-// Pictures too: they were encoded in the old arithmetic.
+// Pictures are computed again too, because they were encoded in the old arithmetic.
 static void a_change_is_a_fresh_run(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // tests/core/engine/engine.c -- core/engine/engine.c, conversation.c and answer.c on a golden
-// model: turns, reuse of the cache, undo, regen, cancel, and failures, which lose nothing.
+// model: turns, reuse of the cache, undo, regen, cancel; failures lose nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,7 +149,7 @@ static void later_turns_reuse_the_cache_and_equal_a_fresh_run(void **state)
     struct ids second = { 0 };
     ids_append(&second, b->heard.ids.data, b->heard.ids.count);
 
-    // The same messages, nothing cached.
+    // The same messages with nothing cached.
     conversation_stale((struct conversation *)engine_conversation(b->e), STALE_VISUAL);
     struct err err;
     assert_int_equal(engine_regenerate(b->e, &err), 0);
@@ -190,7 +190,7 @@ static void sampling_again_draws_anew_and_repeats_with_its_seed(void **state)
     assert_int_equal(engine_regenerate(b->e, &err), 0);
     assert_memory_not_equal(b->heard.ids.data, first.data, first.count * sizeof *first.data);
     assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
-    // An answer that fails does not change the seed either.
+    // A failed answer does not change the seed either.
     set(b, "ctx.max", "2");
     assert_int_equal(engine_regenerate(b->e, &err), -1);
     assert_int_equal(settings_integer(engine_settings(b->e), "sample.seed"), 1);
@@ -217,7 +217,8 @@ static void cancel_keeps_what_was_said_so_far(void **state)
     expect_golden(b);
 }
 
-// Ctrl-C between Enter and the answer: a picture is encoded, a message is written to the disk.
+// Ctrl-C between Enter and the answer, while a picture is encoded or a message is written to the
+// disk.
 static void cancel_holds_before_the_answer_begins(void **state)
 {
     struct bench *b = *state;
@@ -259,7 +260,7 @@ static void raw_ids_are_the_prompt_as_they_are(void **state)
     assert_int_equal(b->heard.prompt, 5);
     const struct conversation *c = engine_conversation(b->e);
     assert_int_equal(c->message_count, 2);
-    // A second run of ids continues directly after the answer.
+    // More raw ids continue directly after the answer.
     assert_int_equal(engine_raw(b->e, ids, 5, &err), 0);
     assert_int_equal(b->heard.prompt, 5 + 24 + 5);
     assert_int_equal(engine_raw(b->e, (int32_t[]){ 99999 }, 1, &err), -1);

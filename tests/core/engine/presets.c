@@ -1,5 +1,5 @@
-// tests/core/engine/presets.c -- core/engine/presets.c: settings accept every recipe's values,
-// layers follow the model.
+// tests/core/engine/presets.c -- core/engine/presets.c: settings accept the values of every recipe,
+// and layers depend on the model.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void layers_follow_the_model(void **state)
     assert_false(v.guessed);
     preset_values_release(&v);
     assert_int_equal(preset_read_text(&v, set, &other, &err), 0);
-    assert_string_equal(value_of(&v, "prune.layer"), "4,18"); // 3.5 and 17.5, half to even
+    assert_string_equal(value_of(&v, "prune.layer"), "4,18"); // 3.5 and 17.5, ties rounded to even
     assert_string_equal(value_of(&v, "ffn.layers"), "auto");
     assert_true(v.guessed);
     preset_values_release(&v);
@@ -79,7 +79,7 @@ static void layers_follow_the_model(void **state)
     preset_values_release(&v);
 }
 
-// The models of the paper's section 5, by name, and others of the same families.
+// The models of the paper's section 5, by name, and other models of the same families.
 static void only_models_of_the_paper_have_recommended_layers(void **state)
 {
     static const struct {
@@ -91,7 +91,7 @@ static void only_models_of_the_paper_have_recommended_layers(void **state)
         { "llava", 32, 4096, 11008, "5,12,16", "2-5,22-29" },         // LLaVA-1.5-7B
         { "qwen2_5_vl", 28, 3584, 18944, "3,11,21", "2-5,13-19" },    // Qwen2.5-VL-7B
         { "internvl", 28, 3584, 18944, "3,11,21", "2-4,14-20" },      // InternVL3-8B
-        { "internvl_chat", 28, 3584, 18944, "3,11,21", "2-4,14-20" }, // the same
+        { "internvl_chat", 28, 3584, 18944, "3,11,21", "2-4,14-20" }, // its other layout
         { "llava", 40, 5120, 13824, "5,15,25", "auto" },              // LLaVA-1.5-13B
         { "llava", 32, 4096, 14336, "4,12,20", "auto" },              // with Llama-3-8B
         { "llava-next", 32, 4096, 11008, "4,12,20", "auto" },         // LLaVA-Next-7B
@@ -129,7 +129,7 @@ static void apply(struct settings *s, const struct preset *p, const struct model
     preset_values_release(&v);
 }
 
-// Settings of training equal those of `trained`.
+// Settings of training equal those in `trained`.
 static void check_same(const struct settings *a, const struct settings *b,
                        const struct settings *trained, const char *what)
 {
@@ -142,8 +142,8 @@ static void check_same(const struct settings *a, const struct settings *b,
     }
 }
 
-// A recipe after any other one equals the recipe alone. One for the chat leaves the settings of
-// training as they were.
+// A recipe after any other one equals the recipe alone. A recipe for the chat leaves the settings
+// of training unchanged.
 static void recipes_do_not_affect_later_ones(void **state)
 {
     const struct model m = model_of("llava", 32, 4096, 11008);
@@ -170,7 +170,7 @@ static void recipes_do_not_affect_later_ones(void **state)
     assert_false(preset_sets("norm"));
 }
 
-// The values include disabled methods; IRA's training is not IRA at the prompt.
+// The list includes disabled methods; IRA in training is not IRA at the prompt.
 static void recipes_list_enabled_methods(void **state)
 {
     static const struct {

@@ -1,9 +1,9 @@
 // tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are
-// checked together in any order and applied together or not at all; what they make stale is
-// reported once.
+// checked together in any order and applied together or not at all; the states that they make stale
+// are reported once.
 #include "core/engine/proposal.h"
 #include "tests/core/model/families/golden.h"
-// after what it needs
+// needs the headers above
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/settings/changes.h"
@@ -47,7 +47,7 @@ static char *all_values(const struct settings *s)
     return buf_take(&b);
 }
 
-// Each of these is impossible without another one.
+// Each of these settings is impossible without another one of them.
 static struct change dependent[] = {
     { "ira.on", "on" },           { "ira.layers", "2-3" },  { "adapter", NULL }, // trained()
     { "ffn.approx", "skip" },     { "ffn.layers", "1" },    { "prune.score", "contribution" },
@@ -55,7 +55,8 @@ static struct change dependent[] = {
 };
 enum { DEPENDENT = sizeof dependent / sizeof *dependent };
 
-// A folder with parameters of IRA, which the list names; scratch_remove it.
+// A folder with parameters of IRA, which `dependent` names; the caller removes it by
+// scratch_remove.
 static char *trained(const struct golden *g)
 {
     char *folder = scratch_new();
@@ -99,7 +100,7 @@ static void the_order_does_not_matter(void **state)
     scratch_remove(folder);
 }
 
-// A changed folder: its current content is refused, and the adapter read before stays in use.
+// A folder that has changed is refused, and the adapter read before stays in use.
 static void a_changed_adapter_is_replaced_only_if_valid(void **state)
 {
     struct golden g;
@@ -185,7 +186,7 @@ static void stale_results_are_announced_once(void **state)
     end(&g, &said);
 }
 
-// f32 is what auto means on the CPU, and this model's prompts have no date.
+// On the CPU auto means f32, and this model's prompts have no date.
 static void equivalent_values_keep_the_cache(void **state)
 {
     struct golden g;
@@ -202,7 +203,8 @@ static void equivalent_values_keep_the_cache(void **state)
     end(&g, &said);
 }
 
-// Alone or among others, but not if the request enables the method itself.
+// An adapter may be unloaded alone or with other changes, unless the request enables the method
+// itself.
 static void unloading_an_adapter_disables_its_method(void **state)
 {
     const struct change off[] = { { "sample.top_k", "7" }, { "adapter", "off" } },
@@ -282,7 +284,7 @@ static void valid_settings_are_restored(void **state)
     end(&g, &said);
 }
 
-// Values that do not fit each other yet may be set one by one, and others with them.
+// Values that do not fit each other may be set one by one, and others with them.
 static void inconsistent_values_block_no_other_change(void **state)
 {
     const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };
@@ -296,7 +298,7 @@ static void inconsistent_values_block_no_other_change(void **state)
     must(engine_set_all(g.engine, other, 2, &err), &err);
     must(engine_set(g.engine, "adapter", LORA, &err), &err);
     assert_string_equal(value(&g, "prune.layer"), "0,2");
-    assert_null(engine_propose(g.engine, other, 2, &err)); // checked for a computation
+    assert_null(engine_propose(g.engine, other, 2, &err)); // a computation needs consistent values
     assert_non_null(strstr(err.text, "one value per layer"));
     end(&g, &said);
 }

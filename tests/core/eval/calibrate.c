@@ -4,8 +4,8 @@
 
 #include "core/methods/calibration.h"
 
-static struct backend device; // the CPU's, whose rmsnorm fails on request
-static int64_t until = -1;    // calls that still succeed; -1: all
+static struct backend device; // the CPU's, with an rmsnorm that fails on request
+static int64_t until = -1;    // number of calls until one fails; -1: none fails
 
 static int rmsnorm(struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps)
 {
@@ -19,14 +19,14 @@ static int rmsnorm(struct tensor *y, const struct tensor *x, const struct tensor
 
 struct run {
     struct buf log;
-    int64_t fails_after; // samples; -1: none fails
+    int64_t fails_after; // samples before the failure; -1: none fails
 };
 
 static void hear(void *self, const struct event *e)
 {
     struct run *r = self;
     if (e->kind == EVENT_NOTICE) buf_printf(&r->log, "%s\n", e->text);
-    // In the third layer of the next sample: two norms a layer.
+    // Fails in the third layer of the next sample; a layer has two norms.
     if (e->kind == EVENT_PROGRESS && (int64_t)e->progress->step == r->fails_after) {
         until = 5;
         r->fails_after = -1;
@@ -49,7 +49,7 @@ static char *write_questions(const char *name, const int *which, int count)
     return xasprintf("%s/%s", scratch, name);
 }
 
-// Calibrates; the log belongs to the caller.
+// Calibrates and returns the log, which the caller frees.
 static char *calibrate(const char *kind, const char *data, const char *out, int64_t fails_after)
 {
     struct err err = { 0 };
@@ -88,7 +88,7 @@ static void same_tensors(const char *a, const char *b)
     safetensors_close(two);
 }
 
-// The numbers equal those of the other samples alone.
+// The result equals that of the other samples alone.
 static void test_failed_sample(void **state)
 {
     (void)state;

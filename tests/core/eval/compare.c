@@ -1,6 +1,6 @@
 // tests/core/eval/compare.c -- core/eval/compare.c, core/eval/compare_data.c,
-// core/probes/hellinger.c: distances against the reference, state that a comparison does not
-// change, statistics against hand-made numbers.
+// core/probes/hellinger.c: distances equal the reference, a comparison does not change state,
+// statistics equal hand-made numbers.
 #include "core/adapter/adapters.h"
 #include "core/eval/compare_data.h"
 #include "core/eval/grid.h"
@@ -32,7 +32,7 @@ static void compare_with(struct golden *g, const char *const (*pairs)[2], struct
     grid_release(&grid);
 }
 
-// alpha of layers 1 and 2, the ones that are approximated.
+// Writes alpha of the approximated layers, 1 and 2.
 static void write_alpha(const struct golden *g, const char *path)
 {
     struct err err = { 0 };
@@ -141,7 +141,7 @@ static void compare_first_token(struct golden *g, const char *const (*pairs)[2],
     compare_with(g, pairs, c);
 }
 
-// 2 a multiply-add: methods page, section 3.
+// Counts 2 FLOPs per multiply-add: methods page, section 3.
 static void the_cost_is_that_of_the_formula(void **state)
 {
     static const char *const pairs[][2] = { { "prune.score", "contribution" },
@@ -175,7 +175,7 @@ static void the_cost_is_that_of_the_formula(void **state)
     golden_close(&g);
 }
 
-// FFNs of visual tokens that are left out cost nothing.
+// Skipped FFNs of visual tokens cost nothing.
 static void skipped_ffns_are_not_counted(void **state)
 {
     static const char *const pairs[][2] = { { "ffn.approx", "skip" },
@@ -215,7 +215,7 @@ static void statistics_of_known_numbers(void **state)
     for (int i = 0; i < 400; i++) x[i] = i % 4 == 0; // a share of 1/4
     struct compare_mean m = bootstrap_mean(x, 400);
     for (int i = 0; i < 400; i++) squares += (x[i] - 0.25) * (x[i] - 0.25);
-    const double half = 1.96 * sqrt(squares / 400 / 400); // as the normal distribution has it
+    const double half = 1.96 * sqrt(squares / 400 / 400); // by the normal approximation
     assert_float_equal(m.mean, 0.25, 1e-12);
     assert_float_equal(m.low, 0.25 - half, 0.01);
     assert_float_equal(m.high, 0.25 + half, 0.01);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
@@ -64,7 +64,7 @@ static void open_model(struct fixture *f, const char *folder)
     if (!f->model) fail_msg("%s", f->err.text);
     assert_int_equal(settings_set(f->settings, "sample.max_tokens", "6", &f->err), 0);
     assert_int_equal(settings_set(f->settings, "chat.date", "26 Jul 2024", &f->err), 0);
-    // This file's own passes are exact.
+    // This test's own passes compute in f32.
     assert_int_equal(settings_set(f->settings, "compute.matmul", "f32", &f->err), 0);
 }
 
@@ -142,8 +142,8 @@ static void test_answers(void **state)
 {
     struct fixture f;
     open_model(&f, "tests/goldens/llava-1.5");
-    // Two samples with one picture, one with a second and one without: each as in a chat of its
-    // own.
+    // Two samples with one picture, one sample with a second picture and one without: each is
+    // answered as in a chat of its own.
     assert_int_equal(
         run(&f, "exact",
             "[{\"image\":\"scene.png\",\"question\":\"What?\",\"answer\":\"x\"},"
@@ -198,7 +198,7 @@ static void test_scores(void **state)
         assert_string_equal(f.e.totals[2].kind, "other");
         assert_true(f.e.totals[2].tally.scores.mean == 0);
     }
-    // Only one kind, only one sample, only those named.
+    // Only one kind, only one sample, only the named samples.
     const char *const kinds[] = { "other" };
     f.request.kinds = kinds;
     f.request.kind_count = 1;
@@ -259,7 +259,7 @@ static void test_skipped(void **state)
     f.request.kind_count = 1;
     assert_int_equal(run(&f, NULL, "[{\"question\":\"q\",\"answer\":\"r\"}]"), -1);
     assert_string_equal(f.err.text, "no sample of this kind");
-    // Longer than the context.
+    // A sample longer than the context.
     f.request.kind_count = 0;
     assert_int_equal(settings_set(f.settings, "ctx.max", "5", &f.err), 0);
     static const char *const names[] = { "exact", "loss", "loglik" };
@@ -300,7 +300,7 @@ static void test_stop(void **state)
 
 // --- pictures decoded ahead ----------------------------------------------------------------------
 
-// Everything that a run reports: outcomes, then answers.
+// All that a run reports: outcomes, then answers.
 static char *everything(struct fixture *f, const char *data, bool ahead)
 {
     struct buf b = { 0 };
@@ -320,7 +320,8 @@ static void check_ahead(struct fixture *f, const char *data, const char *what)
     free(ahead);
 }
 
-// The thread changes no result, whatever errors a sample has and wherever a run begins or ends.
+// The decoding thread changes no result, whatever errors a sample has and wherever a run begins or
+// ends.
 static void test_ahead(void **state)
 {
     static const char *const pictures[] = { "\"scene.png\"",
@@ -365,7 +366,7 @@ static void test_ahead(void **state)
     close_model(&f);
 }
 
-// A text-only model refuses pictures in the same words.
+// A text-only model refuses pictures with the same message.
 static void test_ahead_without_eyes(void **state)
 {
     struct fixture f;
@@ -413,7 +414,7 @@ static void test_loss(void **state)
     assert_true(fabs(t->tally.scores.mean - (a + b) / 2) < 1e-12);
     assert_true(t->low < t->tally.scores.mean && t->high > t->tally.scores.mean);
     close_model(&f);
-    // The same whether a picture was encoded for this sample or the one before.
+    // The loss is the same whether a picture was encoded for this sample or for the one before.
     open_model(&f, "tests/goldens/llava-1.5");
     assert_int_equal(run(&f, NULL,
                          "[{\"image\":\"scene.png\",\"question\":\"a\",\"answer\":\"b\"},"
@@ -426,8 +427,8 @@ static void test_loss(void **state)
 
 // --- choices -------------------------------------------------------------------------------------
 
-// log p of the ids of `answer` behind the prompt of the question (about a picture, or NULL), all
-// rows at once, no cache.
+// log p of the ids of `answer` after the prompt of the question (about a picture, or NULL),
+// computed from all rows at once without a cache.
 static double plain_loglik(struct fixture *f, const char *picture, const char *question,
                            const char *answer)
 {
@@ -468,7 +469,7 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
     assert_int_equal(decoder_forward(&g, d, NULL, &s, h, LOGITS_ALL, true, &logits), 0);
     double sum = 0;
     for (int64_t i = n; i < s.n; i++) {
-        // The last rows: pruning may have dropped some in front.
+        // Counts rows from the end, because pruning may have dropped earlier ones.
         const float *row = (const float *)logits->data + (logits->shape[0] - s.n + i - 1) * vocab;
         double most = -INFINITY, all = 1e-300;
         for (int64_t k = 0; k < vocab; k++) most = fmax(most, (double)row[k]);
@@ -482,7 +483,7 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
     return sum;
 }
 
-// Which choice wins says little: a metric of this test reads the numbers.
+// The chosen option says little, so a metric of this test reads the log-likelihoods.
 static double seen[4];
 static int64_t seen_lengths[4];
 
@@ -521,7 +522,8 @@ static void check_ranks(struct fixture *f, const char *picture, const char *data
 static void test_ranks(void **state)
 {
     static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/llava-1.5" };
-    // The second layout writes a space after "ASSISTANT:"; the two end an answer differently.
+    // The second layout writes a space after "ASSISTANT:"; the two layouts end an answer
+    // differently.
     static const char *const letters[][4] = { { "A", "B" }, { " A", " B" } };
     static const char *const endings[][4] = {
         { "falls down", "eats a very long lunch", "x" },
@@ -533,7 +535,7 @@ static void test_ranks(void **state)
         check_ranks(&f, NULL,
                     "[{\"question\":\"What?\",\"choices\":[\"A\",\"B\"],\"answer\":\"B\"}]",
                     "What?", letters[i], letters[0], 2);
-        // MMLU: listed for the model, letters are ranked.
+        // MMLU: the prompt lists the choices, and their letters are ranked.
         check_ranks(&f, NULL,
                     "[{\"question\":\"What?\",\"choices\":[\"cat\",\"dog\"],\"answer\":1}]",
                     "What?\nA. cat\nB. dog\nAnswer:", letters[i], letters[0], 2);
@@ -555,7 +557,7 @@ static void test_ranks(void **state)
 }
 
 // Text that the folder's template writes after an answer does not count, even if no layout writes
-// it.
+// that text.
 static void test_ranks_with_a_template(void **state)
 {
     static const char template[] =
@@ -602,7 +604,7 @@ static void test_ranks_under_pruning(void **state)
     close_model(&f);
 }
 
-// The likeliest choice by the numbers is the one that scores, with a picture and without.
+// The most likely choice, by log-likelihood, is scored, with a picture and without.
 static void test_rank_scores(void **state)
 {
     struct fixture f;
@@ -630,7 +632,7 @@ static void test_rank_scores(void **state)
     close_model(&f);
 }
 
-// Samples of another data set, which counts reads.
+// The samples of another data set, with a count of reads.
 struct counted {
     struct dataset inner;
     int samples_read, pictures_read;
@@ -651,7 +653,7 @@ static char *count_picture(void *self, const char *name, size_t limit, size_t *s
     return dataset_picture(&c->inner, name, limit, size, err);
 }
 
-// Notices are counted from the evaluation's own reads: it reads nothing twice.
+// Notices are counted while the evaluation reads samples: none is read twice.
 static void test_notices(void **state)
 {
     static const char text[] =

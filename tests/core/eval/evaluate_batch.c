@@ -1,5 +1,5 @@
-// tests/core/eval/evaluate_batch.c -- core/eval/evaluate_batch.c, core/talk/batch.c: questions
-// and choices in one pass are scored as one by one, bit for bit.
+// tests/core/eval/evaluate_batch.c -- core/eval/evaluate_batch.c, core/talk/batch.c: questions and
+// choices computed in one pass get the same scores as one by one, bit for bit.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/data/dataset.h"
@@ -23,7 +23,7 @@ static const char *const seeing[] = { "llava-1.5",  "qwen2.5-vl", "internvl3.5",
                                       "llava-next", "glm-4.1v",   "llava-onevision" };
 static const char *const text[] = { "llama-3.2", "qwen2" };
 
-// The same backend, whose products are counted.
+// The CPU's backend, with its products counted.
 static struct backend counting;
 static int64_t products;
 
@@ -100,7 +100,7 @@ static void close_fixture(struct fixture *f)
     scratch_remove(f->folder);
 }
 
-// The samples from `first` on, until so many are scored.
+// Evaluates samples from `first` on, until stop_after of them are scored.
 static void evaluate(struct fixture *f, const char *batch, int64_t first, int stop_after,
                      struct run *r)
 {
@@ -119,7 +119,7 @@ static void release(struct run *r)
     evaluation_release(&r->e);
 }
 
-// All batch sizes report the same as one by one, in fewer products (`fewer`) or as many.
+// All batch sizes give the reports of one by one, in fewer products (`fewer`) or in as many.
 static void compare(struct fixture *f, const char *what, bool fewer)
 {
     static const char *const sizes[] = { "2", "3", "8", "auto" };
@@ -213,7 +213,7 @@ static void texts(void **state)
     }
 }
 
-// Answers truncated by the context, and one whose question alone does not fit.
+// Answers truncated by the context, and a question that alone does not fit.
 static void answers_cut_by_the_context(void **state)
 {
     struct fixture f;
@@ -225,7 +225,8 @@ static void answers_cut_by_the_context(void **state)
     close_fixture(&f);
 }
 
-// Methods, latent attention and other listeners: one by one, with the same answers.
+// With methods, latent attention or other listeners, questions run one by one, with the same
+// answers.
 static void methods_run_one_by_one(void **state)
 {
     struct fixture f;
@@ -279,8 +280,8 @@ static uint64_t logits_of(struct fixture *f, const char *batch, int64_t first, i
     return logits;
 }
 
-// Questions about a picture share its rows, but no bit of their logits depends on which question
-// computed them: ranks begin anywhere, and so do runs that are resumed.
+// Questions about a picture share its rows, but no bit of their logits depends on the question that
+// computed those rows: ranks and resumed runs may begin at any question.
 static void batches_may_begin_at_any_question(void **state)
 {
     static const char *const models[] = { "llava-1.5", "qwen2.5-vl", "llama-3.2" };
@@ -301,13 +302,13 @@ static void batches_may_begin_at_any_question(void **state)
             fail_msg("%s, %s: others together", models[i % 3], modes[i / 3]);
         logits = 0;
         for (int n = 0; n < f.data.count; n++)
-            logits_of(&f, "1", n, sees && n == 6 ? 2 : 1); // the dialogue has two
+            logits_of(&f, "1", n, sees && n == 6 ? 2 : 1); // the dialogue has two questions
         if (logits != in_a_row) fail_msg("%s, %s: others alone", models[i % 3], modes[i / 3]);
         close_fixture(&f);
     }
 }
 
-// A limit and kinds leave the same samples.
+// A limit and kinds select the same samples whatever the batch.
 static void limits_and_kinds_choose_the_same_samples(void **state)
 {
     static const char *const kinds[] = { "k" };

@@ -1,5 +1,6 @@
-// tests/core/eval/evaluate_first.c -- core/eval/evaluate_first.c: a question asked before those
-// of a sample gives the answers of a sample that contains it and its answer.
+// tests/core/eval/evaluate_first.c -- core/eval/evaluate_first.c: with a question asked before
+// those of a sample, the answers equal those of a sample that contains that question and its
+// answer.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/data/dataset.h"
@@ -23,7 +24,7 @@
 #define AND      "And?"
 #define OTHER    "What colour is the background?"
 
-// The same backend, whose products are counted; the one of number stop_at cancels.
+// The CPU's backend, with its products counted; product number stop_at cancels.
 static struct backend counting;
 static int64_t products, stop_at;
 static atomic_bool cancel;
@@ -135,7 +136,7 @@ static char *written_out(const char *picture, const char *described, const char 
 }
 
 // One picture's question with FIRST asked before it, and with a file that holds both. Returns
-// whether it gets another answer alone.
+// whether the answer differs without FIRST.
 static bool one_picture(struct fixture *f, int number)
 {
     struct told described, plain, wanted, got;
@@ -165,8 +166,8 @@ static bool one_picture(struct fixture *f, int number)
     return other;
 }
 
-// The demo model's answers are words of its tokenizer, so that a file can hold them, without the
-// space that the prompt's layout puts before an answer.
+// The demo model's answers are words of its tokenizer, so a file can hold them, without the space
+// that the prompt's layout puts before an answer.
 static void answers_equal_those_to_the_turns_in_the_data(void **state)
 {
     struct fixture f;
@@ -237,7 +238,7 @@ static void similar_samples_get_separate_first_answers(void **state)
         told_release(&alone);
         least = products;
         evaluate(&f, one, "exact", &alone);
-        least += i ? 0 : products / 2; // it is asked again
+        least += i ? 0 : products / 2; // the first question is asked again
         evaluate(&f, two, "exact", &both);
         assert_true(products > least);
         assert_true(both.count > alone.count);
@@ -252,7 +253,7 @@ static void similar_samples_get_separate_first_answers(void **state)
     close_fixture(&f);
 }
 
-// Wherever an evaluation is cancelled, only complete answers are scored.
+// Wherever an evaluation is cancelled, it scores only complete answers.
 static void cancelled_on_the_way(void **state)
 {
     enum { PARTS = 7 };
@@ -313,7 +314,8 @@ static void choices_are_ranked_with_given_answers(void **state)
     free(path);
 }
 
-// It does not change losses and questions without pictures; it does change ranked choices.
+// A first question does not change losses and questions without pictures, but does change ranked
+// choices.
 static void first_question_affects_only_some_metrics(void **state)
 {
     static const struct {
@@ -340,7 +342,7 @@ static void first_question_affects_only_some_metrics(void **state)
             assert_true(with.scores[0] == without.scores[0]);
         }
         told_release(&with);
-        set(&f, "eval.first", ""); // as none
+        set(&f, "eval.first", ""); // empty means none
         evaluate(&f, cases[i].data, cases[i].metric, &with);
         assert_int_equal(products, before);
         told_release(&without);

@@ -1,6 +1,6 @@
 // tests/core/eval/grid.c -- core/eval/grid.c: which cells run, in which order, which are kept, and
-// what a failure ends; models by checkpoints, settings and sets, killed and resumed; and how
-// samples are distributed to a team in rounds.
+// what a failure ends; models x checkpoints, settings and sets, killed and resumed; distribution of
+// samples to a team in rounds.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/mem.h"
@@ -127,9 +127,9 @@ enum { CELLS = 10, QUESTIONS = 3 };
 struct measured {
     double loss[CELLS];
     int64_t questions[CELLS], skipped;
-    int reported, models; // questions asked now, and how often another model was
+    int reported, models; // questions asked in this run, and changes of the model
     const struct model *model;
-    int dies_after; // questions; 0: never
+    int dies_after; // questions before the process dies; 0: never
     struct err err;
 };
 
@@ -142,7 +142,7 @@ static void report(struct evaluate_work *w, const struct evaluated *e)
     if (++m->reported == m->dies_after) raise(SIGKILL);
 }
 
-// The cells in an order that would load a model again and again.
+// Adds the cells in an order that would load a model again and again.
 static void add_cells(struct grid *g, char *const sets[2])
 {
     static const char *const models[] = { NULL, GOLDENS "llava-next" };
@@ -214,7 +214,7 @@ static void write_set(const char *folder, const char *name, const char *words)
     buf_release(&b);
 }
 
-// Runs in a child process, which may be killed: *m is shared with it. Its status, or -SIGNAL.
+// Measures in a child process, which may be killed; it shares *m. Returns its status, or -SIGNAL.
 static int measure_apart(struct measured *m, const char *folder, char *const sets[2], bool resumed,
                          int dies_after)
 {
@@ -257,7 +257,7 @@ static void a_killed_grid_is_resumed(void **state)
         // The last question of the current cell is asked again; those of complete cells are not.
         assert_int_equal(m->reported, CELLS * QUESTIONS - dies[d] + 1);
     }
-    // All is complete; results of a changed set are not mixed with old ones.
+    // All cells are complete; results of a changed set are not mixed with old ones.
     if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
     assert_int_equal(m->reported, 0);
     assert_memory_equal(m->loss, whole.loss, sizeof m->loss);

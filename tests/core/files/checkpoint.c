@@ -186,7 +186,8 @@ static void identity_covers_files(void **state)
     scratch_remove(folder);
 }
 
-// Earlier versions hashed config.json, the header, and both ends of each tensor: here all of it.
+// Earlier versions hashed config.json, the header, and both ends of each tensor; the ends of these
+// small tensors cover them.
 static void knows_earlier_fingerprint(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
@@ -238,7 +239,7 @@ static char *large_folder(void)
     return folder;
 }
 
-// However a thread and its owner share the reading, the fingerprint is the same.
+// The fingerprint does not depend on how a thread and its owner share the reading.
 static void hashing_can_be_shared_with_a_thread(void **state)
 {
     char *folder = large_folder();
@@ -252,9 +253,9 @@ static void hashing_can_be_shared_with_a_thread(void **state)
         c = checkpoint_open_unread(folder, &err);
         assert_non_null(c);
         assert_int_equal(checkpoint_identify_in_background(c, &err), 0);
-        assert_int_equal(checkpoint_identify_in_background(c, &err), 0); // it runs already
+        assert_int_equal(checkpoint_identify_in_background(c, &err), 0); // the thread runs already
         if (round == 1 && !checkpoint_identified(c) && checkpoint_identify(c, &stops, &err) < 0)
-            assert_string_equal(err.text, "cancelled"); // and continues
+            assert_string_equal(err.text, "cancelled"); // the thread continues
         if (round == 2)
             while (!checkpoint_identified(c)) usleep(1000);
         if (round < 3) {
@@ -263,7 +264,7 @@ static void hashing_can_be_shared_with_a_thread(void **state)
             assert_string_equal(c->fingerprint, fingerprint);
             assert_string_equal(c->files, files);
         }
-        checkpoint_close(c); // with the thread, in the last round
+        checkpoint_close(c); // ends the thread, too, in the last round
     }
     free(files);
     scratch_remove(folder);
@@ -291,7 +292,7 @@ static void watchers_see_progress_and_cancel(void **state)
     assert_int_equal(reports, 1);
     pressed = false;
     assert_int_equal(checkpoint_identify(c, NULL, &err), 0);
-    assert_int_equal(reports, 81); // of a MB each, and the header
+    assert_int_equal(reports, 81); // one per MB, and one for the header
     cancel_unwatch(&pressed);
     checkpoint_close(c);
     scratch_remove(folder);
@@ -375,7 +376,7 @@ static char *make_folder(const char *folder, const char *name)
     return path;
 }
 
-// A shard may be a link within the folder, and from a snapshot of the hub's cache into the blobs of
+// A shard may be a link within the folder, or from a snapshot of the hub's cache into the blobs of
 // its repository.
 static void refuses_links_out(void **state)
 {
@@ -420,7 +421,7 @@ static void takes_a_lone_file(void **state)
     char *folder = scratch_new();
     const char *names[] = { "a" };
     scratch_text(folder, "config.json", "{}");
-    // Besides the files that training left.
+    // Files that training left beside the model are ignored.
     write_weights(folder, "best.safetensors", names, 1);
     write_weights(folder, "best-40.safetensors", names, 1);
     refuse(folder, "has no weights");
@@ -458,7 +459,7 @@ static void finds_templates(void **state)
         { "tokenizer_config.json", "{\"chat_template\": \"T\"}", "T" },
         { "chat_template.jinja", "{{ jinja }}", "{{ jinja }}" },
         { "additional_chat_templates/default.jinja", "A", "A" },
-        // A processor's.
+        // A file of a processor.
         { "preprocessor_config.json", "{}", "J" },
         { "processor_config.json", "{}", "J" },
         { "processor_config.json", "{\"chat_template\": \"P\"}", "P" },
@@ -518,7 +519,7 @@ static void nested_picture_settings(void **state)
     scratch_text(folder, "config.json", "{}");
     scratch_text(folder, "processor_config.json", "{\"image_processor\": {\"resample\": 3}}");
     scratch_text(folder, "preprocessor_config.json",
-                 "{\"resample\": 0}"); // which has lower precedence
+                 "{\"resample\": 0}"); // this file has lower precedence
     write_weights(folder, "model.safetensors", names, 1);
     struct checkpoint *c = checkpoint_open(folder, NULL, NULL);
     assert_non_null(c);
@@ -564,7 +565,7 @@ static void binds_tensors(void **state)
     assert_ptr_equal(t.data, checkpoint_find(c, "f32")->data); // in place
     assert_int_equal(t.shape[0], 3);
     assert_int_equal(checkpoint_tensor(c, "bf16", 2, (int64_t[]){ 1, 2 }, &a, &t, &err), 0);
-    assert_ptr_not_equal(t.data, checkpoint_find(c, "bf16")->data); // not aligned there
+    assert_ptr_not_equal(t.data, checkpoint_find(c, "bf16")->data); // not aligned in the file
     assert_int_equal(((uint16_t *)t.data)[1], 0xc000);
     assert_int_equal(checkpoint_tensor(c, "bf16", 2, (int64_t[]){ 2, 1 }, &a, &t, &err), -1);
     assert_non_null(strstr(err.text, "[1, 2], but config.json needs [2, 1]"));
@@ -607,7 +608,7 @@ static void expect_lost(const char *name, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-// Besides org/name, which exists.
+// Lists the models of the cache: these and org/name, which exists already.
 static void lists_models(const char *home)
 {
     static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",

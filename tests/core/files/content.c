@@ -52,7 +52,7 @@ static void the_hash_covers_every_byte(void **state)
     write_bytes(path, bytes + (1 << 20), 1 << 20, 0);
     expect_hash(path, hex, false);
     write_bytes(path, bytes, SIZE, 0);
-    write_bytes(path, "\0", 1, SIZE); // a zero more
+    write_bytes(path, "\0", 1, SIZE); // one more zero
     expect_hash(path, hex, false);
     free(bytes);
     free(path);
@@ -65,7 +65,7 @@ static bool stop(void *self, uint64_t done, uint64_t total)
     return --*left;
 }
 
-// In parts, each of which continues the one before.
+// Reads in parts, each of which continues the one before.
 static void reads_in_parts(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
@@ -107,7 +107,7 @@ static void holes_are_zeros(void **state)
     scratch_remove(folder);
 }
 
-// A stored hash is used only while size, times and inode are the same.
+// A stored hash is used only while size, times and inode are unchanged.
 static void keeps_hashes(void **state)
 {
     static const char kept[] = "00000000000000000000000000000000"
@@ -125,8 +125,8 @@ static void keeps_hashes(void **state)
     content_cache(path, kept);
     content_cache(small, kept);
     expect_hash(path, kept, true);
-    expect_hash(small, kept, false); // is always read
-    content_cache(path, newer);      // replaces the one just read
+    expect_hash(small, kept, false); // small files are always read
+    content_cache(path, newer);      // replaces the stored hash
     expect_hash(path, newer, true);
     content_cache(path, kept);
     for (int i = 0; i < 2; i++) { // hashes stored by name, too
@@ -136,9 +136,9 @@ static void keeps_hashes(void **state)
     }
     assert_int_equal(content_hash_uncached(path, NULL, hex, &err), 0);
     assert_string_not_equal(hex, kept);
-    // Changed, with its modification time restored.
+    // The file changes, and its modification time is restored.
     assert_int_equal(stat(path, &st), 0);
-    usleep(50000); // longer than a tick of the clock that times of change come from
+    usleep(50000); // longer than a tick of the clock that stamps ctime
     write_bytes(path, "x", 1, 1000);
     const struct timespec times[] = { st.st_atim, st.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);

@@ -115,7 +115,7 @@ static void every_truncation_is_refused(void **state)
     struct buf file = out_file(&o);
     for (size_t n = 0; n < file.length; n++) {
         struct err err;
-        char *part = xmalloc(n + 1); // a read beyond it is seen by the sanitizer
+        char *part = xmalloc(n + 1); // the sanitizer detects reads beyond it
         memcpy(part, file.data, n);
         assert_null(gguf_parse(part, n, "test", &err));
         free(part);
@@ -213,7 +213,7 @@ static void alignment(void **state)
     out_text(&o, "general.alignment", "32");
     refuse(&o, "not a whole number");
     o = start();
-    o.alignment = 4; // as if the file said so
+    o.alignment = 4; // as if the file declared it
     out_tensor(&o, "a", 0, 1, (uint64_t[]){ 3 }, numbers, 12);
     out_tensor(&o, "b", 0, 1, (uint64_t[]){ 3 }, numbers, 12);
     refuse(&o, "'b': its data starts at 12, expected 32");
@@ -252,7 +252,7 @@ static void tensors(void **state)
     name[sizeof name - 1] = 0;
     out_tensor(&o, name, 0, 1, (uint64_t[]){ 1 }, numbers, 4);
     refuse(&o, "is too long");
-    // Known, but nothing computes with it.
+    // A known type that no kernel computes with.
     o = start();
     out_tensor(&o, "t", 39, 1, (uint64_t[]){ 32 }, numbers, 17);
     accept(&o, 1);

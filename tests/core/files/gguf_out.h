@@ -1,4 +1,4 @@
-// tests/core/files/gguf_out.h -- composes GGUF files byte by byte, right or wrong ones.
+// tests/core/files/gguf_out.h -- composes valid or invalid GGUF files byte by byte.
 //
 //   struct gguf_out o = { .version = 3, .alignment = 32 };
 //   out_text(&o, "general.architecture", "llama");
@@ -84,7 +84,7 @@ static inline void out_tensor(struct gguf_out *o, const char *name, uint32_t typ
     o->tensor_count++;
 }
 
-// The whole file; releases the parts.
+// Returns the whole file; releases the parts.
 static inline struct buf out_file(struct gguf_out *o)
 {
     struct buf b = { 0 };

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/mem.h"

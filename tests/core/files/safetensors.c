@@ -14,7 +14,7 @@
 #include "core/files/safetensors.h"
 #include "tests/core/scratch.h"
 
-// A file of the given header and `data` bytes 0, 1, 2, ...
+// Composes a file of the given header and `data` bytes 0, 1, 2, ...
 static unsigned char *compose(const char *header, size_t length, size_t data, size_t *size)
 {
     *size = 8 + length + data;
@@ -44,7 +44,7 @@ static void accept(const char *header, size_t data, int64_t count)
     free(bytes);
 }
 
-// Refused, and the message says why.
+// Expects a refusal whose message contains `why`.
 static void refuse(const char *header, size_t data, const char *why)
 {
     unsigned char *bytes;
@@ -173,7 +173,7 @@ static void refuses_bad_json(void **state)
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) refuse(headers[i], 1, "test");
 }
 
-// A header cut anywhere is refused, and so is a file cut anywhere.
+// A header truncated anywhere is refused, and so is a file truncated anywhere.
 static void refuses_truncation(void **state)
 {
     const char *header = "{\"__metadata__\":{\"k\":\"\\u00e9\"},\"a\":" T("U8", "[2]", 0, 2) "}";
@@ -186,7 +186,7 @@ static void refuses_truncation(void **state)
     }
     unsigned char *bytes = compose(header, strlen(header), 2, &size);
     for (size_t n = 0; n < size; n++) {
-        unsigned char *part = xmalloc(n); // its own block: reading beyond it is seen
+        unsigned char *part = xmalloc(n); // a separate block: the sanitizer detects reads beyond it
         memcpy(part, bytes, n);
         assert_null(safetensors_parse(part, n, "test", &err));
         free(part);
@@ -239,7 +239,7 @@ static void writes_and_reads_back(void **state)
     safetensors_writer_declare(w, "one", DTYPE_U8, 0, NULL);
     assert_int_equal(safetensors_writer_data(w, values, 10, &err), 0);
     assert_int_equal(safetensors_writer_data(w, (char *)values + 10, 14, &err), 0);
-    assert_int_equal(access(path, F_OK), -1); // not there before it is complete
+    assert_int_equal(access(path, F_OK), -1); // the file does not exist before it is complete
     assert_int_equal(safetensors_writer_data(w, "!", 1, &err), 0);
     assert_int_equal(safetensors_writer_finish(w, &err), 0);
     struct safetensors *f = safetensors_open(path, &err);
@@ -302,7 +302,7 @@ static void the_hash_covers_every_byte(void **state)
     struct safetensors *f = safetensors_open(path, &err);
     assert_int_equal(safetensors_check_hash(f, &err), 0);
     assert_string_not_equal(safetensors_metadata(f, "hash"), "");
-    char *of_step = strstr((char *)f->map + 8, "\"4\"") + 1; // the header is a text
+    char *of_step = strstr((char *)f->map + 8, "\"4\"") + 1; // the header is text
     const size_t places[] = { 40, (size_t)(of_step - (char *)f->map), f->size - 1, f->header };
     safetensors_close(f);
     char *bytes = file_read(path, 1 << 20, &size, &err);
@@ -321,7 +321,7 @@ static void the_hash_covers_every_byte(void **state)
     scratch_remove(folder);
 }
 
-// The program's end when a mapped file is cut short: by its own message, not a bare SIGBUS.
+// If a mapped file is truncated, the program ends with its own message, not a bare SIGBUS.
 static void says_when_a_mapped_file_shrinks(void **state)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/f", folder);

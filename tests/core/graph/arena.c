@@ -70,7 +70,7 @@ static int gpu_of(const char *first)
 static void each_gpu_has_its_own_chunks(void **state)
 {
     struct arena a = { .backend = &two_gpus };
-    arena_expect(&a, 100 << 20); // who knows where
+    arena_expect(&a, 100 << 20); // the GPU is not known yet
     char *zero = arena_alloc(&a, 100);
     assert_int_equal(gpu_of(zero), 0);
     const size_t one_chunk = a.reserved;
@@ -154,7 +154,7 @@ static void large_allocations_get_their_own_chunk(void **state)
     assert_ptr_equal(arena_alloc(&a, 64), first + 64);
     assert_ptr_equal(arena_alloc_alone(&a, 64), first + 128);
     arena_reset(&a, mark);
-    memset(alone, 1, large); // it is there
+    memset(alone, 1, large); // the memory is usable
     assert_int_equal(a.used, 64 + large);
     arena_release(&a);
     assert_int_equal(a.reserved, 0);
@@ -177,7 +177,7 @@ static void marks_nest(void **state)
     arena_reset(&a, empty);
     assert_int_equal(a.used, 0);
     size_t reserved = a.reserved;
-    assert_non_null(arena_alloc(&a, 3 << 20)); // from a chunk that is already there
+    assert_non_null(arena_alloc(&a, 3 << 20)); // from an existing chunk
     assert_int_equal(a.reserved, reserved);
     arena_release(&a);
     assert_int_equal(device_used, 0);
@@ -221,7 +221,7 @@ static void expected_memory_is_one_chunk(void **state)
     assert_int_equal(device_used, 0);
 }
 
-// Chunks that do not fit together become one.
+// If allocations span several chunks, arena_settle makes them one.
 static void test_settle(void **state)
 {
     (void)state;

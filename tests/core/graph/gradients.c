@@ -78,7 +78,7 @@ static void check_op(const struct check *c, const struct backend *b)
     for (int i = 0; i < INPUTS && c->in[i][0]; i++)
         assert_memory_equal(f.in[i].grad->data, other.in[i].grad->data,
                             (size_t)count_of(c->in[i]) * sizeof(float));
-    run_back(&other, c, weights); // adds the same again
+    run_back(&other, c, weights); // adds the same gradients again
     for (int i = 0; i < INPUTS && c->in[i][0]; i++) {
         int64_t count = count_of(c->in[i]);
         double *want = differences(&f, c, weights, i);
@@ -130,7 +130,7 @@ static void test_each_alone(void **state)
 
 // --- weights in blocks ---------------------------------------------------------------------------
 
-// The gradient by x of sum(weights * (x w^T)).
+// The gradient of sum(weights * (x w^T)) by x.
 static void matmul_slope(const struct backend *b, float *slope, struct tensor *w,
                          const float *weights)
 {
@@ -159,7 +159,8 @@ static void test_blocks_of_weights(void **state)
         struct tensor wide = tensor_of(DTYPE_F32, 2, 37, 512, 0);
         float slope[5 * 512], want[5 * 512];
         uint32_t seed = 4;
-        for (size_t i = 0; i < tensor_bytes(&w); i++) // no halves that are infinite or NaN
+        // Clears bits so that no f16 is infinite or NaN.
+        for (size_t i = 0; i < tensor_bytes(&w); i++)
             ((uint8_t *)w.data)[i] = (uint8_t)(fabsf(noise(&seed)) * 255) & 0xbb;
         blocks_unpack(wide.data, w.data, w.dtype, 37 * 512);
         matmul_slope(b, slope, &w, weights);
@@ -180,7 +181,7 @@ static bool is_checked(const char *op, size_t length)
     return length == strlen("cross_entropy") && !strncmp(op, "cross_entropy", length); // tape.c
 }
 
-// The ops that a header declares; all must have a check here.
+// Counts the ops that a header declares, each of which must have a check here.
 static int count_ops(const char *path)
 {
     char line[256];
@@ -208,7 +209,7 @@ static void test_ops_listed(void **state)
     assert_int_equal(glob("core/methods/*.h", 0, NULL, &headers), 0);
     for (size_t i = 0; i < headers.gl_pathc; i++) found += count_ops(headers.gl_pathv[i]);
     globfree(&headers);
-    assert_int_equal(found, 2); // of IRA
+    assert_int_equal(found, 2); // the ops of IRA
 }
 
 // Every backward kernel is used by one of the checks.

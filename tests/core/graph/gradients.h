@@ -1,8 +1,8 @@
 // tests/core/graph/gradients.h -- gradients of an op against finite differences: a second, plain
 // implementation in double, and the pass that is compared with it.
 //
-// The loss is the sum of the result's numbers, each times a fixed weight; its derivative by every
-// input number is the difference of two evaluations.
+// The loss is the sum of the result's elements, each times a fixed weight; its derivative by each
+// input element is the difference of two evaluations.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_H
 
@@ -17,10 +17,10 @@ enum { INPUTS = 4 };
 
 struct check {
     const char *op;                      // name in core/ops/ops.h after "op_"
-    const char *kernels[3];              // of kernels/ops.h that its backward function uses
-    int variant;                         // of the op: a form of GELU, with or without ranges ...
+    const char *kernels[3];              // kernels that its backward function uses
+    int variant;                         // of the op: for example a GELU variant, or with ranges
     int64_t in[INPUTS][TENSOR_MAX_RANK]; // shapes; [0][0] = 0: no such input
-    int64_t out;                         // numbers of the result
+    int64_t out;                         // elements of the result
     void (*plain)(const struct check *c, double *const *in, double *out);
     struct tensor *(*run)(const struct check *c, struct graph *g, struct tensor *const *in);
 };

@@ -43,7 +43,7 @@ static void plain_lora(const struct check *c, double *const *in, double *out)
 
 static struct tensor *lora(struct graph *g, struct tensor *const *in, bool read)
 {
-    struct tensor *y = op_scale(g, in[0], 1); // written over
+    struct tensor *y = op_scale(g, in[0], 1); // op_lora overwrites it
     return op_lora(g, y, in[1], &(struct lora_sides){ in[2], in[3], 0.75F }, read);
 }
 
@@ -117,7 +117,7 @@ static struct tensor *run_rope(const struct check *c, struct graph *g, struct te
 }
 
 // Variant 0: every row sees all keys; 1: causal; 2: at most five keys, and every third row none; 3:
-// causal in samples of 40 rows; 4: all of such a sample.
+// causal within samples of 40 rows; 4: all keys of such a sample.
 static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *last)
 {
     int64_t n = c->in[0][0], p = c->in[1][0];
@@ -189,7 +189,7 @@ static struct tensor *run_gelu(const struct check *c, struct graph *g, struct te
     return op_gelu(g, in[0], (enum gelu_form)c->variant);
 }
 
-// b at row `variant` of a.
+// Adds b to a, from row `variant` of a on.
 static void plain_add(const struct check *c, double *const *in, double *out)
 {
     int64_t from = c->variant * c->in[0][1], count = count_of(c->in[1]);

@@ -16,13 +16,13 @@ static struct tensor *run_scale(const struct check *c, struct graph *g, struct t
     return op_scale(g, in[0], -1.5f);
 }
 
-// The second factor is held fixed.
+// The second factor, which is constant.
 static float fixed_factor(int64_t column)
 {
     return 0.5f - 0.25f * (float)column;
 }
 
-// in: v, head; gate and noise are fixed. Variant 1: no noise.
+// in: v, head; gate and noise are constant. Variant 1: no noise.
 static void plain_ira_values(const struct check *c, double *const *in, double *out)
 {
     const int64_t d = c->in[0][2];
@@ -45,12 +45,13 @@ static struct tensor *run_ira_values(const struct check *c, struct graph *g,
     return op_ira_values(g, in[0], in[1], c->variant ? NULL : gate, c->variant ? NULL : noise);
 }
 
-// in: head, prior; with a local prior v, whose value now is the prior's mean; with a global one v,
-// mean.
+// in: head, prior; then v for a local prior, whose mean is the current v; or v, mean for a global
+// one.
 static void plain_ira_kl(const struct check *c, double *const *in, double *out)
 {
     const int64_t heads = c->in[1][0], d = c->in[1][1];
-    float *held = in[2] ? noise_floats(count_of(c->in[2]), 3) : NULL; // as fixture_open fills v
+    // The values with which fixture_open fills v.
+    float *held = in[2] ? noise_floats(count_of(c->in[2]), 3) : NULL;
     for (int64_t r = 0; r < c->out; r++) {
         const double *head = in[0] + r * (d + 1), *prior = in[1] + r % heads * d;
         out[r] = 0;

@@ -30,7 +30,7 @@ static struct tensor *run_gather_floats(const struct check *c, struct graph *g,
     return op_gather_floats(g, in[0], ids, 5);
 }
 
-// Two rows for each of five, one of them twice.
+// Two rows for each of five results, one of which blends the same row twice.
 static const int32_t blended[] = { 1, 3, 0, 0, 5, 2, 1, 4, 3, 3 };
 static const float shares[] = { 0.25f, 0.75f, 1, -0.5f, 2, 0.125f, 0, 1, 0.3f, 0.6f };
 
@@ -49,7 +49,7 @@ static struct tensor *run_blend(const struct check *c, struct graph *g, struct t
     return op_blend_rows(g, in[0], blended, shares, 5, 2);
 }
 
-// in[1] at rows places[] of a copy of in[0] (variant 1: at rows 1.. of it).
+// Places in[1] at rows places[] of a copy of in[0] (variant 1: at rows 1.. of the copy).
 static void plain_scatter(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -82,7 +82,8 @@ static struct tensor *run_copy(const struct check *c, struct graph *g, struct te
     return op_copy_rows_into(g, into, 1, in[1]) < 0 ? NULL : into;
 }
 
-// Columns 0..1 of in[0] [6,5], then every second of in[1] [2,4] from 1 on, a row of it for three.
+// Columns 0..1 of in[0] [6,5], then every second column of in[1] [2,4] from 1 on, each of its rows
+// for three of in[0].
 static void plain_columns(const struct check *c, double *const *in, double *out)
 {
     for (int64_t i = 0; i < 6; i++) {
@@ -99,7 +100,7 @@ static struct tensor *run_columns(const struct check *c, struct graph *g, struct
 
 static const int32_t chosen[] = { 4, 0, 2, 3, 1, 4 };
 
-// Two experts of five in each of three rows; variant 1: divided by the sum.
+// Chooses two of five experts in each of three rows; variant 1: divides their weights by the sum.
 static void plain_expert_weights(const struct check *c, double *const *in, double *out)
 {
     for (int64_t i = 0; i < 6; i++) out[i] = 1 / (1 + exp(-in[0][i / 2 * 5 + chosen[i]]));
@@ -115,7 +116,7 @@ static struct tensor *run_expert_weights(const struct check *c, struct graph *g,
     return op_expert_weights(g, in[0], chosen, 2, c->variant != 0, 1.5F);
 }
 
-// in[1] times in[2] added to rows places[] of a copy of in[0], twice.
+// Adds in[1] times in[2] to rows places[] of a copy of in[0], twice.
 static void plain_add_weighted(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1];
@@ -131,7 +132,7 @@ static struct tensor *run_add_weighted(const struct check *c, struct graph *g,
     return op_add_weighted_rows(g, y, in[1], places, in[2]);
 }
 
-// Patches of 2 x 2 in pictures of 5 x 7: the last row and column belong to none.
+// Patches of 2 x 2 in pictures of 5 x 7: the last row and column belong to no patch.
 static void plain_patches(const struct check *c, double *const *in, double *out)
 {
     for (int64_t s = 0; s < 6; s++)
@@ -154,7 +155,7 @@ static struct tensor *run_widen(const struct check *c, struct graph *g, struct t
     return op_widen(g, in[0]);
 }
 
-// Views that overlap: rows 0 and 1 of x plus rows 1 and 2 of it, each pair seen as one row.
+// Overlapping views: rows 0 and 1 of x plus rows 1 and 2 of x, each pair seen as one row.
 static void plain_views(const struct check *c, double *const *in, double *out)
 {
     for (int64_t i = 0; i < c->out; i++) out[i] = in[0][i] + in[0][c->in[0][1] + i];

@@ -18,7 +18,7 @@ static const struct site own[1] = { { "OWN", HAS_ROWS, MAY_X, "one tensor" } };
 static struct tensor one, other;
 static const int32_t some[1];
 
-// The listener's action, from `self`.
+// What the listener does; `self` points to it.
 enum deed {
     NOTHING,
     NEW_X,
@@ -65,7 +65,7 @@ static struct site_args given(const struct site *site)
     return args;
 }
 
-// True if the program continues.
+// True unless the program ends with a bug.
 static bool goes_on(const struct site *site, enum deed deed, bool changes)
 {
     const pid_t child = fork();
@@ -86,7 +86,7 @@ static bool goes_on(const struct site *site, enum deed deed, bool changes)
 static void methods_change_only_allowed_tensors(void **state)
 {
     assert_true(goes_on(SITE_VISUAL, NEW_X, true));
-    assert_false(goes_on(SITE_VALUES, NEW_V, true)); // its rows are written in place
+    assert_false(goes_on(SITE_VALUES, NEW_V, true)); // the rows of v are written in place
     assert_true(goes_on(SITE_VALUES, NEW_SEEN, true));
     assert_true(goes_on(SITE_FFN, NEW_ONLY, true));
     assert_true(goes_on(SITE_LAYER_OUT, NEW_ROWS, true));
@@ -97,7 +97,7 @@ static void methods_change_only_allowed_tensors(void **state)
     assert_false(goes_on(SITE_LAYER_OUT, NEW_SEEN, true));
     for (const struct site *const *site = pass_sites; *site; site++)
         assert_false(goes_on(*site, NEW_KEYS, true));
-    assert_true(goes_on(own, NEW_X, true)); // of a method
+    assert_true(goes_on(own, NEW_X, true)); // a site of a method
     assert_false(goes_on(own, NEW_ROWS, true));
 }
 
@@ -110,7 +110,7 @@ static void probes_change_nothing(void **state)
     }
 }
 
-// In a vision encoder there are no rows of a sequence.
+// A vision encoder has no rows of a sequence.
 static void hooks_get_only_a_sites_tensors(void **state)
 {
     for (const struct site *const *site = pass_sites; *site; site++) {
@@ -123,7 +123,7 @@ static void hooks_get_only_a_sites_tensors(void **state)
     assert_false(SITE_FFN->has & HAS_KEYS);
 }
 
-// A pass that gives less than the table says.
+// A pass that gives fewer tensors than the table lists.
 static void a_site_without_its_tensors_is_a_bug(void **state)
 {
     const pid_t child = fork();

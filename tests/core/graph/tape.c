@@ -1,4 +1,4 @@
-// tests/core/graph/tape.c -- core/graph/tape.c over several ops: the loss, in which gradients
+// tests/core/graph/tape.c -- core/graph/tape.c over several ops: the loss, at which the gradients
 // begin; blocks that are computed again; passes that need no gradient.
 #include "tests/core/graph/gradients.h"
 
@@ -61,7 +61,7 @@ static void test_cross_entropy(void **state)
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// Two weights used in three blocks.
+// One of three blocks, which use two weights.
 static struct tensor *some_block(struct graph *g, void *self, struct tensor *h)
 {
     struct tensor *const *w = self;
@@ -108,7 +108,7 @@ static void test_recompute(void **state)
     fixture_close(&again);
 }
 
-// Without a gradient anywhere nothing is recorded, and a block that needs none keeps no step.
+// If nothing needs a gradient, nothing is recorded; a block that needs none keeps no step.
 static void test_no_gradients(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ static void test_order(void **state)
                      0);
 }
 
-// An older version lacks settings: they must be at their defaults now.
+// A record of an older version lacks settings; they must have their defaults now.
 static void test_newer(void **state)
 {
     struct err err;

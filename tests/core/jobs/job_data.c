@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/adapter/provenance.h"
@@ -56,7 +56,7 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     assert_non_null(f);
     add(f, 1, "line");
     fclose(f);
-    // An adapter of the same name and other content.
+    // An adapter with the same name and other content.
     assert_null(job_data_open(&changed, true, take, NULL, &err));
     assert_non_null(
         strstr(err.text, "have changed since the job started: adapter was ln@1, now ln@2"));
@@ -64,7 +64,7 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     assert_non_null(f);
     assert_string_equal(taken, "line\n");
     add(f, 2, "more");
-    fputs("{\"done\":3,\"te", f); // killed
+    fputs("{\"done\":3,\"te", f); // as a killed job leaves it
     fclose(f);
     scratch_text(folder, "data", "two");
     assert_null(job_data_open(&of, true, take, NULL, &err));
@@ -112,7 +112,7 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     scratch_remove(folder);
 }
 
-// A cancellation at the third check, and the progress shown until then.
+// Cancels at the third check, and records the progress shown until then.
 struct watched {
     struct job job;
     int looks, reports;
@@ -133,7 +133,7 @@ static void see(void *self, const struct event *e)
     w->reports++;
 }
 
-// Within one large file, too: its hash, and its samples.
+// A job can also be cancelled within one large file: in its hash, and in its samples.
 static void can_be_cancelled(void **state)
 {
     enum { SIZE = 100 << 20 };

@@ -10,7 +10,7 @@
 static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
 
-// Adds up one prompt.
+// Adds one prompt to the sums.
 static void measure(struct golden *g, const char *chat, struct calibration_sums *sums)
 {
     struct err err = { 0 };
@@ -77,7 +77,8 @@ static void equals_the_reference(void **state)
     }
 }
 
-// J, R^2 and the explained part of the FFN, by a loop over the tokens; alpha of text as a control.
+// Computes J, R^2 and the explained share of the FFN in a loop over the tokens, with alpha of text
+// as a control.
 static void fit_equals_a_loop(void **state)
 {
     struct golden g;
@@ -121,7 +122,7 @@ static void fit_equals_a_loop(void **state)
                                    2e-3 * fmax(fabs(want[i]), 0.05));
         }
     safetensors_close(f);
-    // Both modalities by their own alpha.
+    // Each modality uses its own alpha.
     must(engine_set(g.engine, "ffn.calibration", paths[0], &err), &err);
     must(engine_set(g.engine, "ffn.layers", "1", &err), &err);
     must(engine_set(g.engine, "ffn.tokens", "all", &err), &err);
@@ -141,8 +142,9 @@ static void fit_equals_a_loop(void **state)
     golden_close(&g);
 }
 
-// Phases by hand in drawn curves; each layer's contribution is the mean of pruning's scores, which
-// the reference checks, and the distance that of the layer's row through norm and head in loops.
+// Hand-made curves give the expected phases. A layer's contribution is the mean of pruning's
+// scores, which are tested against the reference; its distance is computed from the layer's row
+// through norm and head in loops.
 static void phases_follow_their_curves(void **state)
 {
     static const float contribution[] = { 1, 4, 3, 3, 1, 0.9f, 0.8f, 5 };
@@ -150,7 +152,7 @@ static void phases_follow_their_curves(void **state)
     int phase[PHASES];
     phases_find(contribution, distance, 8, phase);
     assert_int_equal(phase[PHASE_EARLY], 1);
-    assert_int_equal(phase[PHASE_TRANSITION], 3); // 3 to 1
+    assert_int_equal(phase[PHASE_TRANSITION], 3); // the drop from 3 to 1
     assert_int_equal(phase[PHASE_LATE], 5);       // at most half of 0.8
     phases_find(contribution, distance, 1, phase);
     assert_true(phase[0] == 0 && phase[1] == 0 && phase[2] == 0);
@@ -207,7 +209,7 @@ static void phases_follow_their_curves(void **state)
     safetensors_close(f);
     free(gain), free(w), free(p[0]), free(p[1]), free(curves);
     calibration_close(&c);
-    // prune.layer auto is then its transition layer.
+    // With these phases, prune.layer auto is the transition layer.
     must(engine_set(g.engine, "prune.keep", "0.25", &err), &err);
     must(engine_set(g.engine, "phases.calibration", paths[0], &err), &err);
     must(engine_set(g.engine, "prune.layer", "auto", &err), &err);
@@ -226,7 +228,7 @@ static void phases_follow_their_curves(void **state)
     golden_close(&g);
 }
 
-// One file of each prompt, added up.
+// One file per prompt; the files are merged.
 static void files_add_up(void **state)
 {
     struct golden g;
@@ -255,7 +257,7 @@ static void files_add_up(void **state)
     golden_close(&g);
 }
 
-// A file with these tensors of two layers and three numbers.
+// Writes a file with these tensors of so many layers and three columns.
 static void write_tensors(const char *const *names, int count, int64_t layers)
 {
     struct err err = { 0 };

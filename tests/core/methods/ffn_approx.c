@@ -3,7 +3,7 @@
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
-enum { LAYERS = 4 }; // at most
+enum { LAYERS = 4 }; // layers of a written file, at most
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -23,10 +23,10 @@ static const char *refused(struct golden *g, const char *key, const char *value)
 
 struct file {
     const char *path;
-    const char *model; // metadata; NULL: none
+    const char *model; // model name in the metadata; NULL: none
     float alpha, redundancy[LAYERS];
-    const float *given; // [2,D] alpha of layers first, first + 1; NULL: all as `alpha`
-    int first, layers;  // of the file; layers 0: LAYERS
+    const float *given; // [2,D] alpha of layers first, first + 1; NULL: all elements are `alpha`
+    int first, layers;  // first layer of `given`; layers in the file, 0: LAYERS
     int64_t width;
 };
 
@@ -51,7 +51,7 @@ static void write_file(const struct file *w)
 
 static char path[256];
 
-// A file of the golden alpha; its two layers (and the last one) are redundant.
+// Writes a file with the golden's alpha; its two layers (and the last one) are redundant.
 static void write_golden(const struct golden *g)
 {
     const struct safetensor *alpha = safetensors_find(g->tensors, "ffn.alpha");
@@ -73,7 +73,7 @@ static void both_forms_equal_the_reference(void **state)
         golden_open(&g, models[i]);
         write_golden(&g);
         set(&g, "ffn.calibration", path);
-        set(&g, "ffn.approx", "hadamard"); // auto: the two, not the last layer
+        set(&g, "ffn.approx", "hadamard"); // auto chooses the two layers, not the last one
         struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits layer.out");
         compare_all(&g, f, "layer.out", "ffn.hadamard.h_last");
         check_last(&g, f, "ffn.hadamard.logits_last");
@@ -90,8 +90,8 @@ static void both_forms_equal_the_reference(void **state)
     }
 }
 
-// In the first changed layer text rows equal those without the method, visual ones follow alpha: on
-// the CPU bit for bit, on a GPU, whose library uses other kernels for fewer rows, nearly.
+// In the first approximated layer, text rows equal those without the method, and visual rows follow
+// alpha: bit for bit on the CPU, nearly on a GPU, whose library uses other kernels for fewer rows.
 static void text_rows_keep_their_ffn(void **state)
 {
     struct golden g;
@@ -163,7 +163,7 @@ static void bad_settings_are_refused(void **state)
     write_file(&(struct file){ .path = path, .alpha = NAN, .width = width });
     assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "NaN or infinity"));
     assert_non_null(strstr(refused(&g, "ffn.calibration", path), "NaN or infinity"));
-    // Of this model: fine.
+    // A file of this model is accepted.
     write_file(&(struct file){ .path = path,
                                .alpha = 1,
                                .model = engine_model(g.engine)->checkpoint->weights,
@@ -172,7 +172,7 @@ static void bad_settings_are_refused(void **state)
     golden_close(&g);
 }
 
-// alpha 1 is skip, and layers that auto does not choose change nothing, to the bit.
+// alpha 1 equals `skip`, and layers that auto does not choose change no bit.
 static void alpha_of_one_equals_skip(void **state)
 {
     struct golden g;
@@ -197,7 +197,7 @@ static void alpha_of_one_equals_skip(void **state)
     }
     assert_memory_equal(logits[0], logits[1], bytes);
     assert_memory_not_equal(logits[0], logits[2], bytes);
-    set(&g, "ffn.approx", "hadamard"); // redundancy 0 everywhere: no layer
+    set(&g, "ffn.approx", "hadamard"); // redundancy 0 everywhere: auto chooses no layer
     struct safetensors *f = answer(&g, chat_named(&g, "single"), 8, "step.logits");
     assert_memory_equal(safetensors_find(f, "step.logits")->data, logits[2], bytes);
     safetensors_close(f);

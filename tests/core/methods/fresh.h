@@ -25,7 +25,7 @@ static inline struct engine *engine_like(const struct golden *g)
     return e;
 }
 
-// The conversation of g without its last message, said to e.
+// Says the messages of g's conversation, except the last one, to e.
 static inline void say_again(const struct golden *g, struct engine *e)
 {
     struct err err = { 0 };

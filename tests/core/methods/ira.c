@@ -22,12 +22,12 @@ struct fixture {
     struct tensor found[FOUND_MAX];
     char name[FOUND_MAX][64];
     int count;
-    int first;       // layer of the reference's; the others follow
-    int layers;      // their number
-    bool fresh;      // parameters as training begins with them
+    int first;       // first layer with the reference's parameters
+    int layers;      // number of consecutive layers with them
+    bool fresh;      // initial parameters of a training
     const char *run; // golden tensors the listener compares with: "ira.train"
     int received;
-    struct graph_kl kl; // sums over all it received
+    struct graph_kl kl; // sums over all layers received
 };
 
 static void set(struct fixture *f, const char *key, const char *value)
@@ -94,7 +94,7 @@ static void attach(struct fixture *f, struct hooks *hooks, bool training)
 
 // --- comparing -----------------------------------------------------------------------------------
 
-// [S,Hkv,...] against a golden tensor [Hkv,S,...].
+// Compares [S,Hkv,...] with a golden tensor [Hkv,S,...].
 static void compare_heads(const struct fixture *f, const char *name, const struct tensor *ours)
 {
     const int64_t rows = ours->shape[0], heads = ours->shape[1];
@@ -128,7 +128,8 @@ static void give_noise(struct fixture *f, const struct site_args *args)
         for (int64_t h = 0; h < heads; h++)
             memcpy(noise + (i * heads + h) * width, from + (h * rows + i) * width,
                    (size_t)width * sizeof *noise);
-    // Drawn noise may still be on its way to a GPU: another upload comes after it.
+    // Noise that was drawn may still be on its way to a GPU, so the reference's noise is
+    // uploaded after it.
     test_device()->upload(args->x->data, noise, tensor_bytes(args->x));
     free(noise);
 }
@@ -143,7 +144,7 @@ static int listen_run(void *self, struct graph *g, const struct site *site, stru
         return 0;
     }
     f->received++;
-    // The printed prior has the values of the other.
+    // The printed prior has the same values as the other one.
     const char *run = strcmp(f->run, "ira.printed") ? f->run : "ira.train";
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1];
     const float *kl = args->x->data, *gate = args->v->data;
@@ -199,7 +200,7 @@ enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Visual rows of attn.K.value [Hkv,N,d] against [Hkv,S,d].
+// Compares visual rows of attn.K.value [Hkv,N,d] with a golden tensor [Hkv,S,d].
 static void compare_values(const struct fixture *f, const struct safetensors *s, int layer)
 {
     char name[64];
@@ -243,7 +244,7 @@ static void an_answer_equals_the_reference(void **state)
     }
 }
 
-// Delta 0 and no noise: bit for bit as without the method.
+// With delta 0 and no noise, the answer equals that without the method, bit for bit.
 static void an_untrained_head_changes_no_bit(void **state)
 {
     struct fixture f;
@@ -290,7 +291,7 @@ static void noise_depends_on_the_seed(void **state)
 
 // --- training ------------------------------------------------------------------------------------
 
-// Parameters as training gives them gradients.
+// Parameters with gradients, as in training.
 struct trained {
     const char *name[FOUND_MAX];
     struct tensor *tensor[FOUND_MAX];
@@ -464,7 +465,7 @@ static void bad_settings_are_refused(void **state)
                               .settings = f.r.settings };
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "ira.2.head.weight"));
-    env.training = true; // begins with fresh ones
+    env.training = true; // training begins with fresh parameters
     must(methods_check(method_of("ira.on"), &env, &err), &err);
     env.training = false;
     env.tensors = (struct method_tensors){ find, &f };
@@ -476,7 +477,7 @@ static void bad_settings_are_refused(void **state)
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "0 to 3"));
     set(&f, "ira.layers", "2-3");
-    f.found[0].shape[1]++; // of another model
+    f.found[0].shape[1]++; // as if of another model
     assert_int_equal(methods_check(method_of("ira.on"), &env, &err), -1);
     assert_non_null(strstr(err.text, "does not fit"));
     assert_int_equal(settings_set(f.r.settings, "ira.beta", "nan", &err), -1);

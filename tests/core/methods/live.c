@@ -1,6 +1,6 @@
 // tests/core/methods/live.c -- core/engine/engine.c, core/talk/answer.c: settings posted in the
-// middle of an answer. It continues as a new process would from the same tokens under the new
-// settings.
+// middle of an answer. The answer continues as a new process would from the same tokens under the
+// new settings.
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -17,11 +17,11 @@ static char folder[256], calibration[300];
 static const char *const models[] = { GOLDEN_SEEING };
 enum { TOKENS = 10 };
 
-// Posts made during an answer.
+// The settings posted during an answer.
 struct posting {
     struct golden *g;
     uint64_t seed, draws;
-    int64_t tokens;  // generated so far
+    int64_t tokens;  // tokens generated so far
     int64_t last;    // tokens generated before the last change of a setting; -1: never
     int64_t notices; // refusals
 };
@@ -69,7 +69,7 @@ static void *post(void *self)
     return NULL;
 }
 
-// Posts now and then, from another thread.
+// Posts from another thread at some tokens.
 static void watch(void *self, const struct event *e)
 {
     struct posting *p = self;
@@ -94,7 +94,7 @@ static void copy_settings(struct golden *fresh, const struct settings *s)
     must(engine_set_all(fresh->engine, list, count, &err), &err);
 }
 
-// Where numbers are rounded to bf16, two that are close may become neighbours.
+// Values that are close may differ by one step where they are rounded to bf16.
 static void check_table(int layer, const struct tensor *a, const struct tensor *b, int64_t rows)
 {
     assert_int_equal(a->dtype, b->dtype);
@@ -122,7 +122,7 @@ static void check_cache(const struct conversation *a, const struct conversation 
     }
 }
 
-// The same conversation in an engine of its own, fed the answer's first `given` tokens.
+// The same conversation in a separate engine that is given the answer's first `given` tokens.
 static void check_against_fresh(struct golden *g, const char *model, int64_t given)
 {
     struct golden fresh;
@@ -178,7 +178,7 @@ static void posted_changes_apply_during_an_answer(void **state)
                 p.tokens = 0;
                 p.last = -1;
                 must(engine_ask(g.engine, questions[turn], &err), &err);
-                const int64_t last = p.last; // of the end, or of after it
+                const int64_t last = p.last; // a change posted at the end or later
                 if (last > 0 && last < TOKENS) {
                     check_against_fresh(&g, models[m], last);
                     middle++;
@@ -202,7 +202,7 @@ static void impossible_batches_are_refused(void **state)
     must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
     engine_post(g.engine, pair, 2, 2);
-    engine_post(g.engine, &stages[0], 1, 3); // two layers and one share
+    engine_post(g.engine, &stages[0], 1, 3); // with two layers and one share, which do not fit
     engine_post(g.engine, stages, 2, 4);
     p.tokens = TOKENS; // nothing more is posted
     sinks_add(&g.sinks, (struct sink){ watch, &p });
@@ -214,7 +214,7 @@ static void impossible_batches_are_refused(void **state)
     golden_close(&g);
 }
 
-// Before the fifth token: an adapter is reloaded, then a method is enabled.
+// Before the fifth token, reloads an adapter, then enables a method.
 static void set_between(void *self)
 {
     struct posting *p = self;
@@ -249,7 +249,7 @@ static void changes_between_tokens_apply(void **state)
     golden_close(&g);
 }
 
-// Before the third token: two layers and one share, by a change and by a reset. The answer cannot
+// Before the third token, a change and a reset lead to two layers and one share. The answer cannot
 // continue with them, so it keeps its settings.
 static void misfit_between(void *self)
 {
@@ -285,7 +285,7 @@ static void conflicting_changes_do_not_end_an_answer(void **state)
     golden_close(&g);
 }
 
-// Posted too late for an answer: applies before the next line.
+// Changes posted too late for an answer apply before the next line.
 static void late_changes_apply_before_the_next_line(void **state)
 {
     struct golden g;
@@ -297,7 +297,7 @@ static void late_changes_apply_before_the_next_line(void **state)
     golden_close(&g);
 }
 
-// Keeping more or fewer tokens computes no row of the layers up to K again.
+// If more or fewer tokens are kept, no row of the layers up to K is computed again.
 static void layers_before_pruning_stay_cached(void **state)
 {
     struct golden g;
@@ -346,7 +346,7 @@ static void settings_of_disabled_methods_keep_the_cache(void **state)
     golden_close(&g);
 }
 
-// Another seed draws other noise of IRA in answers.
+// Another seed draws other IRA noise, so the picture's rows are computed again.
 static void the_seed_of_noise_computes_the_picture_again(void **state)
 {
     struct golden g;
@@ -383,7 +383,7 @@ static int stop(void *self, struct graph *g, const struct site *site, struct sit
     return 0;
 }
 
-// A prefill that is stopped where pruning has put other rows into layer 2 and not yet into layer 3.
+// The prefill stops after pruning has replaced rows in layer 2 and before it has in layer 3.
 static void a_stopped_prefill_leaves_a_usable_cache(void **state)
 {
     static const char *const changes[][2] = { { "prune.score", "off" },

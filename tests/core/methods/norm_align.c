@@ -33,7 +33,7 @@ static void each_init_equals_the_reference(void **state)
         }
 }
 
-// The mean norm of the tokens is that of the text embeddings.
+// The mean norm of the visual tokens equals that of the text embeddings.
 static void tokens_get_the_norm_of_text(void **state)
 {
     struct golden g;
@@ -52,7 +52,7 @@ static void tokens_get_the_norm_of_text(void **state)
     golden_close(&g);
 }
 
-// Controls: each against its formula over the tokens before; another target sets the norm.
+// Each control equals its formula over the unaligned tokens; another target sets the norm.
 static void controls_equal_their_formulas(void **state)
 {
     static const char *const forms[] = { "layernorm", "rms", "scale" };
@@ -89,7 +89,7 @@ static void controls_equal_their_formulas(void **state)
     golden_close(&g);
 }
 
-// Off after on: bit for bit as if never on, and the picture is not encoded again.
+// Switched on and off again, the method changes no bit, and the picture is not encoded again.
 static void switching_off_restores_every_bit(void **state)
 {
     struct golden g;
@@ -128,7 +128,7 @@ static void a_text_model_has_nothing_to_align(void **state)
     golden_close(&g);
 }
 
-// Set on a vision model, it falls back when a text-only model is loaded.
+// If it is set on a vision model, loading a text-only model switches it off.
 static void loading_a_text_model_falls_back(void **state)
 {
     struct golden g;

@@ -1,11 +1,11 @@
 // tests/core/methods/prune.c -- core/methods/prune.c against the reference's scores, kept tokens,
-// hidden states, logits and answers; conversations in which pruning changes against fresh ones.
+// hidden states, logits and answers; conversations in which pruning changes equal fresh ones.
 #include "core/base/random.h"
 #include "core/methods/prune_score.h"
 #include "tests/core/methods/fresh.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
-static const char *const scored[] = { GOLDEN_TRAINED }; // with goldens of scores alone too
+static const char *const scored[] = { GOLDEN_TRAINED }; // also models with goldens of scores only
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
 #define PICTURE "tests/goldens/pictures/scene.png"
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -54,7 +54,7 @@ static void each_score_equals_the_reference(void **state)
             compare_named(&g, f, "layer.out", "capa.%s.h_last", kinds[k]);
             snprintf(name, sizeof name, "capa.%s.logits_last", kinds[k]);
             check_last(&g, f, name);
-            compare_slice(&g, f, "ffn.%d.out", 1, "fwd.h", 2); // layers 0 and 1 see everything
+            compare_slice(&g, f, "ffn.%d.out", 1, "fwd.h", 2); // layers 0 and 1 see all tokens
             snprintf(name, sizeof name, "capa.%s.gen_ids", kinds[k]);
             if (safetensors_find(g.tensors, name)) check_generated(&g, name);
             safetensors_close(f);
@@ -62,7 +62,7 @@ static void each_score_equals_the_reference(void **state)
         }
 }
 
-// "kept" of the dump's layer K is "capa.stages.K.kept".
+// Compares "kept" of the dump's layer K with "capa.stages.K.kept".
 static void compare_stage(const struct golden *g, const struct safetensors *f, const char *what,
                           int layer)
 {
@@ -80,7 +80,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Otsu's threshold of log c, by trying every one.
+// Otsu's threshold of log c, found by trying every threshold.
 static double split_of(const double *c, int n)
 {
     double best = 0, split = NAN, *x = xcalloc((size_t)n + 1, sizeof *x);
@@ -96,7 +96,7 @@ static double split_of(const double *c, int n)
     return exp(split);
 }
 
-// The tokens that are kept are those with want[i], of `count`.
+// Expects that exactly the tokens i with want[i] are kept, of `count`.
 static void expect_kept(struct golden *g, const bool *want, int64_t count)
 {
     struct safetensors *f = answer(g, chat_named(g, "single"), 2, "*");
@@ -110,14 +110,15 @@ static void expect_kept(struct golden *g, const bool *want, int64_t count)
         n++;
     }
     assert_int_equal(kept->shape[0], n);
-    // The layers after it compute the text and these tokens.
+    // Later layers compute the text and only these tokens.
     const struct safetensor *all = safetensors_find(f, "rows.1"),
                             *rest = safetensors_find(f, "rows.2");
     assert_int_equal(rest->shape[0], all->shape[0] - count + n);
     safetensors_close(f);
 }
 
-// phi and the kinds by their definitions, from h entering the layer and the contributions.
+// Chooses tokens by phi and the kinds of sinks by their definitions, from h entering the layer and
+// the contributions.
 static void kinds_of_sinks_are_chosen(void **state)
 {
     static const char *const names[] = { "sinks", "dumps", "anchors" };
@@ -176,7 +177,7 @@ static void kinds_of_sinks_are_chosen(void **state)
             }
             expect_kept(&g, want, count);
         }
-    // The lowest contributions; listed tokens, and all others; none.
+    // Keeps the lowest contributions; listed tokens, and all others; none.
     set(&g, "prune.score", "contribution");
     set(&g, "prune.keep", "0.2");
     for (int i = 0; i < count; i++) sorted[i] = scores[i];
@@ -190,7 +191,7 @@ static void kinds_of_sinks_are_chosen(void **state)
         set(&g, "prune.score", "list");
         for (int i = 0; i < count; i++) want[i] = (i < 3 || i == 7) != worst;
         expect_kept(&g, want, count);
-        set(&g, "prune.mode", "dynamic"); // the prompt's last row sees the same
+        set(&g, "prune.mode", "dynamic"); // the prompt's last row sees the same tokens
         struct safetensors *d = answer(&g, chat_named(&g, "single"), 2, "kept");
         assert_int_equal(safetensors_find(d, "kept")->shape[0], worst ? count - 4 : 4);
         safetensors_close(d);
@@ -293,7 +294,7 @@ static void turn(struct golden *g, const char *key, const char *value)
     set(g, key, strcmp(value, "last") ? value : last);
 }
 
-// Says something, with a picture now and then; changes settings, undoes, asks again.
+// Asks questions, sometimes with a picture, changes settings, undoes, asks again.
 static void walk(struct golden *g, uint64_t seed, int steps)
 {
     struct err err = { 0 };
@@ -354,7 +355,7 @@ static void changes_of_stages_equal_fresh_runs(void **state)
     }
 }
 
-// Keeping all tokens changes no bit, in the first turn and later ones.
+// Keeping all tokens changes no bit, in the first turn and in later ones.
 static void keeping_all_is_off_to_the_bit(void **state)
 {
     static const char *const modes[] = { "prefill", "dynamic" };
@@ -418,7 +419,7 @@ static void bad_settings_are_refused(void **state)
     set(&g, "prune.mode", "dynamic");
     assert_non_null(strstr(refused(&g, "prune.score", "dumps"), "no dynamic mode"));
     set(&g, "prune.mode", "prefill");
-    // Consistency is checked at use: they may be set one after the other.
+    // Values are checked against each other only at use, so they may be set one by one.
     must(engine_attach(g.engine, PICTURE, &err), &err);
     set(&g, "prune.layer", "1,2");
     assert_int_equal(engine_ask(g.engine, "What is this?", &err), -1);
@@ -446,7 +447,7 @@ static void choices_are_the_rounded_best(void **state)
     assert_true(keep[1] && keep[3] && !keep[5] && !keep[0]);
     prune_choose(PRUNE_ATTENTION, score, 7, 6, false, keep);
     assert_true(keep[0] && keep[2] && keep[6] && !keep[4]);
-    prune_choose(PRUNE_UNIFORM, NULL, 7, 3, false, keep); // 0, 2, 4
+    prune_choose(PRUNE_UNIFORM, NULL, 7, 3, false, keep); // keeps 0, 2, 4
     assert_true(keep[0] && keep[2] && keep[4] && !keep[1] && !keep[6]);
     prune_choose(PRUNE_UNIFORM, NULL, 0, 0, false, keep);
 }
@@ -466,7 +467,7 @@ static double cosine_distance(const float *a, const float *b)
     return 1 - dot / sqrt(aa * bb);
 }
 
-// The smallest distance of row i to the rows of a set, itself left out.
+// The smallest distance of row i to the other rows of a set.
 static double smallest(const float *x, int i, const bool *set)
 {
     double least = INFINITY;
@@ -475,7 +476,8 @@ static double smallest(const float *x, int i, const bool *set)
     return least;
 }
 
-// Each choice of k holds the one of k - 1, and the new row is the furthest of all from it.
+// Each choice of k rows holds the choice of k - 1, and the new row is the furthest from that
+// choice.
 static void diverse_choices_are_the_furthest(void **state)
 {
     float x[ROWS * WIDTH];
@@ -500,7 +502,7 @@ static void diverse_choices_are_the_furthest(void **state)
     for (int i = 0; i < ROWS; i++) assert_false(now[i]);
 }
 
-// Switched on, changed and off again in a conversation, in one stage and in several.
+// Diversity switched on, changed and off again in a conversation, in one stage and in several.
 static void diversity_equals_fresh_runs(void **state)
 {
     static const struct {

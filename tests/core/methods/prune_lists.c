@@ -1,5 +1,5 @@
-// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: a note is read back as it was
-// written; truncated or changed notes are detected.
+// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: a note written and read back is
+// unchanged; truncated or changed notes are detected.
 #include "core/methods/prune_parts.h"
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void no_lists(void **state)
     buf_release(&note.bytes);
 }
 
-// At whatever byte it ends.
+// Notes truncated at any byte.
 static void cut(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void cut(void **state)
     }
 }
 
-// More rows than there can be, and counts that do not fit.
+// More rows than possible, and counts that do not fit.
 static void changed(void **state)
 {
     static const int64_t bad[] = { -1, 4, INT64_MAX, INT64_MIN };
@@ -78,7 +78,7 @@ static void changed(void **state)
             struct stage_note note = written();
             struct seen_lists l = { 0 };
             memcpy(note.bytes.data + at * sizeof bad[i], &bad[i], sizeof bad[i]);
-            // Four keys in the first list move the rest, which then ends too early.
+            // Four keys in the first list move the rest, so that the note ends too early.
             assert_false(seen_lists_get(&note, 3, &l));
             seen_lists_clear(&l);
             buf_release(&note.bytes);

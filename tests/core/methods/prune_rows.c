@@ -1,6 +1,6 @@
 // tests/core/methods/prune_rows.c -- pruning without a query (core/methods/prune.c): the encoder's
 // attention (core/model/vision_focus.c) against loops in float64, IRA's divergence against the KL
-// probe's numbers, pruning before the first layer; all of them switched in conversations.
+// probe's numbers, pruning before the first layer; all of these switched in conversations.
 #include <sys/stat.h>
 
 #include "core/methods/ira.h"
@@ -39,7 +39,7 @@ static double weight(const struct tensor *t, int64_t i)
     return (double)x;
 }
 
-// norm1 of one row.
+// norm1 of row x.
 static void normed(const struct vision *v, const struct vision_layer *w, const float *x, double *y)
 {
     const int64_t D = v->config.hidden;
@@ -54,7 +54,7 @@ static void normed(const struct vision *v, const struct vision_layer *w, const f
     }
 }
 
-// Rows from.. of a matrix times x.
+// y = rows `from`.. of a matrix times x.
 static void times(const struct linear *l, int64_t from, int64_t D, const double *x, double *y)
 {
     for (int64_t i = 0; i < D; i++) {
@@ -63,7 +63,7 @@ static void times(const struct linear *l, int64_t from, int64_t D, const double 
     }
 }
 
-// Rotates the pairs of each head.
+// Rotates the pairs of dimensions of each head.
 static void turn(const struct vision_config *c, const float *cos, const float *sin, double *x)
 {
     const int64_t d = c->hidden / c->heads;
@@ -95,7 +95,8 @@ static void add_row(const struct vision_config *c, const double *q, const double
     free(p);
 }
 
-// What each row of the stream x [rows, Dv], which enters the last block that counts, receives.
+// The attention that each row of x [rows, Dv] receives in the last block that counts, which x
+// enters.
 static double *received(const struct vision *v, const struct vision_picture *p, const float *x)
 {
     const struct vision_config *c = &v->config;
@@ -130,8 +131,8 @@ static double *received(const struct vision *v, const struct vision_picture *p, 
     return sum;
 }
 
-// Position of a cell in the stream, in which windows of cells follow row by row, and so do the
-// cells of each.
+// Position of a cell in the stream. Windows of cells follow each other row by row, and so do the
+// cells of each window.
 static int64_t windowed_cell(const struct vision_config *c, int64_t rows, int64_t cols, int64_t row,
                              int64_t col)
 {
@@ -170,7 +171,7 @@ static void check_tokens(const char *model, const struct model *m, const struct 
     const struct vision_config *c = &m->vision.config;
     const int64_t k = c->merge > 1 ? c->merge : 1, rows = p->rows / k, cols = p->cols / k;
     double *sum = received(&m->vision, p, x);
-    // Of tiles that are packed, the first is the whole picture, whose tokens come first.
+    // Of packed tiles, the first is the whole picture, whose tokens come first.
     const int64_t tiles = m->family->pictures->pack ? 1 : p->tiles;
     if (!m->family->pictures->pack) assert_int_equal(picture->tokens, tiles * rows * cols);
     for (int64_t i = 0; i < tiles * rows * cols; i++) {
@@ -260,7 +261,7 @@ static void focus_changes_no_token(void **state)
 
 // --- kept tokens ---------------------------------------------------------------------------------
 
-// Checks that `kept` is the k best of these scores, and that layer `layer` has only their rows.
+// Checks that `kept` are the k best of these scores, and that layer `layer` has only their rows.
 static void check_kept(const struct safetensors *f, const float *score, int64_t visual,
                        double share, int layer)
 {
@@ -301,8 +302,8 @@ static void cls_keeps_the_most_attended(void **state)
     }
 }
 
-// The mean over heads of SITE_KL's divergence; here from the parameters and the values themselves:
-// KL of N(v + delta, s I) from N(v, sigma_p^2) is 1/2 sum of ((s + delta^2) / p - 1 + log(p / s)).
+// The mean over heads of SITE_KL's divergence, computed from the parameters and values: KL of N(v +
+// delta, s I) from N(v, sigma_p^2) is 1/2 sum of ((s + delta^2) / p - 1 + log(p / s)).
 static float *divergences(const struct golden *g, const struct safetensors *f, int layer,
                           const char *folder, int64_t *visual)
 {
@@ -380,7 +381,7 @@ static void divergence_equals_that_of_ira(void **state)
     }
     check_kept(f, want, visual, 0.25, 3);
     safetensors_close(f);
-    // Without IRA nothing is reported and nothing is dropped.
+    // Without IRA no divergence is reported and no token is dropped.
     set(&g, "ira.on", "off");
     f = answer(&g, chat_named(&g, "single"), 1, "*");
     assert_null(safetensors_find(f, "kept"));
@@ -397,7 +398,7 @@ static void divergence_equals_that_of_ira(void **state)
 
 // --- a class token among the visual tokens -------------------------------------------------------
 
-// Strategy "full" of the golden LLaVA.
+// Loads the golden LLaVA with the feature strategy "full".
 static void load_with_class(struct golden *g)
 {
     static const char from[] = "tests/goldens/llava-1.5";
@@ -412,7 +413,8 @@ static void load_with_class(struct golden *g)
     scratch_remove(folder);
 }
 
-// `cls` keeps it before any other, also where the picture is made smaller.
+// Score `cls` keeps the class token before any other, also if image.downsample makes the picture
+// smaller.
 static void a_class_token_is_row_zero(void **state)
 {
     static const char *const shares[] = { "1", "0.4" };
@@ -440,7 +442,7 @@ static void a_class_token_is_row_zero(void **state)
 
 // --- before the first layer ----------------------------------------------------------------------
 
-// Equals a pass over the rows that are kept alone: their h[0], with their positions.
+// Equals a pass over the kept rows alone: their h[0], with their positions.
 static void pruning_at_the_input_equals_a_shorter_input(void **state)
 {
     static const char *const scores[] = { "uniform", "random", "diversity", "cls" };
@@ -471,7 +473,7 @@ static void pruning_at_the_input_equals_a_shorter_input(void **state)
             const struct kv *kv = &engine_conversation(g.engine)->kv;
             for (int l = 0; l < kv->layers; l++)
                 assert_memory_equal(kv->layer[l].position, rows, (size_t)n * 4);
-            assert_int_equal(kv->layer[0].rows, n + 2); // and two generated tokens
+            assert_int_equal(kv->layer[0].rows, n + 2); // n rows and two generated tokens
             safetensors_close(f);
             golden_close(&g);
         }

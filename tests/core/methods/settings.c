@@ -4,7 +4,7 @@
 #include "tests/core/model/families/golden.h"
 
 struct heard {
-    char text[4096]; // notices, one a line
+    char text[4096]; // notices, one per line
 };
 
 static void hear_notice(void *self, const struct event *e)
@@ -14,7 +14,7 @@ static void hear_notice(void *self, const struct event *e)
     if (e->kind == EVENT_NOTICE) snprintf(h->text + n, sizeof h->text - n, "%s\n", e->text);
 }
 
-// The settings before (NULL: none), the refused one, and the words of its message.
+// The settings set before (NULL: none), the refused setting, and words of its message.
 static const struct {
     const char *before, *key, *value, *says[3];
 } impossible[] = {
@@ -63,7 +63,7 @@ static const struct {
 };
 enum { IMPOSSIBLE = sizeof impossible / sizeof *impossible };
 
-// "KEY=VALUE"
+// Sets "KEY=VALUE".
 static int set_pair(struct golden *g, const char *pair, struct err *err)
 {
     char key[64];
@@ -81,7 +81,7 @@ static char *snapshot(const struct golden *g)
     return buf_take(&b);
 }
 
-// Alone, and with other, possible settings: nothing is set.
+// The setting is refused alone and with other, possible settings: nothing is set.
 static void the_impossible_is_refused(void **state)
 {
     struct golden g;
@@ -117,7 +117,7 @@ static const struct {
 } idle[] = {
     { "llama-3.2", NULL, "prune.score=contribution", "text-only" },
     { "qwen2", "ffn.layers=1", "ffn.approx=skip", "text-only" },
-    { "llama-3.2", NULL, "prune.keep=0.5", NULL }, // off
+    { "llama-3.2", NULL, "prune.keep=0.5", NULL }, // the method is off
     { "llava-1.5", NULL, "prune.score=contribution", NULL },
     { "llava-1.5", "prune.layer=3", "prune.score=random", "prune.layer 3 is the last layer" },
     { "llava-1.5", "prune.score=random", "prune.layer=3", "prune.layer 3 is the last layer" },
@@ -146,7 +146,7 @@ static void settings_without_effect_are_reported(void **state)
     }
 }
 
-// Set on a vision model; then a text-only one is loaded.
+// Settings of a vision model are reported when a text-only model is loaded.
 static void settings_without_effect_on_text_models_are_reported(void **state)
 {
     struct golden g;

@@ -1,6 +1,6 @@
 // tests/core/methods/toggles.c -- methods switched on and off in the middle of a conversation: each
 // answer equals that of a new process with the same settings and the same ids so far. TEST_SEED=N
-// draws others, until each method was on.
+// draws other switches, until each method has been on.
 #include <sys/stat.h>
 
 #include "tests/core/model/families/golden.h"
@@ -9,7 +9,7 @@
 
 static char folder[256], calibration[300];
 
-// A line for each setting; impossible ones are refused and change nothing.
+// One entry per setting; impossible changes are refused and change nothing.
 static const struct {
     const char *key, *values[5];
 } switches[] = {
@@ -56,7 +56,7 @@ static bool all_seen(const int seen[METHODS_MAX])
     return true;
 }
 
-// Returns whether anything changed.
+// Changes a setting at random; returns whether anything changed.
 static bool toggle(struct golden *g)
 {
     struct err err;
@@ -71,7 +71,8 @@ static void copy_engine(struct golden *fresh, const struct golden *g, size_t mes
 {
     struct err err = { 0 };
     const struct conversation *c = engine_conversation(g->engine);
-    for (int pass = 0; pass < 2; pass++) // what needs another setting first succeeds later
+    // Settings that need another one succeed in the second pass.
+    for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < settings_count(); i++) {
             const char *key = settings_row(i)->key;
             if (!settings_changed(engine_settings(g->engine), key)) continue;
@@ -86,7 +87,7 @@ static void copy_engine(struct golden *fresh, const struct golden *g, size_t mes
         const struct picture *p = &c->pictures[i];
         if (p->bytes)
             must(engine_attach_bytes(fresh->engine, "p", p->bytes, p->size, &err), &err);
-        else // of an undone question: only its number is needed
+        else // a picture of an undone question: only its number is needed
             must(engine_attach(fresh->engine, "tests/goldens/pictures/tiny.png", &err), &err);
     }
     for (size_t i = 0; i < messages; i++)
@@ -136,7 +137,7 @@ static void an_answer_equals_a_fresh_run(void **state)
                 must(engine_set(g.engine, "kv.dtype", step / 3 % 2 ? "f32" : "bf16", &err), &err);
             if (draw(8) == 0) engine_undo(g.engine, &err);
             if (engine_ask(g.engine, questions[draw(4)], &err) < 0) {
-                // Settings that came to contradict each other since they were set.
+                // Settings that have come to contradict each other.
                 assert_non_null(strstr(err.text, "ffn."));
                 must(engine_set(g.engine, "ffn.approx", "off", &err), &err);
                 continue;

@@ -8,7 +8,7 @@
     KIND("skis") KIND("sheep") KIND("bus") KIND("teddy bear") KIND("bear") KIND("potted plant")    \
     KIND("tie") KIND("toothbrush")
 
-// SENTENCE(sentence, found, mentions, of them not there); there are a person, a dog and skis
+// SENTENCE(sentence, found, mentions, hallucinated mentions); the picture has a person, a dog and skis
 #define CHAIR_SENTENCES(SENTENCE)                                                                  \
     SENTENCE("Two men and a woman walk their dogs.", "person, person, dog", 3, 0)                  \
     SENTENCE("A hot dog on a table!", "hot dog (not there), dining table (not there)", 2, 2)       \

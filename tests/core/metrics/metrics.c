@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/scratch.h"
@@ -46,15 +46,15 @@ static void test_words(void **state)
                 "\xC3\x84PFEL stra\xC3\x9F"
                 "e",
                 "\xC3\xA4pfel strasse");
-    check_words(words_split, "A\xCC\x88pfel", "\xC3\xA4pfel"); // composed
+    check_words(words_split, "A\xCC\x88pfel", "\xC3\xA4pfel"); // composed form
     check_words(words_split,
                 "A\xFF"
                 "B c",
                 "a\xFF"
-                "b c"); // no UTF-8
+                "b c"); // not UTF-8
     check_words(words_normal, "There are two of the Dogs!", "there are 2 of dogs");
     check_words(words_normal, "Ten, zero, eleven", "10 0 eleven");
-    check_words(words_normal, "A", "a"); // the letter
+    check_words(words_normal, "A", "a"); // "a" as a letter stays
     check_words(words_normal, "the a", "the a");
 }
 
@@ -185,8 +185,8 @@ static void test_letter(void **state)
     check_letter("A dog is on the picture: B", "B");
     check_letter("I'd say A-frames, E and B", "B");
     check_letter("It is a dog.", "B");
-    check_letter("It is a cat or a dog", "-"); // two of them
-    check_letter("It is a red bird", "-");     // "a bird" as well
+    check_letter("It is a cat or a dog", "-"); // mentions two choices
+    check_letter("It is a red bird", "-");     // contains "a bird", too
     check_letter("BAD", "-");
     check_letter("\xC3\x84"
                  "B",
@@ -206,7 +206,7 @@ static void test_letter(void **state)
     check_letter("It is", "-");
 }
 
-// Words end where letters of another script, or its punctuation, begin.
+// A word ends where letters or punctuation of another script begin.
 static void test_letter_unicode(void **state)
 {
     static const char *const c[] = {
@@ -247,7 +247,7 @@ static void test_letter_unicode(void **state)
     assert_int_equal(choices_listed("A\u3001x\nB\u3001y"), 2);
 }
 
-// Where the choices are read from the question, and what names the right one.
+// Reads the choices from the question; several ways to name the right one.
 static void test_letter_question(void **state)
 {
     const char *reference = "B";
@@ -292,7 +292,7 @@ static void test_right(void **state)
 {
     assert_int_equal(right_of("Blue one", -1), 1);
     assert_int_equal(right_of("(C)", -1), 2);
-    assert_int_equal(right_of("3", -1), 2); // a text before a number
+    assert_int_equal(right_of("3", -1), 2); // a choice's text takes precedence over its number
     assert_int_equal(right_of("1", -1), 1);
     assert_int_equal(right_of("1", 1), 1);
     assert_int_equal(right_of("7", 7), -1);
@@ -302,7 +302,7 @@ static void test_right(void **state)
     assert_int_equal(right_of(NULL, -1), -1);
 }
 
-// Texts that our own rules and others extract from an answer.
+// The texts that vlmsh's own rules and those of a suite extract from an answer.
 static void check_thinking(enum suite suite, enum thinking thinking, const char *answer,
                            const char *said, enum thought expected)
 {
@@ -347,7 +347,8 @@ static void test_thinking(void **state)
     check_thinking(SUITE_VLMEVALKIT, THINKING_AUTO, "None", "nan", THOUGHT_NONE);
     for (enum suite s = SUITE_OWN; s <= SUITE_VLMEVALKIT; s++)
         check_thinking(s, THINKING_KEEP, pair, pair, THOUGHT_KEPT);
-    // Linear in the number of tags; AddressSanitizer makes strstr() read to the end each time.
+    // The time is linear in the number of tags; AddressSanitizer makes strstr() read to the end
+    // each time.
     struct buf b = { 0 };
     for (int i = 0; i < 20000; i++) buf_puts(&b, "<think></think>");
     own(b.data, "", THOUGHT_REMOVED);
@@ -391,7 +392,7 @@ static void test_none(void **state)
                              .reference_count = 1,
                              .right = 1 };
     assert_true(score("mmbench-lmms-eval", &c, NULL) == 1);
-    c.answer = "an elegant nan"; // of three absent choices
+    c.answer = "an elegant nan"; // three choices are absent
     assert_true(score("mmbench-lmms-eval", &c, NULL) == 0);
 }
 
@@ -461,7 +462,7 @@ static void test_chair(void **state)
     assert_true(score("chair", &without, NULL) == -1);
 }
 
-// Words as PTBTokenizer 3.4.1 and pycocoevalcap split them.
+// Words as PTBTokenizer 3.4.1 and pycocoevalcap split texts.
 static void test_ptb(void **state)
 {
     static const char *const cases[][2] = {
@@ -517,7 +518,7 @@ static void test_ptb(void **state)
     }
 }
 
-// Python's lower(): a capital sigma ends a word, or does not.
+// Follows Python's lower(): a capital sigma has another form at the end of a word.
 static void test_lower(void **state)
 {
 #define SIGMA "\xCE\xA3"
@@ -575,7 +576,7 @@ static void test_cider(void **state)
         assert_true(score("cider", &c, NULL) == -1);
     }
     m->corpus_free(corpus);
-    // One sample alone: every n-gram is in all of them.
+    // With only one sample, every n-gram occurs in all samples.
     corpus = m->corpus_new();
     m->corpus_add(m, corpus, references[0], 1);
     const struct metric_case c = {
@@ -597,7 +598,7 @@ static void check_wilson(int right, int n, double low, double high)
     metric_interval(&share, &t, &l, &h);
     close_to(l, low, 1e-12);
     close_to(h, high, 1e-12);
-    // Exactly: 5.6e-17 would be printed.
+    // Exactly 0: otherwise 5.6e-17 would be printed.
     if (right == 0) assert_true(l == 0);
     if (right == n) assert_true(h == 1);
 }
@@ -642,7 +643,7 @@ static void test_intervals(void **state)
     assert_int_equal(one.scores.count, 1);
 }
 
-// 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 with neither (one should be yes).
+// 3 right yes, 1 wrong yes, 2 right no, 1 wrong no, 2 answers with neither (one should be yes).
 static void test_yesno_summary(void **state)
 {
     static const char *const cases[][2] = { { "yes", "yes" }, { "yes", "yes" }, { "yes", "yes" },
@@ -696,7 +697,7 @@ static void test_table(void **state)
     assert_non_null(strstr(err.text, "cider"));
 }
 
-// Each metric says in which direction its scores are better; nobody else keeps a list.
+// Each metric says whether higher or lower scores are better; no other code keeps a list.
 static void each_metric_states_its_direction(void **state)
 {
     for (int i = 0; metrics[i]; i++) {

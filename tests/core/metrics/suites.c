@@ -1,11 +1,11 @@
 // tests/core/metrics/suites.c -- the rules of the suites and their pre- and postprocessing against
 // the suites' own functions: random answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the
-// official VQA evaluation and pycocoevalcap; pipelines.jsonl.gz has thinking, missing choices and
+// official VQA evaluation and pycocoevalcap. pipelines.jsonl.gz has thinking, missing choices and
 // answers that a table loses.
 //
-// tests/core/metrics/suites/NAME.jsonl.gz holds a case a line: "a" the answer, "r" references, "c"
-// choices, "n" the right one, "k" kind, "t" --thinking, "su" the suite if not the
-// metric's own, "s" the scores by metric.
+// tests/core/metrics/suites/NAME.jsonl.gz holds one case per line: "a" the answer, "r" references,
+// "c" choices, "n" the number of the right choice, "k" kind, "t" --thinking, "su" the suite if not
+// the metric's own, "s" the scores by metric.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/json.h"
@@ -52,7 +52,7 @@ static size_t list_texts(const cJSON *list, const char **texts)
     return n;
 }
 
-static void *corpora[METRIC_COUNT]; // by number in metrics[]: captions only
+static void *corpora[METRIC_COUNT]; // by index in metrics[]; only caption metrics have one
 
 static int number_of(const struct metric *m)
 {
@@ -103,7 +103,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
 static cJSON **read_cases(const char *name, int *count)
 {
     char *command = xasprintf("gzip -dc tests/core/metrics/suites/%s.jsonl.gz", name);
-    // The file's own name, not a stranger's.
+    // A name from this file, not from a user.
     FILE *f = popen(command, "r"); // NOLINT(cert-env33-c)
     cJSON **cases = NULL;
     char *text = NULL;
@@ -203,8 +203,8 @@ static void test_pipelines(void **state)
     check_file("pipelines", PIPELINES, &s);
 }
 
-// ChartQA, DocVQA, GQA, RealWorldQA, MMMU-Pro, BLINK, CV-Bench, EmbSpatial-Bench, MuirBench,
-// MME-RealWorld.
+// Cases of ChartQA, DocVQA, GQA, RealWorldQA, MMMU-Pro, BLINK, CV-Bench, EmbSpatial-Bench,
+// MuirBench, MME-RealWorld.
 static void test_later(void **state)
 {
     struct sums s;

@@ -39,7 +39,7 @@ static void fixture_close(struct fixture *f)
     arena_release(&f->arena);
 }
 
-// Probabilities of row i, head h over the keys listed, in double; other keys 0.
+// Probabilities of row i and head h over the listed keys, in double; 0 for other keys.
 static double *plain_probs(const struct fixture *f, int64_t i, int64_t h, const int32_t *keys,
                            int64_t count)
 {
@@ -60,7 +60,7 @@ static double value_at(const struct fixture *f, int64_t key, int64_t h, int64_t 
     return ((float *)f->v.data)[(key * f->Hkv + h / (f->H / f->Hkv)) * f->d + e];
 }
 
-// Rows from..: every third key and their own; rows before: all.
+// Rows `from`.. see every third key and their own; earlier rows see all keys.
 static int32_t *keys_of(const struct fixture *f, int64_t i, int64_t from, int64_t *count)
 {
     const int64_t last = f->past + i;
@@ -115,7 +115,8 @@ static void rows_attend_only_to_allowed_keys(void **state)
     }
 }
 
-// C_i = || sum over heads of A[n,i] (v_i W_O[n]) ||, W_O with LoRA and a bias that does not count.
+// C_i = || sum over heads of A[n,i] (v_i W_O[n]) ||; W_O includes LoRA, and its bias does not
+// count.
 static void check_contribution(struct fixture *f, bool with_lora)
 {
     const int64_t width = f->H * f->d, rank = 3;

@@ -1,6 +1,6 @@
 // tests/core/model/blocks.c -- models with quantized weights, one of each type: logits of one row,
-// a few and many equal those of the same numbers in float64 loops (tests/kernels/blocks.c tests
-// dequantization).
+// a few rows and many rows equal those of the same numbers in float64 loops (tests/kernels/blocks.c
+// tests dequantization).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,10 +24,10 @@ static const double epsilon = 1e-5;
 
 // --- random blocks -------------------------------------------------------------------------------
 
-// Positions of a block's scales, and scales that make weights of about 0.05 around 0.
+// Positions of a block's scales, and scales that give weights of about 0.05 around 0.
 static const struct scale {
     enum dtype dtype;
-    int at, least_at; // -1: none
+    int at, least_at; // offsets in the block; -1: none
     float scale, least;
 } scales[] = {
     { DTYPE_Q8_0, 0, -1, 7e-4F, 0 },        { DTYPE_Q4_0, 0, -1, 0.011F, 0 },
@@ -56,11 +56,11 @@ static unsigned char *random_blocks(const struct scale *s, int64_t numbers, uint
 
 // --- the model -----------------------------------------------------------------------------------
 
-enum { EMBED, NORM, PARTS }; // of the whole; then nine of each layer
+enum { EMBED, NORM, PARTS }; // parts of the whole model; nine per layer follow
 
 static const struct part {
     const char *name;
-    int64_t rows, columns; // rows 0: a norm
+    int64_t rows, columns; // rows 0: a vector of a norm
 } whole[PARTS] = { { "token_embd.weight", VOCAB, WIDTH }, { "output_norm.weight", 0, WIDTH } };
 
 enum { ATTN_NORM, Q, K, V, OUT, FFN_NORM, GATE, UP, DOWN, LAYER_PARTS };
@@ -162,7 +162,7 @@ static void norm(double *y, const double *x, const float *gain)
     for (int i = 0; i < WIDTH; i++) y[i] = x[i] / sqrt(sum / WIDTH + epsilon) * (double)gain[i];
 }
 
-// Such files store rotary pairs side by side.
+// Llama's GGUF files store the two dimensions of a rotary pair side by side.
 static void turn(double *x, int heads, int position)
 {
     for (int h = 0; h < heads; h++)
@@ -207,7 +207,7 @@ static void add(double *x, const double *y)
     for (int i = 0; i < WIDTH; i++) x[i] += y[i];
 }
 
-// All rows through a layer.
+// Computes a layer for all rows.
 static void layer_forward(double (*h)[WIDTH], float *const *layer)
 {
     static double k[ROWS][KV * DIM], v[ROWS][KV * DIM];

@@ -1,6 +1,6 @@
 // tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, long prompts in blocks,
-// passes that stop in the middle, methods in the FFN's place. (Values against the reference:
-// tests/core/model/families.)
+// passes that stop in the middle, methods in place of an FFN. (tests/core/model/families compares
+// values with the reference.)
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ struct bench {
     atomic_bool cancel;
     const struct backend *device;
     enum matmul_mode mode;
-    struct graph graph; // of the newest pass
+    struct graph graph; // graph of the newest pass
 };
 
 static void bench_open(struct bench *b, const char *folder)
@@ -54,7 +54,7 @@ static struct sequence random_sequence(const struct bench *b, int64_t n)
     return s;
 }
 
-// Rows up to n of s after the cached ones; copies out the last row's logits [V].
+// Computes the rows of s after the cached ones, up to n; copies out the last row's logits [V].
 static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum logits_rows want,
                    bool prefill, float *logits)
 {
@@ -86,7 +86,7 @@ static int pass(struct bench *b, const struct sequence *s, int64_t n, enum logit
     return pass_as(b, s, n, want, true, logits);
 }
 
-// The last row of s, as a generated token.
+// Computes the last row of s, as for a generated token.
 static int step(struct bench *b, const struct sequence *s, float *logits)
 {
     return pass_as(b, s, s->n, LOGITS_LAST, false, logits);
@@ -132,7 +132,7 @@ static void parts_equal_the_whole(void **state)
     }
 }
 
-// Rounded keys and values: close to exact ones, and parts to the whole.
+// With rounded keys and values, results are close to exact ones, and parts are close to the whole.
 static void a_rounded_cache_is_close(void **state)
 {
     static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/qwen2",
@@ -157,8 +157,8 @@ static void a_rounded_cache_is_close(void **state)
             off = fmaxf(off, fabsf(whole[k] - exact[k]));
             apart = fmaxf(apart, fabsf(parts[k] - whole[k]));
         }
-        // Half a unit of 2^-8 of each number, and what adds up over the layers; a number that is
-        // summed in another order may round to its neighbour.
+        // Each number is off by at most half a unit of 2^-8, which adds up over the layers; a
+        // number summed in another order may round to its neighbour.
         if (!(off > 0 && off <= 2e-2f * most))
             fail_msg("%s: off by %g of %g", folders[i], off, most);
         if (!(apart <= 1e-2f * most)) fail_msg("%s: parts by %g of %g", folders[i], apart, most);
@@ -169,7 +169,7 @@ static void a_rounded_cache_is_close(void **state)
 
 // --- listeners -----------------------------------------------------------------------------------
 
-// How often each site was passed.
+// How often the pass reached each site.
 struct seen {
     const struct site *site[11];
     int count, times[11];
@@ -189,7 +189,7 @@ static int only_look(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
-// Longer than two blocks of rows, so that the last block is a short one.
+// The prompt is longer than two blocks of rows, so that the last block is a short one.
 static void check_looking(enum matmul_mode mode)
 {
     struct bench b;
@@ -207,7 +207,7 @@ static void check_looking(enum matmul_mode mode)
     hooks_add(&b.hooks, &(struct hook){ .wants = everywhere, .run = only_look, .self = &seen });
     assert_int_equal(pass(&b, &s, s.n, LOGITS_ALL, looked), 0);
     assert_memory_equal(plain, looked, (size_t)vocab * sizeof *plain);
-    for (int i = 0; i < seen.count; i++) // seven of each layer
+    for (int i = 0; i < seen.count; i++) // the first seven sites are in each layer
         assert_int_equal(seen.times[i], i < 7 ? b.model->decoder.config.layers : 1);
     sequence_release(&s);
     bench_close(&b);
@@ -216,7 +216,7 @@ static void check_looking(enum matmul_mode mode)
 static void probes_change_no_bit_of_a_long_prompt(void **state)
 {
     check_looking(MATMUL_F32);
-    // The fused forms of a GPU: tests/cuda/forms.c.
+    // tests/cuda/forms.c tests the fused forms of a GPU.
     if (!test_device()->own_memory) check_looking(MATMUL_BF16);
 }
 
@@ -264,7 +264,7 @@ static void memory_of_a_long_prompt_is_bounded(void **state)
 
 struct stopper {
     int layer;
-    atomic_bool *cancel; // NULL: fail
+    atomic_bool *cancel; // NULL: the hook fails
 };
 
 static bool at_layer_out(void *self, const struct site *site, int layer)
@@ -357,10 +357,10 @@ static void a_method_takes_the_place_of_the_ffn(void **state)
 
 enum { LAYER = 1, TOKENS = 40 };
 
-// Drops two rows of three after LAYER, or bars them as keys in the layers after it.
+// Drops two rows of three after LAYER, or bars them as keys in later layers.
 struct dropping {
     bool bar;
-    int cancel_at; // layer
+    int cancel_at; // layer at which the pass is cancelled
     atomic_bool *cancel;
     int32_t alive[TOKENS], *keys[TOKENS];
     int64_t count[TOKENS];
@@ -433,7 +433,7 @@ static void rows_dropped_equal_keys_barred(void **state)
     }
 }
 
-// Caches whose rows change are emptied; the layers before continue from theirs.
+// Caches of layers whose rows change are emptied; earlier layers continue from their caches.
 static void a_pass_that_stops_after_rows_dropped(void **state)
 {
     struct bench b;
@@ -453,7 +453,7 @@ static void a_pass_that_stops_after_rows_dropped(void **state)
     bench_close(&b);
 }
 
-// With layers of equal size: how many each GPU computes.
+// Checks how many of equal layers each GPU computes.
 static void check_deal(int layers, double rest, int gpus, const int *expected)
 {
     int count[16] = { 0 };
@@ -472,7 +472,7 @@ static void layers_are_split_by_memory(void **state)
     check_deal(16, 0, 2, (int[]){ 8, 8 });
     check_deal(16, 400, 2, (int[]){ 6, 10 });
     check_deal(32, 0, 4, (int[]){ 8, 8, 8, 8 });
-    check_deal(16, 1600, 2, (int[]){ 0, 16 }); // the rest is as much as all layers
+    check_deal(16, 1600, 2, (int[]){ 0, 16 }); // the rest takes as much memory as all layers
     check_deal(16, 3000, 2, (int[]){ 0, 16 });
     check_deal(16, 800, 4, (int[]){ 0, 6, 5, 5 });
     check_deal(2, 0, 4, (int[]){ 0, 1, 0, 1 });

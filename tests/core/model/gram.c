@@ -3,7 +3,7 @@
 #include "core/model/gram.h"
 #include "tests/kernels/close.h"
 
-// H, Hkv, d, D, P, rank of LoRA (0: none).
+// H, Hkv, d, D, P, rank of LoRA (0: no LoRA).
 static const int64_t shapes[][6] = {
     { 1, 1, 2, 1, 1, 0 },     { 4, 2, 6, 10, 3, 0 },   { 6, 1, 5, 33, 40, 2 },
     { 8, 8, 16, 24, 70, 3 },  { 9, 3, 12, 60, 33, 0 }, { 14, 2, 8, 112, 32, 1 },
@@ -32,7 +32,7 @@ static double plain(const int64_t *s, const float *weight, const struct lora *lo
     return sqrt(squares);
 }
 
-// Rounded to bf16 in place; the same as stored.
+// Rounds t to bf16 in place, and stores the same values as bf16.
 static void round_bf16(struct tensor *stored, struct tensor *t)
 {
     const int64_t n = tensor_count(t);
@@ -61,7 +61,7 @@ static void check(const struct backend *b, const int64_t *s, bool bf16)
                          .scale = 0.5f };
     struct linear o = { .weight = w, .lora = rank ? &lora : NULL };
     if (bf16) round_bf16(&o.weight, &w);
-    // In two steps, the second of which is repeated.
+    // The head's inner products in two steps, the second of which is repeated.
     struct tensor *head = graph_rows(&g, &v, 0, P / 2),
                   *tail = graph_rows(&g, &v, P / 2, P - P / 2);
     if (P > 1) assert_int_equal(grams_add(&grams, &g, &o, head, H), 0);

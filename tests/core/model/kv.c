@@ -1,5 +1,5 @@
-// tests/core/model/kv.c -- core/model/kv.c: rows survive growing, failing to grow and trimming;
-// their dtype.
+// tests/core/model/kv.c -- core/model/kv.c: rows survive growing, failing to grow and trimming; the
+// cache's dtype.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static float value(int layer, int table, int64_t i)
     return (float)(layer * 100000 + table * 50000 + i);
 }
 
-// Number i of a table; for bf16 its lower bits, so that all values differ.
+// Sets element i of a table; for bf16 to its lower bits, so that all values differ.
 static void put(struct tensor *t, int64_t i, float x)
 {
     if (t->dtype == DTYPE_F32)
@@ -78,7 +78,7 @@ static void check_growing(enum dtype dtype)
     check(&kv, 10);
     fill(&kv, 10, 11);
     const void *before = kv.layer[1].k.data;
-    assert_int_equal(kv_reserve(&kv, 12, &err), 0); // there was room for more than one row
+    assert_int_equal(kv_reserve(&kv, 12, &err), 0); // the cache had reserved more than one row
     assert_ptr_equal(kv.layer[1].k.data, before);
     assert_int_equal(kv_reserve(&kv, 5000, &err), 0);
     check(&kv, 11);
@@ -87,7 +87,7 @@ static void check_growing(enum dtype dtype)
     kv_trim(&kv, 4);
     check(&kv, 4);
     kv_release(&kv);
-    kv_release(&kv); // of an empty one
+    kv_release(&kv); // an empty cache
 }
 
 static void rows_survive_growing_and_trimming(void **state)
@@ -114,7 +114,7 @@ static void changing_the_dtype_empties_the_cache(void **state)
     kv_release(&kv);
 }
 
-// auto: bf16 where the memory is a GPU's.
+// auto means bf16 if the memory is a GPU's.
 static void the_setting_decides(void **state)
 {
     struct settings *s = settings_new();
@@ -133,7 +133,7 @@ static void the_setting_decides(void **state)
     settings_free(s);
 }
 
-static int allowed; // allocations until memory is short
+static int allowed; // number of allocations before one fails
 
 static void *scarce(size_t bytes)
 {

@@ -1,5 +1,5 @@
-// tests/core/model/kv_dtype.c -- setting kv.dtype: what it rounds, a change equals a fresh run
-// under every method, and probes of keys and values read bf16 too.
+// tests/core/model/kv_dtype.c -- setting kv.dtype: which values it rounds; a change equals a fresh
+// run under every method; probes of keys and values read bf16, too.
 #include <sys/stat.h>
 
 #include "core/base/dtype.h"
@@ -30,14 +30,14 @@ static float to_nearest(float x)
     return x;
 }
 
-// In the first layer nothing else is rounded before; /dump gives floats.
+// In the first layer no earlier rounding interferes; /dump gives floats.
 static void values_are_rounded_to_nearest(void **state)
 {
     for (int m = 0; m < MODELS; m++) {
         struct golden g;
         golden_open(&g, models[m]);
         if (engine_model(g.engine)->decoder.config.kind->attention->expanded) {
-            golden_close(&g); // it caches what values are computed from
+            golden_close(&g); // it caches latents instead of values
             continue;
         }
         struct safetensors *f = values_of(&g, "f32");
@@ -59,7 +59,7 @@ static void values_are_rounded_to_nearest(void **state)
     }
 }
 
-// The settings of a conversation.
+// The settings of the conversations.
 static const struct {
     const char *key[5][2];
 } ways[] = {
@@ -122,7 +122,8 @@ static float *logits_of(struct golden *g, size_t *bytes)
     return x;
 }
 
-// f32, bf16 and f32 again in one conversation, beside one that was bf16 from the start.
+// Switches to f32, bf16 and f32 again in one conversation, and compares with one that was bf16 from
+// the start.
 static void check_switching(int way)
 {
     struct golden g, fresh;
@@ -138,7 +139,7 @@ static void check_switching(int way)
     assert_int_equal(c->kv.layer[0].k.dtype, DTYPE_BF16);
     assert_int_equal(kv_bytes(&c->kv), size / 2);
 
-    // The answers before it are those that f32 gave.
+    // The earlier answers are those computed in f32.
     begin(&fresh, way, "bf16");
     struct err err = { 0 };
     must(engine_attach(fresh.engine, "tests/goldens/pictures/scene.png", &err), &err);
@@ -193,7 +194,7 @@ static void compare_results(const struct results *a, const struct results *b)
                 fail_msg("map %s, cell %d", a->maps[m].name, i);
 }
 
-// Probes of keys and values find nearly the same in rounded ones.
+// Probes of keys and values find nearly the same results in rounded values.
 static void measurements_read_both(void **state)
 {
     static const struct probe *const probes[] = { &probe_norms,        &probe_attention,

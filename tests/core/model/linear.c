@@ -1,6 +1,6 @@
 // tests/core/model/linear.c -- core/model/linear.c and core/model/weights.c: a layer with LoRA
-// equals the layer whose weight holds the product, and weights are found under every spelling of
-// their name.
+// equals a layer whose weight includes LoRA's product, and weights are found under every spelling
+// of their names.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,14 +130,14 @@ static void test_names(void **state)
     weights_release(&w);
 }
 
-// A weight whose rows are in another order gives the same products, with a bias and LoRA in the
-// usual one.
+// A weight whose rows have another order gives the same products, with a bias and LoRA in the usual
+// order.
 static void test_order(void **state)
 {
     (void)state;
     enum { WIDE = 3, HEAD = 6, ALL = 2 * HEAD };
     static const struct head_order orders[] = { { HEAD, HEAD }, { HEAD, 4 }, { HEAD, -4 } };
-    // Row of the file that is row i of a head, for each of them.
+    // rows[][i]: the row of the file that is row i of a head.
     static const int rows[][HEAD] = { { 0, 2, 4, 1, 3, 5 },
                                       { 0, 2, 1, 3, 4, 5 },
                                       { 0, 2, 1, 3, 4, 5 } };

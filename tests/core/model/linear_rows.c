@@ -1,5 +1,5 @@
 // tests/core/model/linear_rows.c -- an FFN of packed rows (core/model/linear_rows.c) against the
-// ops: near them where a device packs rows, their bits where rows stay plain.
+// ops: close to them if a device packs rows, with their bits if rows stay plain.
 #include "core/model/linear_rows.h"
 
 #include "core/graph/tape.h"
@@ -14,7 +14,7 @@ struct ffn {
     struct norm norm;
     struct linear fc1, fc2, gate;
     struct tensor scale;
-    struct tensor wide[3]; // f32
+    struct tensor wide[3]; // the weights in f32
     struct lora lora[2];
     bool gated;
 };
@@ -74,7 +74,7 @@ static struct tensor *by_rows(struct graph *g, struct ffn *f, struct tensor *h, 
     return linear_rows_add(g, h, FROM, &r, &f->fc2, &f->scale);
 }
 
-// A way to compute, and which of x and the inner rows are packed if the device supports it.
+// A way to compute the FFN, and which of x and the inner rows are packed if the device supports it.
 struct way {
     const char *name;
     int64_t rows;
@@ -91,7 +91,7 @@ static const struct way ways[] = {
     { "a tape", ROWS, MATMUL_BF16, { false, false }, true, { false, false } },
 };
 
-// Rows FROM.. of h [ROWS + FROM, WIDTH], of which x are the first.
+// Computes rows FROM.. of h [ROWS + FROM, WIDTH]; x holds the first of these rows.
 static void check_way(const struct backend *b, const struct way *w, bool gated)
 {
     struct ffn f = ffn_new(gated);
@@ -117,7 +117,7 @@ static void check_way(const struct backend *b, const struct way *w, bool gated)
         want[i] = ((float *)y[0]->data)[i];
         squares += want[i] * want[i];
     }
-    if (packed[1]) // some activations are rounded to the next number of bf16
+    if (packed[1]) // some activations round to the neighbouring bf16 value
         close_check(w->name, y[1]->data, want, n, 0.005 * sqrt(squares / (double)n), 0);
     else if (memcmp(y[1]->data, y[0]->data, tensor_bytes(y[0])) != 0)
         fail_msg("%s, %s, gated %d: other bits", b->describe(), w->name, gated);
@@ -137,7 +137,7 @@ static void test_ways(void **state)
         for (int gated = 0; gated < 2; gated++) check_way(b, &ways[i], gated);
 }
 
-// Weights of other rows, and a result that h has no room for, are refused.
+// Weights with other rows are refused, and so is a result that does not fit into h.
 static void test_refusals(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_refusals(void **state)
     }
 }
 
-// Attention of keys that do not fit the queries is refused.
+// Attention with keys that do not fit the queries is refused.
 static void test_heads(void **state)
 {
     (void)state;

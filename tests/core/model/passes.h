@@ -1,5 +1,5 @@
-// tests/core/model/passes.h -- passes of a text model over given ids, without the program around
-// it: logits, losses, gradients.
+// tests/core/model/passes.h -- passes of a text model over given ids, without the rest of the
+// program: logits, losses, gradients.
 //
 //   float *logits = pass_logits(m, &kv, ids, 4, NULL);             // rows 0..3, which are cached
 //   pass_want_gradients(m);
@@ -22,8 +22,9 @@
 #include "core/model/visual.h"
 #include "tests/device.h"
 
-// Logits [to - cached, V] of the ids up to `to` behind those in the cache (NULL: none); the caller
-// frees them. A single row is computed as an answer's tokens are: recorded, where nobody listens.
+// Logits [to - cached, V] of the ids up to `to` after those in the cache (NULL: no cache); the
+// caller frees them. A single row is computed like an answer's token: from a recording, unless a
+// hook listens.
 static inline float *pass_logits(const struct model *m, struct kv *kv, const int32_t *ids,
                                  int64_t to, const struct hooks *hooks)
 {
@@ -45,8 +46,8 @@ static inline float *pass_logits(const struct model *m, struct kv *kv, const int
     return host;
 }
 
-// Mean loss over the rows of the ids whose target is not -1; adds its gradients to those of the
-// weights that have one.
+// Mean loss over the rows of the ids whose target is not -1; adds its gradients to the weights that
+// have one.
 static inline double pass_loss(const struct model *m, const int32_t *ids, const int32_t *target,
                                int64_t n, bool recompute)
 {

@@ -1,5 +1,5 @@
-// tests/core/model/rope.c -- core/model/rope.c: frequencies by their formulas, angles, configs
-// refused.
+// tests/core/model/rope.c -- core/model/rope.c: frequencies by their formulas, angles, refused
+// configs.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,8 +54,8 @@ static void plain_and_linear(void **state)
     near(f[1], 1e-4);
 }
 
-// Wavelengths 6.28, 62.8, 628, 6283 with an original context of 1000, low 1, high 4: two pairs
-// stay, one lies between, one is stretched by the whole factor.
+// Wavelengths 6.28, 62.8, 628, 6283 with an original context of 1000, low 1, high 4: two pairs keep
+// their frequency, one lies between, one is divided by the whole factor.
 static void llama3_has_three_bands(void **state)
 {
     float f[4];
@@ -69,7 +69,7 @@ static void llama3_has_three_bands(void **state)
     near(f[3], 0.001 / 8);
 }
 
-// Those of GGUF files; their number must be that of the pairs.
+// Divisors of frequencies in GGUF files; there must be one per pair.
 static void divisors(void **state)
 {
     float f[4];
@@ -87,7 +87,8 @@ static void divisors(void **state)
     assert_non_null(strstr(err.text, "4 divisors"));
 }
 
-// As transformers 5.23 computes them, with its factor of cos and sin and DeepSeek's of the scores.
+// Frequencies as transformers 5.23 computes them, with its factor of cos and sin, and DeepSeek's
+// factor of the scores.
 static void yarn_equals_the_reference(void **state)
 {
     static const struct {
@@ -112,7 +113,7 @@ static void yarn_equals_the_reference(void **state)
             { 20, 0.000790569407 },
             { 23, 3.3338034e-05 },
             { 31, 3.33380353e-06 } } },
-        // DeepSeek-V2-Lite's shares, near enough
+        // DeepSeek-V2-Lite's, approximately
         { "{\"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 40,"
           "\"original_max_position_embeddings\": 4096, \"mscale\": 0.707,"
           "\"mscale_all_dim\": 0.5}}",
@@ -207,7 +208,7 @@ static void angles_follow_positions(void **state)
     struct sequence s;
     struct tensor *cosines, *sines;
     sequence_init(&s, 5, 1);
-    s.positions[3] = 7; // positions need not be the row's number
+    s.positions[3] = 7; // a position need not be the row's index
     assert_int_equal(rope_angles(&g, &r, &s, NULL, 3, &cosines, &sines), 0);
     assert_int_equal(cosines->shape[0], 3);
     assert_int_equal(cosines->shape[1], 2);

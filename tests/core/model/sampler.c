@@ -31,7 +31,7 @@ static int32_t pick(const struct settings *s, const int32_t *history, size_t n, 
     return sampler_pick(s, logits, VOCAB, history, n, place);
 }
 
-// Shares of the ids over many places.
+// The share of each id among many draws.
 static void shares(const struct settings *s, double share[VOCAB])
 {
     int count[VOCAB] = { 0 };
@@ -46,7 +46,7 @@ static void expect_shares(struct settings *s, const double weight[VOCAB])
     for (int i = 0; i < VOCAB; i++) sum += weight[i];
     for (int i = 0; i < VOCAB; i++) {
         double p = weight[i] / sum;
-        // Five standard deviations of a share of DRAWS draws.
+        // Five standard deviations of a share of DRAWS draws are allowed.
         if (fabs(share[i] - p) > 5 * sqrt(p * (1 - p) / DRAWS))
             fail_msg("token %d: share %.4f instead of %.4f", i, share[i], p);
     }
@@ -81,7 +81,7 @@ static void filters_leave_out_the_tail(void **state)
     double e1 = exp(1), e2 = exp(2), e3 = exp(3);
     expect_shares(with("sample.temperature", "1", "sample.top_k", "3"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
-    // Probabilities sorted: .405 .405 .149 .055 ...; 0.9 is crossed by the third.
+    // The sorted probabilities are .405 .405 .149 .055 ...; the third exceeds 0.9.
     expect_shares(with("sample.temperature", "1", "sample.top_p", "0.9"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
     expect_shares(with("sample.temperature", "1", "sample.min_p", "0.1"),

@@ -17,8 +17,8 @@ static const struct tensor table = {
     .data = table_data, .dtype = DTYPE_F32, .rank = 2, .shape = { VOCAB, D }
 };
 
-// Rows: text 1, picture 0 (2 tokens), text 2, picture 1 (3 tokens), text 5: the placeholder's id
-// where no picture stands is an ordinary token.
+// Rows: text 1, picture 0 (2 tokens), text 2, picture 1 (3 tokens), text 5, which is the
+// placeholder's id: outside of pictures it is an ordinary token.
 static struct sequence make_sequence(void)
 {
     static const int32_t ids[8] = { 1, 5, 5, 2, 5, 5, 5, 5 };
@@ -45,7 +45,7 @@ static void each_visual_row_gets_its_own_token(void **state)
         .data = second_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 3, D }
     };
     struct tensor *visual[] = { &first, &second };
-    // Also where the beginning is cached, in the middle of a picture and behind it.
+    // Also if the first rows are cached, up to the middle of a picture or beyond it.
     for (int64_t from = 0; from < s.n; from++) {
         struct tensor *h = splice(&g, &table, &s, from, visual, NULL, 2);
         assert_non_null(h);
@@ -72,7 +72,7 @@ static void a_picture_without_tokens_is_an_error(void **state)
     assert_null(splice(&g, &table, &s, 0, visual, NULL, 2));
     assert_true(g.failed);
     assert_non_null(strstr(g.err.text, "picture 1"));
-    // Rows behind it need it no more.
+    // Rows after a picture no longer need it.
     g.failed = false;
     assert_non_null(splice(&g, &table, &s, 7, visual, NULL, 2));
     sequence_release(&s);

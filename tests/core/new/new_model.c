@@ -31,8 +31,8 @@ static struct new_model_counts count(const char *shape)
     return n;
 }
 
-// The published counts: what transformers 5.23 gives for a model of these sizes on the meta device.
-// Where cards and papers have a figure (Qwen3-0.6B 596M, InternVL3.5-1B 1.06B, -8B 8.53B,
+// The published counts: those that transformers 5.23 gives for a model of these sizes on the meta
+// device. Where cards and papers state a count (Qwen3-0.6B 596M, InternVL3.5-1B 1.06B, -8B 8.53B,
 // Kimi-VL 16.4B), it is this one, rounded.
 static void agrees_with_published_counts(void **state)
 {
@@ -45,7 +45,7 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_1b);
     n = count("llama-3.2-3b+siglip-so400m");
     assert_int_equal(n.total - n.parts[0].parameters - n.parts[1].parameters, llama_3b);
-    // MoonViT-So400M as in Kimi-VL; 2 x 2 of its features make a visual token.
+    // MoonViT-So400M as in Kimi-VL: 2 x 2 of its features make one visual token.
     n = count("llama-3.2-1b+moonvit");
     assert_int_equal(n.parts[0].parameters, count("kimi-vl-a3b").parts[0].parameters);
     assert_int_equal(n.parts[1].parameters, 4609 * 2048 + 2049 * 2048);
@@ -102,7 +102,7 @@ static void agrees_with_published_counts(void **state)
     }
 }
 
-// Shares of all parameters that the tuning sets of the LayerNorm-tuning paper (Table 2) train.
+// The shares of all parameters that the sets of the LayerNorm-tuning paper (Table 2) train.
 static void agrees_with_published_shares(void **state)
 {
     static const struct {
@@ -153,7 +153,7 @@ static void counts_fewer_layers(void **state)
 {
     char *text = shape_config_layers(shape_find("kimi-vl-a3b", NULL), 4);
     assert_non_null(strstr(text, "\"num_hidden_layers\":4,"));
-    assert_non_null(strstr(text, "\"num_hidden_layers\":27,")); // of the encoder
+    assert_non_null(strstr(text, "\"num_hidden_layers\":27,")); // layers of the encoder
     free(text);
     assert_null(shape_config_layers(shape_find("tiny", NULL), 2));
 }
@@ -212,7 +212,7 @@ static void seed_decides(void **state)
     scratch_remove(base);
 }
 
-// The ids of the vocabulary are 0..V-1 without gap; merges join tokens that exist.
+// The ids of the vocabulary are 0..V-1 without gaps; merges join existing tokens.
 static void check_tokenizer(const cJSON *json, int64_t vocabulary)
 {
     const cJSON *model = json_get(json, "model"), *vocab = json_get(model, "vocab"), *item;
@@ -290,7 +290,7 @@ static void tokenizers_are_sound(void **state)
     }
 }
 
-// As many tokens as the text has in it with the tokenizer learned from `learned`.
+// Counts the tokens of the text with the tokenizer learned from `learned`.
 static size_t length_in_tokens(const char *learned, const char *text)
 {
     struct new_tokenizer t;
@@ -313,7 +313,7 @@ static size_t length_in_tokens(const char *learned, const char *text)
     return count;
 }
 
-// Words that occur twice become one token; the space before belongs to them.
+// Words that occur twice become one token, which includes the space before the word.
 static void words_are_learned_from_text(void **state)
 {
     static const char seldom[] = "a quokka";
@@ -323,7 +323,8 @@ static void words_are_learned_from_text(void **state)
     assert_int_equal(length_in_tokens("a quokka", seldom), length_in_tokens(NULL, seldom));
 }
 
-// What training starts from: no bias, small ends of blocks, no pooling head, the last block read.
+// Initial weights: no bias, small last matrices of blocks, no pooling head, and the last block is
+// used.
 static void fresh_shapes_begin_small(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/demo", base);
@@ -384,16 +385,17 @@ static void refuses_a_folder_in_use(void **state)
     assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "already exists"));
     char *path = xasprintf("%s/letter.txt", folder);
-    assert_int_equal(access(path, F_OK), 0); // still there
+    assert_int_equal(access(path, F_OK), 0); // the folder still exists
     assert_int_equal(new_model_write("tiny", path, 1, NULL, NULL, &err), -1);
     assert_int_equal(new_model_write("no such", folder, 1, NULL, NULL, &err), -1);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), 0); // empty now
+    // The folder is empty now.
+    assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), 0);
     free(path);
     scratch_remove(folder);
 }
 
-// A full disk: no file remains.
+// On a full disk, no file remains.
 static void undoes_a_failed_write(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/m", base);

@@ -1,11 +1,11 @@
-// tests/core/new/new_text.c -- core/new/new_text.c: the dialogues of data sets, and plain files
+// tests/core/new/new_text.c -- core/new/new_text.c: the dialogues of data sets; plain files stay
 // unchanged.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/new/new_model.h"

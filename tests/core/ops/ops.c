@@ -1,5 +1,5 @@
-// tests/core/ops/ops.c -- core/ops/: results, refused shapes with a message, failures that pass
-// through.
+// tests/core/ops/ops.c -- core/ops/: results, refused shapes with a message, failures that later
+// ops pass on.
 #include "core/ops/ops.h"
 #include "core/base/dtype.h"
 #include "core/graph/readback.h"
@@ -11,10 +11,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
-// A graph on the CPU with an arena of its own.
+// A graph on the CPU with its own arena.
 struct fixture {
     struct arena arena;
     struct graph g;
@@ -58,7 +58,7 @@ static void test_matmul(void **state)
     assert_int_equal(tensor_count(y), 0);
 }
 
-// The first failure stays, everything after it is NULL.
+// The first failure is kept, and every later op returns NULL.
 static void test_failure_passes(void **state)
 {
     struct graph *g = &((struct fixture *)*state)->g;
@@ -77,7 +77,7 @@ static void test_failure_passes(void **state)
     assert_false(graph_ok(g));
 }
 
-// Each refused call, on a fresh graph, with a word that its message must contain.
+// Each refused call on a fresh graph, with a word that its message must contain.
 static void test_refused(void **state)
 {
     struct graph *g = &((struct fixture *)*state)->g;
@@ -148,7 +148,6 @@ static void test_rows(void **state)
     assert_true(graph_ok(g));
 }
 
-// The sum is written over the first operand.
 // Rows of a rounded or quantised cache, as floats: gathered on the device, and read back.
 static int take_row(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)

@@ -33,8 +33,8 @@ static const struct picture_config native = { .fit = FIT_NATIVE,
 
 // --- the scenes' true boxes ----------------------------------------------------------------------
 
-// What a model that writes in this style says of an edge at `at` of `size` pixels (axis 0: x), by
-// the definition of the unit.
+// The number with which a model of this style describes an edge at `at` of `size` pixels (axis 0:
+// x), by the definition of the unit.
 static double number_of(enum box_unit unit, double at, const int64_t size[2],
                         const int64_t resized[2], int axis)
 {
@@ -86,7 +86,7 @@ static void check_scene(const struct box_style *s, const int box[4], int left, i
     const double corner[2] = { box[0] + left, box[1] + top };
     for (int i = 0; i < 4; i++)
         n[i] = number_of(s->unit, corner[i % 2] + (i > 1 ? box[i] : 0), size, resized, i % 2);
-    // The numbers are rounded: by at most half of the last decimal.
+    // The numbers are rounded by at most half of the last decimal.
     const double longest = (double)(size[0] > size[1] ? size[0] : size[1]);
     const double unit =
         number_of(s->unit, longest, (int64_t[2]){ (int64_t)longest, (int64_t)longest },
@@ -111,7 +111,7 @@ static void check_scene(const struct box_style *s, const int box[4], int left, i
     }
 }
 
-// Square, wide and high pictures: the scene is at that place in a larger picture.
+// Square, wide and high pictures: each contains the scene at a known position.
 static void scenes_survive_every_style(void **state)
 {
     static const struct {
@@ -141,7 +141,8 @@ static void scenes_survive_every_style(void **state)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// "label x y w h; ...", points without w and h; then the number of boxes outside.
+// Expects "label x y w h; ...", points without w and h; then the number of boxes outside of the
+// picture.
 static void expect(const char *style, const struct picture_config *c, int64_t width, int64_t height,
                    const char *answer, const char *want)
 {
@@ -215,13 +216,13 @@ static void answers_of_many_forms(void **state)
 static void frames_of_the_encoder(void **state)
 {
     const char *all = "[0.25, 0.25, 0.75, 0.75]";
-    // Padded: the square has a side of 2000; the picture's rows begin at 500.
+    // Padded: the square has a side of 2000; the picture's rows begin at row 500 of it.
     expect("llava", &padded, 2000, 1000, all, " 500 0 1000 1000 /0");
     expect("llava", &padded, 2000, 1000, "[0.25, 0.5, 0.75, 0.6]", " 500 500 1000 200 /0");
     expect("llava-next", NULL, 1000, 2000, "[0.5, 0.25, 0.6, 0.75]", " 500 500 200 1000 /0");
-    // Cropped: 1000 columns in the middle.
+    // Cropped: the 1000 columns in the middle remain.
     expect("llava", &cropped, 2000, 1000, all, " 750 250 500 500 /0");
-    // Only in the border: nothing of the picture.
+    // A box that lies only in the border covers nothing of the picture.
     expect("llava", &padded, 2000, 1000, "[0, 0, 1, 0.2]", " /1");
     // 1000 x 700 becomes 1008 x 700.
     expect("qwen2.5-vl", &native, 1000, 700, "[504, 350, 1008, 700]", " 500 350 500 350 /0");

@@ -1,8 +1,8 @@
 // tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files.
 //
-// tests/core/picture/pictures/ holds a small picture of every kind, written by Pillow 13 (440.jpg,
+// tests/core/picture/pictures/ holds small pictures in every format, written by Pillow 13 (440.jpg,
 // 411-restart.jpg and rgb.jpg by libjpeg-turbo's cjpeg); the table has the size and a checksum of
-// the pixels that it reads from them (after ImageOps.exif_transpose).
+// the pixels that Pillow reads from them (after ImageOps.exif_transpose).
 #include "core/picture/image_parts.h"
 #include "tests/core/picture/pictures.h"
 
@@ -77,7 +77,7 @@ static uint8_t *small_read(const char *file, size_t *size)
     return (uint8_t *)bytes;
 }
 
-// Of animations the first frame is read, and callers can say so.
+// Only the first frame of an animation is read, and callers can report that.
 static void frames_are_counted(void **state)
 {
     static const struct {
@@ -175,7 +175,7 @@ static void kinds_of_files(void **state)
     assert_string_equal(image_ending("words", 5), "");
 }
 
-// 3 x 2 pixels, numbered by their first byte, as PPM.
+// A PPM of 3 x 2 pixels; the first byte of each is its number.
 static const char numbered[] = "P6 3 2 255\n000111222333444555";
 
 static void ppm(void **state)
@@ -188,7 +188,7 @@ static void ppm(void **state)
     image = decoded("P5 # a comment\n3\t1\n4\n\0\2\4", 25);
     assert_memory_equal(image.pixels, "\0\0\0\x80\x80\x80\xff\xff\xff", 9);
     image_release(&image);
-    image = decoded("P5 2 1 65535\n\x80\x80\xff\xff", 17); // 16 bits: the high byte
+    image = decoded("P5 2 1 65535\n\x80\x80\xff\xff", 17); // 16 bits: the high byte is used
     assert_memory_equal(image.pixels, "\x80\x80\x80\xff\xff\xff", 6);
     image_release(&image);
 }
@@ -201,7 +201,7 @@ static void flatten(void **state)
     image_flatten(&image, (uint8_t[3]){ 255, 255, 255 });
     assert_int_equal(image.channels, 3);
     assert_memory_equal(image.pixels, "\x84\xb1\xff\xff\xff\xff", 6);
-    image_flatten(&image, (uint8_t[3]){ 0 }); // nothing left to do
+    image_flatten(&image, (uint8_t[3]){ 0 }); // nothing to flatten
     assert_memory_equal(image.pixels, "\x84\xb1\xff\xff\xff\xff", 6);
     image_release(&image);
 }
@@ -276,13 +276,13 @@ static void png_header_sizes(void **state)
     free(file);
 }
 
-// A block of a kind that deflate does not have.
+// A block of a type that deflate does not define.
 static void damaged_png(void **state)
 {
     size_t size;
     uint8_t *bytes = small_read("rgba.png", &size), *data = memmem(bytes, size, "IDAT", 4);
     assert_non_null(data);
-    data[6] |= 6; // behind the two bytes of zlib's header
+    data[6] |= 6; // after zlib's header of two bytes
     assert_error(bytes, size, "bad zlib block");
     free(bytes);
 }
@@ -295,14 +295,14 @@ static void colours_missing_from_a_bmp_palette(void **state)
     bytes[46] = 16; // colours used
     bytes[47] = 0;
     assert_error(bytes, size, "of a palette of 16");
-    bytes[30] = 3; // masks of bits, for numbers of colours
+    bytes[30] = 3; // BI_BITFIELDS, although the pixels are palette indices
     assert_error(bytes, size, "is a compressed BMP");
     bytes[14] = 52;
     assert_error(bytes, size, "a rare header of 52 bytes");
     free(bytes);
 }
 
-// A canvas of 2^24 x 2^24 pixels, and one of 65535 x 65535 in a handful of bytes.
+// A canvas of 2^24 x 2^24 pixels, and one of 65535 x 65535 in a file of few bytes.
 static void large_canvases(void **state)
 {
     static const char webp[] = "RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff";
@@ -313,17 +313,17 @@ static void large_canvases(void **state)
     assert_error(thin, sizeof thin - 1, "8192 x 8192 pixels, too many for its 29 bytes");
 }
 
-// Codes that end before the frame is full, or that no table has.
+// Codes that end before the frame is full, or that are in no table.
 static void hostile_codes(void **state)
 {
     size_t size;
     uint8_t *bytes = small_read("beyond.gif", &size);
-    uint8_t *data = bytes + size - 2;             // of the last sub-block
-    while (data > bytes && data[-1] != 3) data--; // its first byte: bits of a code
+    uint8_t *data = bytes + size - 2;             // near the end of the last sub-block
+    while (data > bytes && data[-1] != 3) data--; // stops after the size of codes: 3 bits
     assert_true(data > bytes);
-    memset(data + 1, 0xff, data[0]); // the codes: 15, which a cleared table has not
+    memset(data + 1, 0xff, data[0]); // codes 15, which a cleared table lacks
     assert_error(bytes, size, "its pixels are damaged");
-    memset(data + 1, 0x99, data[0]); // the end, at once
+    memset(data + 1, 0x99, data[0]); // end codes at once
     assert_error(bytes, size, "its pixels are damaged");
     data[-1] = 12;
     assert_error(bytes, size, "first frame is damaged");
@@ -348,8 +348,8 @@ static size_t first_frame_end(const uint8_t *bytes)
     return at;
 }
 
-// Every shorter part of a file is refused with a message; of a GIF the first frame is enough, and
-// gives the picture of the whole file.
+// Every truncated file is refused with a message, except that a GIF's complete first frame is
+// enough and gives the picture of the whole file.
 static void cut_off(void **state)
 {
     for (size_t i = 0; i < SMALL; i++) {
@@ -359,7 +359,7 @@ static void cut_off(void **state)
         for (size_t n = 0; n < size; n++) {
             struct image image = { 0 };
             struct err err = { "" };
-            // Exact allocation: reading past the end is found by the sanitizer.
+            // Allocated exactly, so that the sanitizer finds reads past the end.
             uint8_t *bytes = xmalloc(n + !n);
             memcpy(bytes, whole, n);
             const bool opened = image_decode_here(&image, bytes, n, "it", &err) == 0;
@@ -395,7 +395,7 @@ static void changed_bytes(void **state)
     }
 }
 
-// 420.jpg with its coded pixels damaged: the picture that Pillow shows, or a message.
+// 420.jpg with damaged pixel data gives the picture that Pillow shows, or a message.
 static void damaged_jpegs(void **state)
 {
     static const uint8_t rubbish[] = { 0, 0x12, 0xff, 0, 0x34, 0xff, 0xd9 };
@@ -406,19 +406,19 @@ static void damaged_jpegs(void **state)
     scan = bytes + (scan - whole) + 2 + scan[3];
 
     memcpy(bytes, whole, size);
-    memcpy(bytes + size - 2, rubbish, sizeof rubbish); // before the end marker
+    memcpy(bytes + size - 2, rubbish, sizeof rubbish); // replaces the end marker
     struct image image = decoded(bytes, size - 2 + sizeof rubbish);
     assert_int_equal(checksum(&image), 0xd8b7111c); // the whole picture
     image_release(&image);
 
     memcpy(bytes, whole, size);
-    memcpy(scan + 40, "\xff\xd9", 2); // the end, amid the pixels
+    memcpy(scan + 40, "\xff\xd9", 2); // an end marker amid the pixels
     image = decoded(bytes, (size_t)(scan - bytes) + 42);
     assert_int_equal(checksum(&image), 0xae4f1f97);
     image_release(&image);
 
     memcpy(bytes, whole, size);
-    for (int i = 0; i < 20; i++) memcpy(scan + 2 * i, "\xff", 2); // ones: no code
+    for (int i = 0; i < 20; i++) memcpy(scan + 2 * i, "\xff", 2); // all ones are no code
     assert_error(bytes, size, "bad Huffman code");
 
     memcpy(bytes, whole, size);
@@ -426,13 +426,15 @@ static void damaged_jpegs(void **state)
     assert_error(bytes, size, "Huffman table");
 
     memcpy(bytes, whole, size);
-    ((uint8_t *)memmem(bytes, size, "\xff\xdb", 2))[1] = 0xec; // a segment to skip
+    // The table becomes a segment to skip.
+    ((uint8_t *)memmem(bytes, size, "\xff\xdb", 2))[1] = 0xec;
     assert_error(bytes, size, "Quantization table 0x00 was not defined");
     free(whole);
     free(bytes);
 }
 
-// Kinds that few decoders read are refused by name. YCCK, as the Adobe marker calls it, is not.
+// Formats that few decoders read are refused by name. YCCK, as the Adobe marker calls it, is
+// accepted.
 static void rare_jpegs(void **state)
 {
     size_t size;
@@ -456,7 +458,7 @@ static void rare_jpegs(void **state)
     free(bytes);
 }
 
-// A PNG with orientation 1 in EXIF (or none) gets that text in XMP behind its header.
+// Inserts that text as XMP after the header of a PNG with orientation 1 in EXIF (or none).
 static void check_xmp(bool exif, const char *xml, const char *same_as)
 {
     enum { HEADER = 33 };
@@ -488,7 +490,7 @@ static void check_xmp(bool exif, const char *xml, const char *same_as)
     free(wanted_png);
 }
 
-// As Pillow: if EXIF has no orientation, XMP's applies.
+// As in Pillow, XMP's orientation applies if EXIF has none.
 static void orientation_of_xmp(void **state)
 {
     check_xmp(false, "<x tiff:Orientation=\"6\"/>", "exif-orientation-6.png");
@@ -498,7 +500,7 @@ static void orientation_of_xmp(void **state)
     check_xmp(false, "<x tiff:Orientation=", "exif-orientation-1.png");
 }
 
-// Arbitrary offsets and counts.
+// Arbitrary offsets and counts in EXIF.
 static void hostile_exif(void **state)
 {
     size_t size;
@@ -527,7 +529,7 @@ static int open_files(void)
     return count;
 }
 
-// The child has no side effects: no files, no signal masks, no duplicate output.
+// The decoding child has no side effects: no files, no signal masks, no duplicate output.
 static void child_has_no_side_effects(void **state)
 {
     int before = open_files();
@@ -569,7 +571,7 @@ static void failing_decoder(void **state)
     free(bytes);
 }
 
-// The process that decodes for `d`: the only child there is.
+// The process that decodes for `d`, which is the test's only child.
 static pid_t only_child(void)
 {
     char text[64] = "";
@@ -580,8 +582,8 @@ static pid_t only_child(void)
     return n ? (pid_t)atoi(text) : 0;
 }
 
-// A decoder gives the same pixels and messages picture after picture, also beyond the life of one
-// child, after a broken file, and when its child is killed.
+// One decoder gives the same pixels and messages for picture after picture, also after its child
+// has been replaced, after a broken file, and when its child is killed.
 static void one_decoder_for_many_pictures(void **state)
 {
     int before = open_files();

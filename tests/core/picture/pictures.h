@@ -38,7 +38,7 @@ static inline struct safetensors *golden_open(const char *path)
     return f;
 }
 
-// The error of a decoding that must fail, in both ways of decoding alike.
+// The error of a decoding that must fail, equally in both ways to decode.
 static inline char *decode_error(const void *bytes, size_t size)
 {
     struct err err = { "" }, here = { "" };

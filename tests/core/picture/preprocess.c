@@ -48,7 +48,7 @@ static struct picture_config config(const char *json, const struct picture_confi
     return c;
 }
 
-// Stored [1, 3, H, W] against ours [H, W, 3].
+// Compares a stored tensor [1, 3, H, W] with our [H, W, 3].
 static void compare_bytes(const struct image *image, const struct safetensor *t)
 {
     int64_t area = image->width * image->height;
@@ -127,7 +127,8 @@ static void goldens(void **state)
     assert_true(family_goldens("llava-siglip-llama3", &siglip) >= 12);
 }
 
-// SigLIP2's preprocessors of a fixed size have "resample" 2: as transformers resizes with Pillow.
+// SigLIP2's preprocessors of a fixed size have "resample" 2 (bilinear), with which transformers
+// resizes by Pillow.
 static void bilinear_goldens(void **state)
 {
     struct err err;
@@ -169,7 +170,7 @@ static void config_forms(void **state)
     assert_int_equal(c.fit, FIT_EXACT);
     assert_int_equal(c.width, 20);
     assert_int_equal(c.exact_height, 40);
-    // null means absent, but for do_convert_rgb it means no.
+    // null means absent, except for do_convert_rgb, where it means no.
     c = config("{\"do_convert_rgb\": null, \"do_resize\": null, \"size\": null}", &clip);
     assert_false(c.flatten);
     assert_true(c.resize);
@@ -256,7 +257,7 @@ static void switched_off(void **state)
 {
     struct picture_config c = config("{\"do_resize\": false, \"crop_size\": 2}", &clip);
     struct image from = grey(5, 4, 1);
-    from.pixels[(1 * 5 + 1) * 3] = 50; // row 1, column 1: the corner of the crop
+    from.pixels[(1 * 5 + 1) * 3] = 50; // row 1, column 1 is the corner of the crop
     struct image to = processed(&from, &c);
     assert_int_equal(to.width * to.height, 4);
     assert_int_equal(level(&to, 0, 0), 50);
@@ -315,7 +316,7 @@ static void alpha(void **state)
     assert_non_null(strstr(err.text, "do_convert_rgb"));
     to = processed(&from, &clip);
     assert_int_equal(to.channels, 3);
-    assert_int_equal(from.channels, 4); // untouched
+    assert_int_equal(from.channels, 4); // the source is unchanged
     image_release(&to);
     image_release(&from);
 }
@@ -331,7 +332,7 @@ static void padded_square(void **state)
         assert_int_equal(level(&to, 3, y), y >= 1 && y < 5 ? 255 : 122); // int(0.48145466 * 255)
     image_release(&to);
     c = config("{\"image_processor_type\": \"CLIPImageProcessor\", \"do_pad\": true}", &clip);
-    assert_false(c.square); // which has no such step
+    assert_false(c.square); // this config has no padding step
     image_release(&from);
 }
 

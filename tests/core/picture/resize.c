@@ -1,7 +1,7 @@
 // tests/core/picture/resize.c -- core/picture/resize.c: filters, pass orders, parts and cropping.
 //
-// Checksums (FNV-1a) are those of Pillow 13's results for the same generated pictures; for Pillow
-// 12's order of passes, it resized in two steps, width first.
+// Checksums (FNV-1a) are those of Pillow 13's results for the same generated pictures; for the
+// order of passes in Pillow 12, Pillow 13 resized in two steps, width first.
 #include "tests/core/picture/pictures.h"
 
 #include "core/picture/resize.h"
@@ -14,7 +14,7 @@ static uint32_t checksum(const struct image *image)
     return h;
 }
 
-// Smooth in places, hard edges elsewhere: the clamp between the passes must matter.
+// Smooth areas and hard edges, so that the clamp between the passes matters.
 static struct image made(int64_t width, int64_t height, int channels)
 {
     struct image image = { .width = width, .height = height, .channels = channels };

@@ -21,16 +21,16 @@ static void the_nearest_grid_wins(void **state)
     static const struct {
         int64_t width, height, min, max, cols, rows;
     } cases[] = {
-        { 400, 100, 1, 4, 4, 1 },  // its own ratio
-        { 100, 400, 1, 12, 1, 4 }, // likewise
-        { 300, 200, 1, 6, 3, 2 },  // 1.5
-        { 300, 200, 1, 4, 2, 2 },  // 1, 2 and 1 again are as far: 60000 > 0.5 * 28 * 28 * 4
-        { 30, 20, 1, 4, 1, 1 },    // 600 is above the half of one tile only
-        { 100, 100, 1, 12, 3, 3 }, // a tie of squares: 10000 > 0.5 * 28 * 28 * 9
+        { 400, 100, 1, 4, 4, 1 },  // exactly this ratio
+        { 100, 400, 1, 12, 1, 4 }, // exactly this ratio
+        { 300, 200, 1, 6, 3, 2 },  // exactly 1.5
+        { 300, 200, 1, 4, 2, 2 },  // ratios 1 and 2 tie; 60000 > 0.5 * 28 * 28 * 4
+        { 30, 20, 1, 4, 1, 1 },    // 600 is above half the area of one tile only
+        { 100, 100, 1, 12, 3, 3 }, // squares tie: 10000 > 0.5 * 28 * 28 * 9
         { 50, 50, 1, 12, 2, 2 },   // 2500 is above 1568, but not above 3528
-        { 100, 100, 2, 3, 1, 2 },  // no square: 1/2 is nearer than 2
-        { 1, 20000, 1, 4, 1, 4 },  // as narrow as can be
-        { 20000, 1, 7, 7, 7, 1 },  // one number of tiles only
+        { 100, 100, 2, 3, 1, 2 },  // no square is allowed; 1/2 is nearer than 2
+        { 1, 20000, 1, 4, 1, 4 },  // the narrowest picture
+        { 20000, 1, 7, 7, 7, 1 },  // only 7 tiles are allowed
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct picture_config c = square;
@@ -45,7 +45,7 @@ static void the_nearest_grid_wins(void **state)
     }
 }
 
-// As few tiles as the limit allows with their thumbnail; not fewer than the config.
+// As few tiles as the limit allows, thumbnail included, but not fewer than the config's minimum.
 static void a_limit_allows_fewer_tiles(void **state)
 {
     static const struct {
@@ -64,7 +64,7 @@ static void a_limit_allows_fewer_tiles(void **state)
     }
 }
 
-// Stored [T, 3, H, W] against ours T times [H, W, 3].
+// Compares a stored tensor [T, 3, H, W] with T of our [H, W, 3].
 static void compare_tiles(const struct image *tiles, struct tile_grid grid,
                           const struct safetensor *t)
 {
@@ -151,14 +151,14 @@ static void sizes_and_grids_of_tiles_by_size(void **state)
             const struct tile_grid g = tile_plan_by_size(&c, w, h, most).grid;
             assert_in_range(tile_count(&c, g), 1, most);
         }
-        c.max_tiles = 0; // not cut
+        c.max_tiles = 0; // not cut into tiles
         const struct tile_plan one = tile_plan_by_size(&c, w, h, 0);
         assert_int_equal(one.width[0], p.width[0]);
         assert_int_equal(one.width[1], tile);
         assert_int_equal(tile_count(&c, one.grid), 1);
     }
     const struct picture_config small = { .width = 20, .height = 20, .max_tiles = TILE_GRID_MAX };
-    assert_int_equal(tile_plan_by_size(&small, 2000, 10, 0).grid.rows, 0); // 100 tiles
+    assert_int_equal(tile_plan_by_size(&small, 2000, 10, 0).grid.rows, 0); // 100 tiles are too many
     assert_int_equal(tile_plan_by_size(&small, 60, 10, 0).grid.cols, 3);
 }
 

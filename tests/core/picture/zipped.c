@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 #include <zip.h>
 

@@ -30,7 +30,7 @@ static void maps_equal_the_reference(void **state)
         if (each == 1)
             near(&g, "row 1", *results_value(&r, "attention.rows", "1", "attention"), sum, 1e-6);
         results_release(&r);
-        run_probe(&g, &probe_attention, NULL, &r); // the last layer
+        run_probe(&g, &probe_attention, NULL, &r); // measures the last layer
         assert_int_equal(r.map_count, each);
         check_maps(&g, &r, 0, "answer.map_last", 0);
         results_release(&r);
@@ -38,7 +38,7 @@ static void maps_equal_the_reference(void **state)
     }
 }
 
-// One row and one head, against the whole matrix of the forward pass.
+// One row and one head equal those of the full matrix of the forward pass.
 static void single_rows_and_heads_equal_the_full_matrix(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -69,7 +69,7 @@ static void single_rows_and_heads_equal_the_full_matrix(void **state)
     }
 }
 
-// One pass for all tokens of the answer, against a pass for each: the same bits.
+// One pass for all tokens of the answer gives the bits of a pass for each token.
 static void all_tokens_at_once_equal_single_ones(struct golden *g, const struct probe *probe,
                                                  const struct probe_options *options)
 {
@@ -84,7 +84,7 @@ static void all_tokens_at_once_equal_single_ones(struct golden *g, const struct 
         run_probe(g, probe, &o, &one);
         for (size_t k = 0; k < one.map_count; k++) {
             const struct result_map *want = &one.maps[k];
-            size_t at = 0; // the one of this layer, token and tile
+            size_t at = 0; // finds the map of this layer, token and tile
             while (at < each.map_count &&
                    (each.maps[at].layer != want->layer || each.maps[at].token != want->token ||
                     strcmp(each.maps[at].tile ? each.maps[at].tile : "",
@@ -162,7 +162,7 @@ static void dice_equals_the_reference(void **state)
         const struct safetensor *t = safetensors_find(g.tensors, "dice.mask");
         const struct safetensor *line = safetensors_find(g.tensors, "answer.newline");
         float mask[256], map[256];
-        int64_t n = 0; // tokens that show something
+        int64_t n = 0; // tokens other than newlines
         assert_true(t->shape[0] <= 256);
         for (int64_t k = 0; k < t->shape[0]; k++) {
             if (line && ((const int32_t *)line->data)[k]) continue;
@@ -175,20 +175,21 @@ static void dice_equals_the_reference(void **state)
     }
 }
 
-// A box that covers two and a half cells of the grid, and the same as a mask.
+// A box that covers two and a half cells of the grid, and a mask of the same area.
 static void boxes_become_shares_of_cells(void **state)
 {
     struct golden g;
     struct results r = { 0 };
     struct probe_options options = probe_defaults;
-    ask(&g, models[1], TOKENS); // 4 x 4 tokens of the whole picture
+    ask(&g, models[1], TOKENS); // 4 x 4 tokens cover the whole picture
     const struct picture *p = &engine_conversation(g.engine)->pictures[0];
     const double w = (double)p->image.width / 4, h = (double)p->image.height / 4;
     const double box[4] = { w, 2 * h, 2.5 * w, h };
     options.box = box;
     run_probe(&g, &probe_dice, &options, &r);
     assert_int_equal(r.maps[0].cols, 4);
-    double most = 0, both = 0, squares = 0, pixels = 0; // of a^2 + m: all cells are as large
+    // Sums of a^2 + m; all cells have equal size.
+    double most = 0, both = 0, squares = 0, pixels = 0;
     for (int k = 0; k < 16; k++) most = fmax(most, (double)r.maps[0].values[k]);
     for (int k = 0; k < 16; k++) {
         const double a = (double)r.maps[0].values[k] / most;
@@ -215,7 +216,7 @@ static void boxes_become_shares_of_cells(void **state)
     golden_close(&g);
 }
 
-// A picture of these sides instead of the golden one.
+// Asks about a picture of this size instead of the golden one.
 static void ask_of(struct golden *g, const char *model, int width, int height)
 {
     struct err err = { 0 };
@@ -230,8 +231,8 @@ static void ask_of(struct golden *g, const char *model, int width, int height)
 }
 
 // In pixel space every pixel of the picture counts once. Compares with a loop over all pixels, for
-// maps whose cells the picture's edge cuts, and for tiles with a thumbnail, of pictures that fill
-// the tiles and that do not.
+// maps whose cells extend beyond the picture, and for tiles with a thumbnail, of pictures that fill
+// the tiles and of others.
 static void pixels_are_counted_once(void **state)
 {
     for (int i = 0; i < 2 * MODELS; i++) {
@@ -248,13 +249,15 @@ static void pixels_are_counted_once(void **state)
         options.pixels = true;
         run_probe(&g, &probe_dice, &options, &r);
         double most = 0, both = 0, sum = 0;
-        const bool tiled = r.map_count > 1; // then the first map of the whole picture is left out
+        // With tiles, the first map, which shows the whole picture, does not count.
+        const bool tiled = r.map_count > 1;
         for (int pass = 0; pass < 2; pass++)
             for (int y = 0; y < 4 * image->height; y++)
                 for (int x = 0; x < 4 * image->width; x++) {
-                    const double px = (x + 0.5) / 4, py = (y + 0.5) / 4; // parts of a pixel
+                    // 16 sampling points per pixel.
+                    const double px = (x + 0.5) / 4, py = (y + 0.5) / 4;
                     int found = 0;
-                    bool thumbnail = false; // it was passed
+                    bool thumbnail = false; // the loop has passed the thumbnail
                     double a = 0;
                     for (size_t k = 0; k < r.map_count; k++) {
                         const struct result_map *m = &r.maps[k];

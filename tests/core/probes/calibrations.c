@@ -1,12 +1,12 @@
 // tests/core/probes/calibrations.c -- core/probes/calibration_norms.c and calibration_sinks.c:
-// numbers against the reference, merging files, files that do not fit.
+// results equal the reference; merged files; files that do not fit.
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
 #include "tests/core/probes/probe.h"
 
 static char paths[3][256];
 
-// Adds up one prompt.
+// Adds one prompt to the sums.
 static void add_prompt(struct golden *g, struct calibration_sums *sums)
 {
     struct err err = { 0 };
@@ -93,7 +93,7 @@ static void norms_equal_the_reference_and_add_up(void **state)
     }
 }
 
-// Large norms that differ by little, in two files: merging keeps the deviation over all of them.
+// Large norms that differ little, in two files: merging keeps the deviation over all of them.
 static void norms_add_up_without_cancelling(void **state)
 {
     struct err err = { 0 };
@@ -101,7 +101,7 @@ static void norms_add_up_without_cancelling(void **state)
     const int64_t rows = 2, all[] = { 2, 2, 4, 2 };
     for (int i = 0; i < 2; i++) {
         const struct calibration_source source = { "model", "data", 1, "f32", NULL };
-        // [modality][mean, squares, count, cosines][layer]: 1e8 and 1e8 + 2, each 50 times.
+        // [modality][mean, squares, count, cosines][layer]: norms 1e8 and 1e8 + 2, each 50 times.
         const double x = 1e8 + 2 * i, sums[2][4][2] = { { { x, x }, { 0, 0 }, { 50, 50 } },
                                                         { { x, x }, { 0, 0 }, { 50, 50 } } };
         const float mean[2] = { (float)x, (float)x };
@@ -168,7 +168,7 @@ static void sinks_find_the_reference_dimensions(void **state)
         const int32_t *want = safetensors_find(g.tensors, "sink.dims")->data;
         assert_true(dims[4] == (float)want[0] && dims[5] == (float)want[1]); // layer 2
         free(dims);
-        // /sinks then uses them.
+        // /sinks then uses these dimensions.
         must(engine_set(g.engine, "sinks.calibration", paths[0], &err), &err);
         engine_clear(g.engine);
         say(&g, chat_named(&g, "second_picture"));
@@ -183,7 +183,7 @@ static void files_of_other_shapes_are_refused(void **state)
 {
     struct err err = { 0 };
     struct golden g;
-    for (int i = 0; i < 2; i++) { // of other widths
+    for (int i = 0; i < 2; i++) { // models of other widths
         golden_open(&g, models[i]);
         const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
         const struct calibration_source source = { "same", "data", 1, "f32", NULL },
@@ -202,7 +202,7 @@ static void files_of_other_shapes_are_refused(void **state)
         unlink(paths[2]);
         assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
         assert_non_null(strstr(err.text, "different tensors"));
-        // One that was set earlier is checked when it is used, here with another model loaded.
+        // A calibration set earlier is checked when it is used, here with another model loaded.
         struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
         struct results r = { 0 };
         assert_int_equal(engine_set(g.engine, "sinks.calibration", paths[0], &err), -1);

@@ -38,7 +38,7 @@ static void the_map_is_the_pruning_score(void **state)
         assert_int_equal(results_find(&r, "contribution")->row_count, 1);
         assert_null(r.maps[0].state);
         results_release(&r);
-        // With pruning the map marks dropped tokens.
+        // With pruning, the map marks dropped tokens.
         char layer[16];
         snprintf(layer, sizeof layer, "%d", options.layer);
         must(engine_set(g.engine, "prune.layer", layer, &err), &err);
@@ -61,7 +61,7 @@ static void the_map_is_the_pruning_score(void **state)
 // The columns of sinks.tokens.
 enum { PHI, C, PICTURE, TOKEN, SINK, TYPE };
 
-// Types and counts are those that Otsu's threshold over the visual sinks gives.
+// Types and counts follow from Otsu's threshold over the visual sinks.
 static void check_types(const struct results *r)
 {
     const struct result_table *t = results_find(r, "sinks.tokens");
@@ -154,7 +154,8 @@ static void rank_correlation_equals_values_by_hand(void **state)
     const double x[] = { 1 }, two[] = { 0.1, 5, 0.2, 0.3, 4 }, same[] = { 1, 1, 1 };
     assert_true(fabs(rank_correlation(points, 5) - 0.8) < 1e-12); // 1 - 6*4/(5*24)
     assert_true(fabs(rank_correlation(ties, 6) - 0.94868329805) < 1e-9);
-    // p: scipy.stats.spearmanr. The interval holds r; points on a line have no other correlation.
+    // p is that of scipy.stats.spearmanr, and the interval contains r. Two points, which are always
+    // on a line, have no correlation.
     const struct correlation five = rank_correlate(points, 5), line = rank_correlate(points, 2);
     assert_float_equal(five.r, 0.8, 1e-12);
     assert_float_equal(five.p, 0.10408803866182788, 1e-9);

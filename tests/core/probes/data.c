@@ -1,5 +1,5 @@
-// tests/core/probes/data.c -- core/probes/results_mean.c, measure_data.c, masks.c,
-// interface.c on folders that are no models, core/draw/heatmap.c.
+// tests/core/probes/data.c -- core/probes/results_mean.c, measure_data.c, masks.c, interface.c on
+// folders that are not complete models, core/draw/heatmap.c.
 #include <sys/stat.h>
 
 #include "core/base/csv.h"
@@ -32,7 +32,7 @@ static void means_are_by_cell(void **state)
         struct results r = { 0 };
         struct result_table *t = results_table(&r, "t", "key|a|b");
         result_row(t, "x")[0] = i ? 3 : 1;
-        if (i) result_row(t, "y")[1] = 7; // in one sample only
+        if (i) result_row(t, "y")[1] = 7; // missing in the first sample
         t = results_table(&r, "mine", "key|a");
         t->own = true;
         t = results_table(&r, "tokens", "row|phi");
@@ -48,7 +48,7 @@ static void means_are_by_cell(void **state)
     assert_null(results_find(&mean, "tokens"));
     results_move_tables(&mean, &kept);
     const struct result_table *tokens = results_find(&mean, "tokens");
-    assert_int_equal(tokens->row_count, 3); // one of the first sample, two of the second
+    assert_int_equal(tokens->row_count, 3); // one row of the first sample, two of the second
     assert_string_equal(tokens->columns[2], "sample");
     assert_string_equal(tokens->rows[2].key, "1");
     assert_true(tokens->rows[0].value[0] == 0 && tokens->rows[0].value[1] == 5);
@@ -95,7 +95,8 @@ static void check_csv(const char *name, const char *columns, const char *first)
     free(path);
 }
 
-// One table is the file; several, of different widths, are files of their own, and all are named.
+// A single table is written to the named file; several tables of different widths get separate
+// files, and all are named.
 static void tables_are_files(void **state)
 {
     struct results r = { 0 };
@@ -125,16 +126,16 @@ static void tables_are_files(void **state)
         assert_non_null(strstr(told.data, files[i]));
     snprintf(path, sizeof path, "%s/no/x.csv", folder);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
-    // One file cannot be written: no file is, and existing ones stay.
+    // If one file cannot be written, none is, and existing ones stay.
     r.tables[0]->rows[0].value[0] = 7;
     snprintf(path, sizeof path, "%s/many-b_two.csv", folder);
-    FILE *f = fopen(path, "a"); // changed by another hand: refused
+    FILE *f = fopen(path, "a"); // changed by somebody else: refused
     fputs("a note\n", f);
     fclose(f);
     snprintf(path, sizeof path, "%s/many.csv", folder);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
     check_csv("many-a.one.csv", "layer,x, y", "0,0.5");
-    // Several tables can be written neither to a special file nor beside it.
+    // Several tables cannot be written to a special file or beside it.
     snprintf(path, sizeof path, "%s/pipe", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(results_write_csv(&r, path, &sinks, &err), -1);
@@ -171,11 +172,11 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     assert_int_equal(t->row_count, 1);
     assert_true(t->rows[0].value[0] == results_find(&r, "dice")->rows[0].value[0]);
     assert_true(t->rows[0].value[1] == 0 || t->rows[0].value[1] == 1);
-    assert_int_equal(r.note_count, 2); // the number of samples, and those left out
+    assert_int_equal(r.note_count, 2); // the number of samples, and of those left out
     results_release(&r);
-    // The current conversation is a different one and does not change.
+    // The current conversation is another one and does not change.
     assert_int_equal(engine_conversation(g.engine)->message_count, 0);
-    // With the data's answers: rows of the answer are there without generating any.
+    // With the data's answers, rows of the answer exist without generating any.
     request.probe = &probe_sink_ratio;
     request.given = true;
     must(engine_measure(g.engine, &request, &r, &err), &err);
@@ -187,8 +188,8 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     golden_close(&g);
 }
 
-// The mask that a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and '.'; or
-// the error.
+// Expects the mask that a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and
+// '.'; or the error.
 static char *mask_of(const char *file, const char *picture, const char *text, bool boxes)
 {
     struct masks m;
@@ -240,7 +241,7 @@ static void masks_follow_the_text(void **state)
     struct masks m;
     struct err err = { 0 };
     const char *file = write_text("objects.jsonl", line);
-    // Down the columns: column 0 row 1, column 1 row 0.
+    // Runs go down the columns: column 0 row 1, column 1 row 0.
     check_mask(file, "x/1.png", "Is there a Red Circle?", false, ".#./#..");
     check_mask(file, "1.png", "What is this?", false, "##./#.."); // all objects
     for (int i = 2; i <= 4; i++) {
@@ -261,7 +262,8 @@ static void masks_follow_the_text(void **state)
     masks_close(&m);
 }
 
-// Polygons of several parts, run lists both ways, boxes; a category's name chooses.
+// Polygons of several parts, both kinds of run lists, boxes; the question's category name selects
+// objects.
 static void coco_instances_are_masks(void **state)
 {
     static const char json[] =
@@ -282,11 +284,13 @@ static void coco_instances_are_masks(void **state)
     check_mask(file, "a.jpg", "?", false, "##...#/##..../.###../......");
     check_mask(file, "b.jpg", "A dog", false, ".#./#..");
     check_mask(file, "b.jpg", "A cat", false, "not a run list");
-    check_mask(file, "c.jpg", "?", false, "....##/.##.../.##..#/......"); // as pycocotools wrote it
+    // As written by pycocotools.
+    check_mask(file, "c.jpg", "?", false, "....##/.##.../.##..#/......");
     check_mask(file, "d.jpg", "?", false, "does not list the picture 'd.jpg'");
 }
 
-// Rows of objects: box and flat polygon; an expression chooses, and the number in the file's name.
+// Rows of objects with box and flat polygon; the expression selects one, and so does the number in
+// the file's name.
 static void rows_of_refcoco_are_masks(void **state)
 {
     static const char rows[] =
@@ -304,10 +308,11 @@ static void rows_of_refcoco_are_masks(void **state)
     check_mask(file, both, "the Left Man", false, "#...../#...../#...../#.....");
     check_mask(file, both, "the left man", true, "##..../##..../##..../##....");
     check_mask(file, both, "?", false, "#...../#..##./#..##./#.....");
-    check_mask(file, "2.jpg", "a cat", false, "....../..##../..##../......"); // corners
+    // A box given by its corners.
+    check_mask(file, "2.jpg", "a cat", false, "....../..##../..##../......");
 }
 
-// A folder with an embedding table alone, then with an encoder alone.
+// Copies the tensors of one part: the embedding table alone, or the encoder alone.
 static void copy_tensors(const struct golden *g, const char *part, const char *prefix)
 {
     struct err err = { 0 };
@@ -331,7 +336,7 @@ static void copy_tensors(const struct golden *g, const char *part, const char *p
     must(safetensors_writer_finish(w, &err), &err);
 }
 
-// "interface.encoder_last" of the folder's encoder.
+// Compares the folder's encoder with "interface.encoder_last".
 static void check_encoder(const struct golden *g)
 {
     struct err err = { 0 };
@@ -362,7 +367,8 @@ static void copy_json(const char *name, const cJSON *json)
     cJSON_free(text);
 }
 
-// With its family's config an encoder reads a picture as the family does: all tiles, or its size.
+// With its family's config, an encoder reads a picture as the family does: with all tiles, or in
+// its own size.
 static void encoders_read_pictures_as_their_family(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -383,7 +389,7 @@ static void encoders_read_pictures_as_their_family(void **state)
     }
 }
 
-// An encoder whose config stands alone reads a picture as LLaVA does.
+// An encoder whose config is not part of a model's reads a picture as LLaVA does.
 static void parts_of_models_have_an_interface(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -435,13 +441,13 @@ static void maps_are_drawn(void **state)
     heatmap_draw(&map, "viridis", 2, 2, pixels);
     assert_memory_equal(pixels, low, 3);
     assert_memory_equal(pixels + 3, high, 3);
-    assert_true(pixels[6] == pixels[7] && pixels[7] == pixels[8]); // grey: nothing is there
+    assert_true(pixels[6] == pixels[7] && pixels[7] == pixels[8]); // grey: no cell is there
     map.dropped = dropped;
     heatmap_draw(&map, "viridis", 2, 2, pixels);
     assert_true(pixels[9] == pixels[10] && pixels[10] == pixels[11]);
     heatmap_title(&map, title, sizeof title);
     assert_string_equal(title, "m, layer 3, all heads, token 2, picture 0");
-    // Over a picture: bright below.
+    // Drawn over a picture: bright in the lower part.
     uint8_t white[4 * 4 * 3];
     memset(white, 255, sizeof white);
     const struct image image = { .width = 4, .height = 4, .channels = 3, .pixels = white };

@@ -1,5 +1,5 @@
-// tests/core/probes/flops.c -- core/probes/flops.c against the formulas, derived independently, and
-// the times.
+// tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; the
+// measured times.
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/scratch.h"
@@ -17,7 +17,7 @@ static double cell(const struct results *r, const char *part, const char *column
     return *v * 1e9;
 }
 
-// A layer of n rows, `ffn` of which pass the FFN, by the methods page.
+// FLOPs of a layer with n rows, `ffn` of which pass the FFN, by the methods page.
 static double layer(const struct decoder_config *d, double n, double ffn)
 {
     const double D = (double)d->hidden, H = (double)d->heads, Hkv = (double)d->kv_heads;
@@ -26,7 +26,7 @@ static double layer(const struct decoder_config *d, double n, double ffn)
            2 * n * (n + 1) * H * w;
 }
 
-// Counts the bytes and operations of Kimi's chosen experts per row and of one latent per key.
+// Counts the bytes and FLOPs of the experts that Kimi chooses per row, and of one latent per key.
 static void experts_and_latents_are_counted(void **state)
 {
     struct golden g;
@@ -47,7 +47,7 @@ static void experts_and_latents_are_counted(void **state)
          2 * (3 * (q + down + up + out) + gated + 2 * experts + 536 * D), 1);
     near(&g, "keys", keys * 1e6, 3 * rows * (24 + 8) * 4, 1);
     const double n = rows - 1,
-                 pair = 2 * 3 * (24 + 16); // a pair: 3 heads, keys of 24, values of 16
+                 pair = 2 * 3 * (24 + 16); // per pair: 3 heads, keys of 24, values of 16
     near(&g, "operations", cell(&r, "all", "prompt, full"),
          2 * n * (3 * (q + down + up + out) + gated + 2 * experts) + 3 * pair * n * (n + 1) / 2 +
              2 * 536 * D,
@@ -60,7 +60,7 @@ static void experts_and_latents_are_counted(void **state)
 static void counts_follow_the_formulas(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
-        if (!strcmp(models[i], "kimi-vl")) continue; // experts_and_latents_are_counted
+        if (!strcmp(models[i], "kimi-vl")) continue; // see experts_and_latents_are_counted
         struct golden g;
         struct results r = { 0 };
         struct sequence s = { 0 };
@@ -95,7 +95,7 @@ static void counts_follow_the_formulas(void **state)
              1);
         results_release(&r);
 
-        set(&g, "prune.mode", "dynamic"); // the prompt's last row alone sees less
+        set(&g, "prune.mode", "dynamic"); // only the prompt's last row sees less
         run_probe(&g, &probe_flops, NULL, &r);
         near(&g, "dynamic", cell(&r, "all", "prompt, now"),
              d->layers * layer(d, n, n) + head -
@@ -115,7 +115,7 @@ static void counts_follow_the_formulas(void **state)
     }
 }
 
-// LoRA of rank r: two products of r columns or rows besides each linear layer it is on.
+// LoRA of rank r adds to each of its linear layers two products with r columns or rows.
 static void lora_is_counted(void **state)
 {
     struct golden g;
@@ -129,7 +129,7 @@ static void lora_is_counted(void **state)
     must(engine_adapter_load(g.engine, folder, &err), &err);
     free(folder);
     const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
-    double row = 0; // all seven linear layers: in + out, rank by rank
+    double row = 0; // all seven linear layers: (in + out) times rank
     const double D = (double)d->hidden, q = (double)(d->heads * d->dim);
     const double kv = (double)(d->kv_heads * d->dim), F = (double)d->ffn;
     const struct decoder_layer *w = &engine_model(g.engine)->decoder.layer[0];
@@ -161,7 +161,7 @@ static void without_methods_is_the_default(void **state)
     golden_close(&g);
 }
 
-// IRA: a product with d + 1 columns for each value head of a visual token, in its layers alone.
+// IRA adds a product with d + 1 columns for each value head of a visual token, only in its layers.
 static void ira_is_counted_in_its_layers(void **state)
 {
     struct golden g;

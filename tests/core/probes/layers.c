@@ -1,5 +1,5 @@
 // tests/core/probes/layers.c -- core/probes/similarity.c, redundancy.c and curvature.c against the
-// reference; also under pruning.
+// reference, also under pruning.
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 
@@ -29,8 +29,8 @@ static void similarity_equals_the_reference(void **state)
     }
 }
 
-// The reference averages over the tokens of two prompts, so this weights the two means by their
-// numbers of tokens.
+// The reference averages over the tokens of two prompts, so this test weights the two means by the
+// prompts' numbers of tokens.
 static void redundancy_equals_the_reference(void **state)
 {
     static const char *const prompts[] = { "single", "second_picture" };
@@ -106,7 +106,7 @@ static void pruned_layers_are_measured_as_they_are(void **state)
     run_probe(&g, &probe_flops, NULL, &r);
     const double *before = results_value(&r, "flops.layers", "1", "rows");
     const double *after = results_value(&r, "flops.layers", "2", "rows");
-    assert_true(*before - *after == 25 - 6); // round(0.25 * 25) of 25 stay
+    assert_true(*before - *after == 25 - 6); // round(0.25 * 25) = 6 of 25 stay
     results_release(&r);
     results_release(&full);
     golden_close(&g);

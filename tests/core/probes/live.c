@@ -1,5 +1,5 @@
 // tests/core/probes/live.c -- core/probes/live.c: the live maps of an answer equal those that
-// /attention measures afterwards, and watching changes no token.
+// /attention measures afterwards, and live maps change no token.
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 8, MAPS = 64, CELLS = 4096 };
@@ -20,7 +20,8 @@ static void catch_event(void *self, const struct event *e)
     }
     if (e->kind != EVENT_HEATMAP || c->count == MAPS) return;
     const struct event_heatmap *h = e->heatmap;
-    if (h->tile && strncmp(h->tile, "tile 1 ", 7) != 0) return; // the first of each picture
+    // Checks the first tile of each picture.
+    if (h->tile && strncmp(h->tile, "tile 1 ", 7) != 0) return;
     assert_string_equal(h->name, "live");
     assert_true(h->rows * h->cols <= CELLS);
     c->cells[c->count] = h->rows * h->cols;
@@ -100,7 +101,7 @@ static void layers_that_do_not_exist_are_the_last(void **state)
     free(c);
 }
 
-// With a pause that no answer lasts: a map of the first token, and the same answer.
+// With a pause longer than the answer, only the first token has a map, and the answer is the same.
 static void tokens_during_the_pause_have_no_map(void **state)
 {
     struct golden g;
@@ -125,7 +126,7 @@ static void tokens_during_the_pause_have_no_map(void **state)
     free(c);
 }
 
-// Tokens and maps in the order in which they came.
+// Tokens and maps in the order of their events.
 struct course {
     struct buf told;
     int64_t accepted, maps;
@@ -159,7 +160,7 @@ static void follow(struct course *c, const char *model, const char *lookahead)
     golden_close(&g);
 }
 
-// A map is shown for tokens of the answer, none for rejected drafts.
+// Maps are shown for tokens of the answer, but not for rejected drafts.
 static void drafts_change_no_map(void **state)
 {
     int64_t accepted = 0;

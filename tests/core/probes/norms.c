@@ -3,7 +3,7 @@
 #include "core/base/tally.h"
 #include "tests/core/probes/probe.h"
 
-// Compares means of a golden tensor [rows, N] over the tokens of a group with the table.
+// Compares a golden tensor's [rows, N] means over the tokens of a group with the table.
 static void check_group(const struct golden *g, const struct results *r, const char *table,
                         const char *column, const char *tensor, const char *group, size_t skip)
 {
@@ -85,7 +85,7 @@ static void theory_equals_the_reference(void **state)
         check_column(&g, &r, "norms.attention", "input products", "probe.input_dot", 0);
         check_column(&g, &r, "norms.attention", "input products, all pairs",
                      "probe.input_dot_all_pairs", 0);
-        // Products, times the first layer's cosine.
+        // The products of cosines, multiplied by the first layer's cosine.
         const double first = (double)golden_floats(&g, "probe.cross_cos")[0];
         const struct result_table *t = results_find(&r, "norms.alignment");
         for (size_t l = 1; l < t->row_count; l++) {
@@ -101,7 +101,7 @@ static void theory_equals_the_reference(void **state)
 }
 
 // Qwen's merger begins with a norm of the encoder's output (RMSNorm, eps 1e-6); CLIP and InternViT
-// have none for their patches.
+// have no norm for their patches.
 static void check_final_norm(const struct golden *g, const struct results *r)
 {
     const char *row = "encoder, after its final norm";
@@ -134,7 +134,8 @@ static void interface_equals_the_reference(void **state)
 {
     static const char *const rows[][2] = {
         { "encoder, last output", "interface.encoder_last" },
-        { "encoder, after its final norm", "interface.encoder_last_normed" }, // where it has one
+        // Only in encoders that have one.
+        { "encoder, after its final norm", "interface.encoder_last_normed" },
         { "projector, input", "interface.projector_in" },
         { "visual tokens", "interface.visual_tokens" },
         { "text embedding table (T*)", "interface.text_table" },
@@ -157,7 +158,7 @@ static void interface_equals_the_reference(void **state)
         check_final_norm(&g, &r);
         assert_null(results_value(&r, "norms.interface", "visual tokens, aligned", "norm"));
         results_release(&r);
-        // Aligned tokens have the text's norm, nearly.
+        // Aligned tokens have nearly the text's norm.
         must(engine_set(g.engine, "norm.align", "on", &err), &err);
         run_probe(&g, &probe_norms, NULL, &r);
         const double *ratio =
@@ -170,7 +171,7 @@ static void interface_equals_the_reference(void **state)
 }
 
 // C and phi of each modality, and the singular value of the cross-covariance of the normed inputs,
-// by loops over the dumped layers (the matrix itself, multiplied until its vector stays).
+// equal those of loops over the dumped layers (power iteration on the whole matrix).
 static void assumptions_equal_loops(void **state)
 {
     enum { LAYER = 1 };
@@ -270,7 +271,7 @@ static void probes_change_no_answer(void **state)
             results_release(&r);
         }
         assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
-        // First from the cache, then without it.
+        // Once from the cache, then without it.
         must(engine_dump(g.engine, "step.logits", g.dump, &err), &err);
         must(engine_regenerate(g.engine, &err), &err);
         if (!(f = safetensors_open(g.dump, &err))) fail_msg("%s", err.text);

@@ -1,4 +1,5 @@
-// tests/core/probes/probe.h -- a probe on a reference model, its tables against golden tensors.
+// tests/core/probes/probe.h -- runs a probe on a reference model and compares its tables with
+// golden tensors.
 #ifndef TESTS_CORE_PROBES_PROBE_H
 #define TESTS_CORE_PROBES_PROBE_H
 
@@ -13,7 +14,7 @@ struct result_map;
 static const char *const models[] = { GOLDEN_SEEING };
 enum { MODELS = sizeof models / sizeof *models };
 
-// The prompt `single`; with tokens > 0 its answer of so many greedy tokens.
+// Asks the prompt `single`; with tokens > 0 it gets an answer of so many greedy tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)
 {
     struct err err = { 0 };
@@ -49,7 +50,7 @@ static inline void near(const struct golden *g, const char *what, double ours, d
         fail_msg("%s: %s is %.9g, not %.9g (allowed: %g)", g->name, what, ours, theirs, tolerance);
 }
 
-// A column of a table against a golden tensor, row by row; `skip` rows of the table come before.
+// Compares a column of a table, from row `skip` on, with a golden tensor.
 static inline void check_column(const struct golden *g, const struct results *r, const char *table,
                                 const char *column, const char *tensor, size_t skip)
 {
@@ -67,7 +68,8 @@ static inline void check_column(const struct golden *g, const struct results *r,
 
 enum { MAP_TILES = 64 };
 
-// The maps of picture 0: positions of their cells among its tokens. Returns the number of maps.
+// The maps of picture 0: fills in their cells' positions among the picture's tokens. Returns the
+// number of maps.
 static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
 {
     const struct model *m = engine_model(g->engine);
@@ -102,7 +104,7 @@ static inline void check_map(const struct golden *g, const struct result_map *m,
     }
 }
 
-// All maps of a layer, tile by tile.
+// Compares all maps of a layer, tile by tile.
 static inline void check_maps(const struct golden *g, const struct results *r, int64_t layer,
                               const char *tensor, int64_t slice)
 {

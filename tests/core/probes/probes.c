@@ -68,7 +68,7 @@ static void patterns_without_a_match_are_refused(void **state)
     scratch_remove(folder);
 }
 
-// As the pass gives it: with rows of a sequence, and keys, if the site has them.
+// Calls the dump as the pass does: with rows of a sequence, and keys, if the site has them.
 static void tell(struct dump *d, struct graph *g, const struct site *site, struct site_args args)
 {
     static int32_t text[] = { -1, -1, -1 };
@@ -123,7 +123,7 @@ static void a_dump_contains_matching_tensors(void **state)
         tell(d, &g, SITE_VALUES, (struct site_args){ .layer = l, .picture = -1, .x = &v, .v = &v });
     for (int i = 0; i < 3; i++)
         tell(d, &g, SITE_STEP_LOGITS, (struct site_args){ .layer = -1, .picture = -1, .x = &row });
-    // After the prompt's pass only the steps are taken.
+    // After the prompt's pass the dump takes only the steps.
     value[0] = 77;
     tell(d, &g, SITE_VALUES, (struct site_args){ .layer = 1, .picture = -1, .x = &v, .v = &v });
     if (dump_finish(d, &sinks, &err) < 0) fail_msg("%s", err.text);
@@ -142,7 +142,7 @@ static void a_dump_contains_matching_tensors(void **state)
     assert_memory_equal(values->data, heads_first, sizeof heads_first);
     safetensors_close(f);
 
-    // Our own file may be overwritten; a dump without tensors reports it and keeps the file.
+    // vlmsh's own file may be overwritten; a dump without tensors reports that and keeps the file.
     d = dump_new("layer.99.in", path, &err);
     if (!d) fail_msg("%s", err.text);
     assert_int_equal(dump_finish(d, &sinks, &err), -1);
@@ -153,7 +153,7 @@ static void a_dump_contains_matching_tensors(void **state)
     scratch_remove(folder);
 }
 
-// Which columns share an axis, and which of them figures draw.
+// Which columns share an axis, and which of these columns figures draw.
 static void columns_share_units(void **state)
 {
     static const struct {
@@ -169,7 +169,7 @@ static void columns_share_units(void **state)
         { "norms.theory", "layer|C|phi|norm visual|gamma", 1, 2, false },
         { "sink_ratio", "layer|strongest|at token|sink|curvature", 3, 4, false },
         { "sink_ratio", "layer|strongest|at token|sink|curvature", 1, 4, false },
-        { "kl.mean", "layer|100|200", 1, 2, true }, // of checkpoints
+        { "kl.mean", "layer|100|200", 1, 2, true }, // columns are steps of checkpoints
         { "calibration", "layer|dimension|value|second|value |share of sinks", 2, 4, true },
         { "calibration", "layer|dimension|value|second|value |share of sinks", 1, 2, false },
         { "sinks.tokens", "row|phi|C|picture", 1, 2, false },

@@ -1,5 +1,5 @@
 // tests/core/probes/stream.c -- core/probes/stream.c against /norms, which equals the reference;
-// core/probes/pruned.c against the numbers of tokens that are kept.
+// core/probes/pruned.c against the numbers of kept tokens.
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
 
@@ -12,7 +12,7 @@ static double map_mean(const struct result_map *m)
     return sum / count;
 }
 
-// /norms counts layers from h[0]: the cosine of layer l is that of h[l] and h[l+1].
+// /norms numbers layers from h[0]: the cosine of layer l is that of h[l] and h[l+1].
 static void cosines_equal_those_of_norms(void **state)
 {
     struct golden g;
@@ -36,7 +36,7 @@ static void cosines_equal_those_of_norms(void **state)
         assert_int_equal(r.maps[2 * l].layer, l);
     }
     results_release(&r);
-    run_probe(&g, &probe_stream, NULL, &r); // the middle layer
+    run_probe(&g, &probe_stream, NULL, &r); // measures the middle layer
     assert_int_equal(r.map_count, 2);
     assert_int_equal(r.maps[0].layer, probe_middle(engine_model(g.engine)));
     results_release(&r);

@@ -1,9 +1,9 @@
 // tests/core/probes/tiles.c -- maps, profiles and curvature with tiles, newline tokens and several
-// pictures: an artificial family, numbers by hand.
+// pictures: an artificial family, expected numbers computed by hand.
 //
-// Picture 0 (40 x 60): an overview of 2 x 3 tokens, then 4 x 2 of which each row ends in a further
-// token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Both have text before and after
-// them.
+// Picture 0 (40 x 60): an overview of 2 x 3 tokens, then 4 rows of 2 tokens, each followed by a
+// newline token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Both have text before
+// and after them.
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
 #include "core/probes/dice.h"
@@ -67,7 +67,7 @@ static void fixture_open(struct fixture *f)
     }
 }
 
-// Number of the token at (r, c) of the three maps.
+// Index of the token at (r, c) of one of the three maps.
 static int token_at(size_t map, int r, int c)
 {
     if (map == 0) return r * 3 + c;
@@ -118,7 +118,7 @@ static void one_picture_is_chosen(void **state)
     sequence_release(&f.sequence);
 }
 
-// The overview's rows are half a picture high, two rows of the tiles.
+// Each row of the overview covers half the picture's height, as much as two rows of the tiles.
 static void profile_rows_are_rows_of_the_picture(void **state)
 {
     struct fixture f;
@@ -129,7 +129,7 @@ static void profile_rows_are_rows_of_the_picture(void **state)
     double *sum = attention_profile(r.maps, 2, &rows);
     assert_int_equal(rows, 4);
     for (int y = 0; y < 4; y++) {
-        const int a = y / 2 * 3, b = 6 + y * 3; // a row of the overview, one of the tile
+        const int a = y / 2 * 3, b = 6 + y * 3; // a row of the overview and a row of the tile
         const double want =
             (f.values[a] + f.values[a + 1] + f.values[a + 2]) / 2.0 + f.values[b] + f.values[b + 1];
         assert_float_equal(sum[y], want, 1e-9);
@@ -143,7 +143,7 @@ static void profile_rows_are_rows_of_the_picture(void **state)
     sequence_release(&f.sequence);
 }
 
-// The left half of picture 0, in each of its tiles.
+// A box over the left half of picture 0 covers the left half of each of its tiles.
 static void a_box_covers_its_part_of_every_tile(void **state)
 {
     static const double box[4] = { 0, 0, 20, 60 };
@@ -181,15 +181,15 @@ static double angle(const float *a, const float *b, const float *c)
     return acos(uv / sqrt(uu * vv)) * 180 / 3.14159265358979323846;
 }
 
-// Rows of the sequence in which three neighbours lie on one line: of the whole picture, and within
-// a tile's row.
+// True if three neighbouring rows of the sequence, beginning with row i, lie on one line: of the
+// whole picture, or, if `split`, within a tile's row.
 static bool on_line(int64_t i, bool split)
 {
     const int64_t a = i - 2, b = i - (2 + FIRST + 3);
     if (b >= 0) return b + 2 < SECOND;
     if (a < 0 || a + 2 >= FIRST) return false;
     if (!split) return true;
-    return a + 2 < 6; // the overview is one line; rows of two and their end have none of three
+    return a + 2 < 6; // the overview is one line; rows of two tokens and a newline contain no three
 }
 
 static void paths_end_at_tiles(void **state)

@@ -45,7 +45,7 @@ static inline cJSON *read_list(const char *folder, const char *name)
     return json;
 }
 
-// objects.jsonl as a list.
+// Returns objects.jsonl as a list.
 static inline cJSON *read_scenes(const char *folder)
 {
     size_t size;

@@ -1,4 +1,4 @@
-// tests/core/scenes/scenes.c -- core/scenes/: every answer recomputed from objects.jsonl by the
+// tests/core/scenes/scenes.c -- core/scenes/: every answer is recomputed from objects.jsonl and the
 // test's own reading of the question.
 #include <ctype.h>
 
@@ -7,7 +7,7 @@
 
 // --- a reading of the texts ----------------------------------------------------------------------
 
-struct phrase { // what a noun phrase asks for; "" anything
+struct phrase { // the properties that a noun phrase names; "": any
     char colour[16], shape[16], size[16], place[16], glyph[2];
 };
 
@@ -19,7 +19,7 @@ static bool is_one(const char *word, const char *list)
     return found;
 }
 
-// Reads "large red circles at the top left": every known word, in any order.
+// Reads phrases like "large red circles at the top left": every known word, in any order.
 static struct phrase read_phrase(const char *text)
 {
     struct phrase p = { 0 };
@@ -77,7 +77,7 @@ static int count_fitting(const char *phrase, const cJSON *scene, const cJSON **l
     return count;
 }
 
-// The object of a phrase: exactly one must fit.
+// The object that a phrase names; exactly one must fit.
 static const cJSON *only(const char *phrase, const cJSON *scene)
 {
     const cJSON *o = NULL;
@@ -86,7 +86,7 @@ static const cJSON *only(const char *phrase, const cJSON *scene)
     return o;
 }
 
-// "A JOINT B" in two; false when the joint is not there.
+// Splits "A JOINT B" into A and B; false if the joint is missing.
 static bool split(const char *text, const char *joint, char **a, char **b)
 {
     const char *at = strstr(text, joint);
@@ -104,7 +104,7 @@ static const char *side(const cJSON *a, const cJSON *b, bool across)
     return p / 3 < q / 3 ? "above" : "below";
 }
 
-// What is directly SIDE (of) the X?
+// Answers "What is directly SIDE (of) the X?".
 static const char *beside(const char *question, const cJSON *scene)
 {
     static const struct {
@@ -129,7 +129,7 @@ static const char *beside(const char *question, const cJSON *scene)
     return "nothing";
 }
 
-// The right answer to a short or yes/no question; free it.
+// The right answer to a short or yes/no question; the caller frees it.
 static char *answer_to(const char *question, const cJSON *scene)
 {
     char *a, *b;
@@ -206,7 +206,7 @@ static void check_dense(const cJSON *scene, const char *given)
     buf_release(&b);
 }
 
-// The background, then all places.
+// Checks the background, then all places.
 static void check_whole(const cJSON *scene, const char *given)
 {
     char *begin = xasprintf("background: %s; ", text_of(scene, "background"));
@@ -215,7 +215,7 @@ static void check_whole(const cJSON *scene, const char *given)
     free(begin);
 }
 
-// For each name, how many objects have it as their `trait`, and their other traits.
+// Checks, for each name, how many objects have it as their `trait`, and their other traits.
 static void check_groups(const cJSON *scene, const char *trait, const char *const *names, int count,
                          const char *given)
 {
@@ -262,7 +262,7 @@ static void check_sizes(const cJSON *scene, const char *given)
     check_groups(scene, "size", sizes, 3, given);
 }
 
-// Every item of a caption, with the exact count.
+// Checks every item of a caption, with the exact count.
 static void check_caption(const cJSON *scene, const char *given)
 {
     int told = 0;
@@ -303,7 +303,8 @@ static void check_reason(const cJSON *scene, const char *question, const char *g
     free(right);
 }
 
-// The places of all objects that fit a name: "top and bottom left", or "nowhere"; free it.
+// The places of all objects that fit a name: "top and bottom left", or "nowhere"; the caller frees
+// it.
 static char *places_of(const char *name, const cJSON *scene)
 {
     const struct phrase p = read_phrase(name);
@@ -316,7 +317,7 @@ static char *places_of(const char *name, const cJSON *scene)
     return b.length ? b.data : xstrdup("nowhere");
 }
 
-// Each requested name, in that order and without duplicates, with its places.
+// Checks each requested name, in that order and without duplicates, with its places.
 static void check_finds(const cJSON *scene, const char *question, const char *given)
 {
     char *names = xstrdup(question + strcspn(question, "?.") + 2), *rest = names, *name;
@@ -386,7 +387,7 @@ static void check_turn(const cJSON *scene, const cJSON *sample, const char *ques
         check_answer(scene, question, given);
 }
 
-// Returns the number of turns.
+// Checks every sample of a file; returns the number of turns.
 static int check_file(const char *folder, const cJSON *scenes, const char *name)
 {
     int turns = 0;
@@ -437,7 +438,7 @@ static void the_number_of_objects_can_be_limited(void **state)
     struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
     struct scenes_report report;
     struct err err;
-    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // none at all
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // no pictures at all
     request.most = 2;
     assert_false(scenes_written(&request));
     if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
@@ -479,7 +480,7 @@ static void yes_and_no_balance(void **state)
     scratch_remove(folder);
 }
 
-// About half of the names are of existing objects.
+// About half of the names belong to existing objects.
 static void finds_name_existing_and_missing_objects(void **state)
 {
     int there = 0, nowhere = 0;
@@ -507,7 +508,7 @@ static void finds_name_existing_and_missing_objects(void **state)
     scratch_remove(folder);
 }
 
-// The list of the background and all places, which answers its questions, comes first.
+// The list of the background and all places comes first and answers the sample's questions.
 static void listed_samples_begin_with_the_list(void **state)
 {
     char *folder = scratch_new();

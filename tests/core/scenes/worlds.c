@@ -1,5 +1,5 @@
-// tests/core/scenes/worlds.c -- core/scenes/: masks against pixels, the same world everywhere,
-// worlds without common scenes, and no leftover files.
+// tests/core/scenes/worlds.c -- core/scenes/: masks against pixels; a world is the same on every
+// machine; worlds have no common scenes; no leftover files.
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 
 // --- pixels --------------------------------------------------------------------------------------
 
-// The mask's pixels go to `owner` as `mark`; they must give the area, the box and the place.
+// Marks the mask's pixels in `owner` with `mark`; they must give the area, the box and the place.
 static void check_mask(const cJSON *o, int side, uint8_t *owner, int mark)
 {
     const cJSON *run = cJSON_GetObjectItem(cJSON_GetObjectItem(o, "mask"), "counts")->child;
@@ -42,7 +42,7 @@ static void check_mask(const cJSON *o, int side, uint8_t *owner, int mark)
     assert_int_equal(3 * (top + bottom) / (2 * side), place / 3);
 }
 
-// The colour of most pixels that belong to no object.
+// The most frequent colour of pixels that belong to no object.
 static void find_background(const uint8_t *pixels, const uint8_t *owner, int count, uint8_t rgb[3])
 {
     for (int i = 0, votes = 0; i < count; i++) {
@@ -62,8 +62,8 @@ static bool near_object(const uint8_t *owner, int side, int x, int y)
     return false;
 }
 
-// Objects differ from the background; all pixels outside objects and their soft edges are
-// background.
+// Objects differ from the background; all pixels outside of objects and their soft edges have the
+// background's colour.
 static void check_picture(const char *folder, const cJSON *scene, int side)
 {
     struct image image;
@@ -104,7 +104,8 @@ static void masks_match_the_pixels(void **state)
 
 // --- worlds --------------------------------------------------------------------------------------
 
-// The same bytes on every machine; a wanted change of the world changes these.
+// The files have the same bytes on every machine; an intended change of the world changes these
+// hashes.
 static void files_are_the_same_on_every_machine(void **state)
 {
     static const struct {
@@ -135,7 +136,7 @@ static void files_are_the_same_on_every_machine(void **state)
     scratch_remove(folder);
 }
 
-// The first digit of each description's SHA-256 is the world; so two worlds share no scene.
+// The first digit of each description's SHA-256 selects its world, so two worlds share no scene.
 static void worlds_share_no_scene(void **state)
 {
     for (uint64_t seed = 15; seed < 18; seed++) {
@@ -221,7 +222,7 @@ static void write_killed(const struct scenes_request *request)
     assert_false(scenes_written(request));
 }
 
-// A killed run leaves no folder of that name; the next one removes its temporary files.
+// A killed run leaves no folder with the final name; the next run removes its temporary files.
 static void the_next_run_cleans_up_after_a_kill(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/world", base);

@@ -142,9 +142,10 @@ def check_pope(annotations, folder, each):
             assert yes == draw(2 * place[file] + 1, [n for n in names if n in objects], each), (file, yes)
             if way == "random":
                 assert no == draw(2 * place[file] + 2, absent, each), (file, no)
-            # A draw, not the first of the file.
+            # The objects are drawn, not the first of the file.
             drawn |= way == "random" and set(no) != set(absent[:each])
-            # The next best by the rule of the paper; Python's sort keeps the order of ties.
+            # The next most frequent objects by the paper's rule; Python's sort keeps the order of
+            # ties.
             if way == "popular":
                 assert no == sorted(absent, key=lambda n: -have[n])[:each], (file, no)
             if way == "adversarial":
@@ -159,7 +160,7 @@ def check_pope(annotations, folder, each):
     print(sum(len(p) for p in questions["random"].values()), len(draws[0]))
 
 
-# The fixed tables are data that both read; the algorithm is not shared.
+# Both implementations read the fixed tables; the algorithm is not shared.
 TABLES = open("core/metrics/chair_words.h").read()
 PLURAL = dict(re.findall(r'{ "([^"]*)", "([^"]*)" }', TABLES))
 ENTRIES = re.findall(r'"([^":]*): ([^"]*)"', re.sub(r'//.*|"\s+"', "", TABLES))

@@ -38,7 +38,7 @@ def questions(name):
     rows = [json.loads(line) for line in gzip.open(f"{held}/{name}.jsonl.gz", "rt")]
     for r in rows[1:]:
         r["options"] = dict(zip(L, r.get("c", [])))
-        # what a table keeps of them
+        # the choices that a table keeps
         r["listed"] = {l: t for l, t in r["options"].items() if t not in letters.MISSING}
     return rows[0]["totals"], rows[1:]
 
@@ -72,7 +72,7 @@ def parquet(name, file="test-00000-of-00001.parquet"):
 
 def run(kind, jobs, model):
     """Each of (file, suite, ids and answers): its totals and its rows."""
-    commands = ["-c", "/set chat.date 26 Nov 2026"] # Llama's template names it; that of the stored scores
+    commands = ["-c", "/set chat.date 26 Nov 2026"] # Llama's template names the date; this is the date of the stored scores
     for n, (file, suite, answers) in enumerate(jobs):
         lines(f"answers{n}.jsonl", [{"question_id": i, "text": a} for i, a in answers])
         given = f"--answers {out}/answers{n}.jsonl" if answers else ""
@@ -223,9 +223,9 @@ shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet"
 check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, llama)
 # --- later sets: tables for VLMEvalKit and the sets' own programs, parquet for lmms-eval and LLaVA --------
 
-# later.jsonl.gz: for each set a line with its totals, then its questions: "tsv" the columns of VLMEvalKit's
-# table, "pics" its number of pictures, "id" (and "tid" in the table), "a", "s", "p". later-NAME.parquet has
-# the columns of Hugging Face.
+# later.jsonl.gz: for each set a line with its totals, then one line per question: "tsv" the columns of
+# VLMEvalKit's table, "pics" the number of pictures, "id" (and "tid", the id in the table), "a", "s", "p".
+# later-NAME.parquet has the columns of Hugging Face.
 later = {}
 for line in gzip.open(f"{held}/later.jsonl.gz", "rt"):
     r = json.loads(line)

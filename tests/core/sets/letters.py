@@ -24,7 +24,7 @@ def seed(answer):
 
 def vlmevalkit(answer, choices):
     """{letter: text} -> letter, Z for a refusal, None."""
-    answer = "nan" if answer in MISSING else answer  # as its table reads it
+    answer = "nan" if answer in MISSING else answer  # as VLMEvalKit's table reads it
     if any(words in answer for words in ("Sorry, I can't help with images of people yet.", "I can't process this file.",
                                          "I'm sorry, but without the image provided", "Cannot determine the answer")):
         return "Z"
@@ -101,7 +101,7 @@ def mmmu_open(answer, right):
     for n, part in enumerate(parts):
         marks = ["could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result "] + ["="] * (n == len(parts) - 1)
         ends = [part.rsplit(m, 1)[1].strip() for m in marks if m in part]
-        # an empty end gives way to the next, whatever its length
+        # an empty ending is skipped, whatever its length
         key = None
         for end in ends:
             key = end if not key or len(end) < len(key) else key

@@ -54,12 +54,13 @@ lines("pope/llava_pope_test.jsonl",
       [{"question_id": i, "image": f"{i % 4}.png", "category": "random",
         "text": f"Is there a {pope[i % 4][0]} in the image?\nAnswer the question using a single word or phrase."}
        for i in range(4)])
-# The table repeats pictures by the index of another row; a split column names several.
+# A row of the table may refer to another row's picture by that row's index; a cell may name several
+# splits.
 tsv("POPE.tsv", ["index", "image", "image_path", "question", "answer", "category"],
     [[i, data[i] if i < 2 else str(i - 2), f"{i % 2}.png", f"Is there a {o} in the image?", a.capitalize(),
       "random,popular" if i % 2 else "random"] for i, (o, a) in enumerate(pope)])
 
-# MME: two questions a picture.
+# MME: two questions per picture.
 tsv("MME.tsv", ["index", "question", "answer", "category", "image_path", "image"],
     [[i, f"Is this {i}? Please answer yes or no.", "Yes" if i % 2 == 0 else "No",
       "count" if i < 4 else "code_reasoning", f"{i // 2}.png", data[i // 2]] for i in range(8)])

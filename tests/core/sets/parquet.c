@@ -1,8 +1,8 @@
 // tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/format_parquet.c: each file of
-// tests/core/sets/parquet/ (pyarrow wrote them, tests/core/sets/parquet.py) holds the rows and
+// tests/core/sets/parquet/ (written with pyarrow by tests/core/sets/parquet.py) gives the rows and
 // pictures that pyarrow reads; the questions that the suites make of them; damaged files.
 //
-// With a folder as argument, the files there are compared (parquet.py FOLDER variety).
+// With a folder as argument, compares the files in that folder (parquet.py FOLDER variety).
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/cancel.h"
@@ -57,7 +57,7 @@ static void check_row(struct parquet *p, int64_t i, enum parquet_part part, cons
     parquet_row_release(&r);
 }
 
-// Rows of one file: forwards, the pictures alone, backwards. Returns their number.
+// Compares the rows of one file: forwards, the pictures alone, backwards. Returns their number.
 static int64_t check_file(const char *path, const char *rows)
 {
     struct parquet p;
@@ -76,7 +76,7 @@ static int64_t check_file(const char *path, const char *rows)
     assert_int_equal(count, p.rows);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_PICTURES, expected[i]);
-    assert_true(p.block_count <= 256 + 9 * p.leaf_count); // they are looked through for each value
+    assert_true(p.block_count <= 256 + 9 * p.leaf_count); // each value searches all blocks
     parquet_release_pages(&p);
     for (int64_t i = count; i-- > 0;) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) cJSON_Delete(expected[i]);
@@ -130,7 +130,7 @@ static void check_one(const char *set, const char *suite, const char *file, int6
     dataset_close(&d);
 }
 
-// Pictures by their columns' numbers: "0" is the row's first picture.
+// Expects the pictures in the columns with these numbers: "0" is the row's first picture.
 static void check_shown(const char *suite, int64_t row, const char *shown)
 {
     struct dataset d;
@@ -144,7 +144,7 @@ static void check_shown(const char *suite, int64_t row, const char *shown)
         if (m->content[i].picture >= 0) buf_printf(&b, "%d", m->content[i].picture);
     assert_string_equal(b.data, shown);
     char *text = message_text(m);
-    // The mark of an empty column stays.
+    // The mark of a picture whose column is empty stays.
     assert_true(row || strstr(text, "but <image 2>?"));
     free(text);
     buf_release(&b);
@@ -160,7 +160,7 @@ static void test_gap(void **state)
     check_shown("official", 1, "1");
 }
 
-// The user's columns of pictures, in the user's order: the right one is picture 1 of the row.
+// Columns of pictures in the user's order: the one named first is picture 1 of the row.
 static void test_ordered(void **state)
 {
     static const char *const columns[] = { "picture=image_3,picture=image_1", "picture=image_1",
@@ -187,7 +187,7 @@ static void test_ordered(void **state)
 
 static void test_questions(void **state)
 {
-    // Both shards, whichever is named.
+    // Both shards are read, whichever is named.
     check_one("pope", "llava", "pope-00000-of-00002", 3, 2,
               (struct expected){ "2", "popular", "Is there a blue square in the image?" SHORT, "no",
                                  "", -1, 1 });
@@ -239,7 +239,7 @@ static void test_questions(void **state)
                                  3, 0 });
 }
 
-// GQA's pictures are in a file beside that of the questions, in another order.
+// GQA's pictures are in a file beside the questions' file, in another order.
 static void test_gqa(void **state)
 {
     static const char file[] = "testdev_balanced_instructions/testdev-00000-of-00001";
@@ -256,7 +256,7 @@ static void test_gqa(void **state)
     dataset_close(&d);
 }
 
-// Five examples of the subject (there are six) precede a question of MMLU.
+// A question of MMLU is preceded by five examples of its subject (which has six).
 static void test_examples(void **state)
 {
 #define ASK(i) "What is " i "?\nA. 0\nB. 1\nC. 2\nD. 3\nAnswer:"
@@ -269,7 +269,7 @@ static void test_examples(void **state)
                   "B", "0|1|2|3", 1, 0 });
 }
 
-// The questions of one picture are one group (MME's accuracy+), of another picture another.
+// The questions about one picture form one group (MME's accuracy+).
 static void test_groups(void **state)
 {
     struct dataset d;
@@ -282,7 +282,7 @@ static void test_groups(void **state)
     assert_null(eval_set_hash(&d)); // the caller hashes the file
     dataset_close(&d);
     open_set(&d, "pope", NULL, "pope-00001-of-00002");
-    assert_int_equal(strlen(eval_set_hash(&d)), HASH_HEX - 1); // of both shards
+    assert_int_equal(strlen(eval_set_hash(&d)), HASH_HEX - 1); // hash of both shards
     dataset_close(&d);
 }
 
@@ -328,14 +328,14 @@ static void test_refused(void **state)
     check_refused("tests/core/sets/parquet/refused-nothing.parquet", "only: x, y");
     char *bytes = file_read("tests/core/sets/parquet/mmmu.parquet", LIMIT, &size, &err);
     assert_non_null(bytes);
-    // A download that broke off.
+    // An incomplete download.
     char *path = write_bytes("cut.parquet", bytes, size / 2);
     check_refused(path, "does not end with PAR1 (is the download complete?)");
     free(path);
     path = write_bytes("short.parquet", bytes, 6);
     check_refused(path, "too short");
     free(path);
-    // A shard whose sibling is missing.
+    // A shard without the other one.
     path = write_bytes("alone-00000-of-00002.parquet", bytes, size);
     check_refused(path, "is one of 2 files: cannot");
     free(path);
@@ -350,7 +350,7 @@ static void test_refused(void **state)
     free(bytes);
 }
 
-// A zero byte in a text would end it early: that row is an error, and no other.
+// A zero byte would end a text early: only that row is an error.
 static void test_zero_byte(void **state)
 {
     struct err err;
@@ -359,7 +359,7 @@ static void test_zero_byte(void **state)
     size_t size;
     char *bytes = file_read("tests/core/sets/parquet/vqav2.parquet", LIMIT, &size, &err);
     assert_non_null(bytes);
-    // In statistics, a dictionary or a page.
+    // The zero byte is in statistics, a dictionary or a page.
     for (char *at; (at = memmem(bytes, size, "What is 2?", 10));) at[4] = 0;
     char *path = write_bytes("zero.parquet", bytes, size);
     const struct eval_set *set = eval_set_need("vqav2", &err);
@@ -389,8 +389,8 @@ static size_t put_varint(unsigned char *to, uint32_t v)
     return n;
 }
 
-// A list of maps of booleans in an unknown field of the footer: elements that took no byte made
-// the time grow with the square of the size (30 s for 240 kB).
+// A list of maps of booleans in an unknown field of the footer. Elements that take no bytes would
+// make the time grow with the square of the size (30 s for 240 kB).
 static void test_empty_elements(void **state)
 {
     enum { MAPS = 30000 };
@@ -452,7 +452,7 @@ static struct parquet_block *add_block(struct parquet *p, size_t leaf, uint64_t 
     return b;
 }
 
-// The pages of a row may take 1 GB together; those of other rows make room.
+// The pages of a row may take 1 GB together; pages of other rows are dropped for them.
 static void test_together(void **state)
 {
     struct err err;
@@ -465,7 +465,7 @@ static void test_together(void **state)
     parquet_row_release(&r);
     for (size_t i = 0; i < p.block_count; i++) assert_true(p.blocks[i]->bytes < PARQUET_MAX_BYTES);
     parquet_release_pages(&p);
-    add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock + 1; // of the row that is read
+    add_block(&p, 0, PARQUET_MAX_BYTES)->used = p.clock + 1; // a block of the row being read
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
     assert_non_null(strstr(err.text, "take 1024 MB together, but at most 1024 MB are supported"));
     parquet_row_release(&r);
@@ -498,8 +498,8 @@ static void test_large_row(void **state)
     free(text);
 }
 
-// Ctrl-C ends the reading of a long footer, of many pages' headers and of a row that takes long; it
-// leaves other files alone.
+// Ctrl-C ends the reading of a long footer, of many pages' headers and of a row that takes long;
+// other files are still read.
 static void test_cancelled(void **state)
 {
     enum { ITEMS = 1 << 20 };
@@ -509,7 +509,7 @@ static void test_cancelled(void **state)
     struct parquet_row r;
     unsigned char *all = xcalloc(ITEMS + 64, 1);
     size_t n = 7;
-    memcpy(all, "PAR1\x99\xFB", 6); // field 9: a list of maps, each of a byte
+    memcpy(all, "PAR1\x99\xFB", 6); // field 9: a list of maps, each of one byte
     n = 6 + put_varint(all + 6, ITEMS);
     n += ITEMS + 1;
     const uint32_t length = (uint32_t)n - 4;
@@ -533,7 +533,7 @@ static void test_cancelled(void **state)
     free(all);
 }
 
-// Changes every byte of a file in turn: it is read or refused, without other effects.
+// Changes every byte of a file in turn: the file is read or refused, without other effects.
 static void test_damaged(void **state)
 {
     struct err err;

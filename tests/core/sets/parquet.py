@@ -90,7 +90,7 @@ S, I = pa.string(), pa.int64()
 
 
 def sets():
-    # POPE in two shards: Snappy and dictionaries, as datasets writes.
+    # POPE in two shards, with Snappy and dictionaries, as the library `datasets` writes files.
     pope = [("0", "1", "Is there a red circle in the image?", "yes", "adversarial", picture(0)),
             ("1", "2", "Is there a dog in the image?", "no", "adversarial", picture(0)),
             ("2", "1", "Is there a blue square in the image?", "no", "popular", picture(1))]
@@ -99,7 +99,7 @@ def sets():
     for i, part in enumerate([pope[:2], pope[2:]]):
         save(f"pope-{i:05d}-of-00002", table(types, [dict(zip(keys, r)) for r in part]))
 
-    # MME: the question id names the picture, once for each of its two questions.
+    # MME: the question id names the picture and is the same for both of its questions.
     save("mme", table([("question_id", S), ("image", PICTURE), ("question", S), ("answer", S), ("category", S)],
                       [{"question_id": f"code_reasoning/{i // 2:04d}.png", "image": picture(i // 2),
                         "question": f"Is this {i}? Please answer yes or no.", "answer": "No" if i % 2 else "Yes",
@@ -116,7 +116,7 @@ def sets():
                          "explanation": None, "image_1": picture(3), "image_2": None, "image_3": None, "answer": "3.5",
                          "question_type": "open", "subfield": "Algebra"}]), compression="zstd")
 
-    # MMMU-Pro: a picture's number is that of its column, though columns before it may be empty.
+    # MMMU-Pro: a picture has the number of its column, even if earlier columns are empty.
     save("mmmu_gap", table([("id", S), ("question", S), ("options", S), ("image_1", PICTURE), ("image_2", PICTURE),
                             ("image_3", PICTURE), ("answer", S), ("subject", S)],
                            [{"id": "test_Art_1", "question": "<image 3> or <image 1>, but <image 2>?", "options": "['left', 'right']",
@@ -124,7 +124,7 @@ def sets():
                             {"id": "test_Art_2", "question": "<image 3>?", "options": "['left', 'right']", "image_1": picture(4),
                              "image_2": None, "image_3": picture(5), "answer": "A", "subject": "Art"}]))
 
-    # ScienceQA: lists of choices, the number of the right one, rows without a picture; pages v2, no dictionary.
+    # ScienceQA: lists of choices, the index of the right one, rows without a picture; pages v2, no dictionary.
     save("scienceqa", table([("image", PICTURE), ("question", S), ("choices", pa.list_(S)), ("answer", pa.int8()),
                              ("hint", S), ("task", S), ("grade", S), ("subject", S)],
                             [{"image": picture(i) if i % 2 == 0 else None, "question": f"Which is {i}?",
@@ -164,7 +164,7 @@ def sets():
     mmlu = table(columns, [{"question": "Find 1.", "subject": "abstract_algebra", "choices": ["0", "1", "2", "3"],
                             "answer": 1}])
     save("mmlu", mmlu)
-    # With examples beside it, as far as they are of the subject.
+    # MMLU with a file of examples, of which those of the same subject are used.
     os.makedirs(f"{out}/mmlu", exist_ok=True)
     pq.write_table(mmlu, f"{out}/mmlu/test-00000-of-00001.parquet")
     pq.write_table(table(columns, [{"question": f"What is {i}?", "subject": "anatomy" if i == 1 else "abstract_algebra",
@@ -179,7 +179,7 @@ def sets():
                               "source_id": "activitynet~v_-JhWjGDPHMY", "split": "val", "split_type": "indomain",
                               "label": "3"}]))
 
-    # Refused by name.
+    # Files that are refused by name.
     small = table([("question", S), ("answer", I)], [{"question": "q", "answer": 1}])
     for name, options in [("gzip", {"compression": "gzip"}),
                           ("delta", {"use_dictionary": False, "column_encoding": {"answer": "DELTA_BINARY_PACKED"}}),
@@ -191,7 +191,7 @@ def sets():
 # --- all types, encodings and sizes ----------------------------------------------------------------------
 
 def pages():
-    # A page for each row: more pages than are kept decoded.
+    # One page per row: more pages than the reader keeps decoded.
     save("pages", table([("q", S)], [{"q": str(i)} for i in range(300)]), compression="none", use_dictionary=False,
          data_page_size=1, write_batch_size=1, write_statistics=False, store_schema=False)
 

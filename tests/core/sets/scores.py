@@ -252,7 +252,7 @@ for name in ("problems.json", "llava_test_CQM-A.json"):
     got = evaluate(name, "scienceqa", "llava", said.items())
     same(f"ScienceQA, {name}", got, "score", share([scienceqa(said[i], p) for i, p in problems.items()]))
 
-# MMBench: every rotation right. Answers that are a letter or the option's text.
+# MMBench: a question is right if all its rotations are. Answers are a letter or the option's text.
 rows, bench = [], {}
 for n in range(320):
     options = ["cat", "dog", "cow", "hen"][:3 + n % 2]

@@ -1,5 +1,5 @@
-// tests/core/sets/sets.c -- core/sets/: files of each format (tests/core/sets/make.py writes them),
-// the questions that the suites make of them, totals of whole sets, and the kept index of a large
+// tests/core/sets/sets.c -- core/sets/: files of each format (written by tests/core/sets/make.py),
+// the questions that the suites make of them, totals of whole sets, and the stored index of a large
 // table.
 #include <fcntl.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
@@ -78,11 +78,11 @@ static void test_pope(void **state)
     check_one("pope", NULL, "pope/coco_pope_random.json", 4, 0,
               (struct expected){ "1", "", "Is there a red circle in the image?" SHORT, "yes", "",
                                  -1, 1 });
-    // The label is in a file beside it.
+    // The label is in a file beside the questions.
     check_one("pope", "llava", "pope/llava_pope_test.jsonl", 4, 1,
               (struct expected){ "1", "random", "Is there a blue square in the image?" SHORT, "no",
                                  "", -1, 1 });
-    // The picture is that of row 1.
+    // The row shows the picture of row 1.
     check_one("pope", "vlmevalkit", "POPE.tsv", 4, 3,
               (struct expected){ "3", "random,popular", "Is there a dog in the image?", "No", "",
                                  -1, 1 });
@@ -199,7 +199,7 @@ static int lost_of(const char *set_name, const char *suite, const char *file)
     return lost;
 }
 
-// Choices whose text a suite's table takes for a missing one.
+// Choices that a suite's table takes for missing because of their text.
 static void test_lost(void **state)
 {
     static const char *const texts[] = { "None", "x", "", "none", "y" };
@@ -212,7 +212,7 @@ static void test_lost(void **state)
     assert_int_equal(lost_of("mmbench", "vlmevalkit", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmbench", "lmms-eval", "mmbench_dev.tsv"), 1);
     assert_int_equal(lost_of("mmstar", "lmms-eval", "mmbench_dev.tsv"), 0);
-    // Without choices left, there is nothing to select from.
+    // If no choice is left, there is nothing to select from.
     static const char json[] = "{\"question\": \"q\", \"A\": \"None\", \"B\": \"NA\"}";
     struct set_record r = { .json = cJSON_Parse(json) };
     struct buf prompt = { 0 };
@@ -252,8 +252,8 @@ static void test_nan(void **state)
     }
 }
 
-// lmms-eval's parquet files of MMBench have the text "nan" for an absent choice, so that "None" is
-// a choice. The table that they were made from loses it.
+// lmms-eval's parquet files of MMBench have the text "nan" for an absent choice, so "None" is a
+// choice. The table from which they were made loses "None".
 static void test_none(void **state)
 {
     static const char json[] =
@@ -282,7 +282,7 @@ static void test_mmmu(void **state)
               (struct expected){ "1", "Math", "<image 1> How much?\n" SHORT, "3.5", "", -1, 1 });
 }
 
-// `pictures`: their numbers, in order. The text is what remains beside them.
+// pictures: their expected numbers, in order. The text is what remains without marks.
 static void check_marks(enum set_marks marks, const char *question, const char *pictures,
                         const char *text)
 {
@@ -352,7 +352,7 @@ static void test_text(void **state)
     dataset_close(&d);
 }
 
-// '~' becomes a byte 0.
+// Writes a file in which each '~' becomes a zero byte.
 static void write_text(const char *name, const char *text)
 {
     char *path = xasprintf("%s/%s", folder, name);
@@ -363,7 +363,7 @@ static void write_text(const char *name, const char *text)
     free(path);
 }
 
-// Files whose names differ only in the ending are all read, with ids of their own.
+// Files whose names differ only in the extension are all read, with separate ids.
 static void test_same_names(void **state)
 {
     static const char *const ids[] = { "same_0", "same.tsv_0" };
@@ -384,7 +384,7 @@ static void test_same_names(void **state)
 
 // --- refusals ------------------------------------------------------------------------------------
 
-// Opening or reading the first sample gives the error.
+// Opening the set or reading its first sample gives the error.
 static void check_refused(const char *set, const char *name, const char *text, const char *why)
 {
     struct dataset d;
@@ -410,7 +410,7 @@ static void check_refused(const char *set, const char *name, const char *text, c
     free(path);
 }
 
-// Answers beside the questions that would be cut at \u0000 are not used.
+// Answers in a file beside the questions are not used if \u0000 would cut them.
 static void test_answers_cut(void **state)
 {
     struct dataset d;
@@ -439,7 +439,7 @@ static void test_refused(void **state)
     assert_non_null(strstr(err.text, "lmms-eval, vlmevalkit"));
     check_refused("pope", "a.tsv", "name\tvalue\n1\t2\n",
                   "is not in a known format of evaluation sets");
-    // A byte 0 would hide the rest of its text.
+    // A zero byte would hide the rest of its text.
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq~r\tiVBORw0KGgo=\n", "row 0 of");
     check_refused("pope", "zero.tsv", "index\tquestion\timage\n1\tq\tiVBO~Rw0KGgo=\n", "zero byte");
     check_refused("pope", "zero.tsv", "index\tquest~ion\timage\n1\tq\tiVBORw0KGgo=\n",
@@ -490,7 +490,7 @@ static void test_python_list(void **state)
 {
     check_list("['a', \"b's\", 3.5]", "<a><b's><3.5>");
     check_list(" [ 'it\\'s', 'x\\ny', 'a\\b' , ] ", "<it's><x\ny><a\b>");
-    // What repr() escapes, as Python reads it.
+    // Escapes of repr() are read as in Python.
     check_list("['\\\\frac', '\\u6771\\u3000', '\\xa0', '\\U0001f600\\d', '\\x4']",
                "<\\frac><\xE6\x9D\xB1\xE3\x80\x80><\xC2\xA0><\xF0\x9F\x98\x80\\d><\\x4>");
     check_list("['\\ud800', '\\x00', '\\U00110000']", "<\xEF\xBF\xBD><\xEF\xBF\xBD><\xEF\xBF\xBD>");
@@ -530,14 +530,14 @@ static void test_totals(void **state)
     set_total_kinds.count(&set_total_kinds, rotated, 4, NULL, n);
     assert_true(fabs(n[0].value - 0.75) < 1e-9);
     set_total_interval(&set_total_circular, rotated, 4, NULL, &low, &high);
-    assert_true(low == 0 && high == 1); // a quarter of the draws each
+    assert_true(low == 0 && high == 1); // each is the result of a quarter of the draws
     set_total_interval(&set_total_circular, rotated, 2, NULL, &low, &high);
-    assert_true(isnan(low) && isnan(high)); // one group only
+    assert_true(isnan(low) && isnan(high)); // there is only one group
     assert_int_equal(set_total_splits.count(&set_total_splits, rotated, 4, NULL, n), 2);
     assert_string_equal(n[1].name, "2");
     assert_true(n[0].value == 0.5 && n[1].value == 1);
     assert_int_equal(set_total_splits.count(&set_total_splits, rotated, 2, NULL, n),
-                     0); // one split only
+                     0); // there is only one split
     set_total_interval(&set_total_splits, rotated, 4, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high));
 }
@@ -546,7 +546,8 @@ static void test_totals(void **state)
 
 enum { MME_KINDS = 14, MME_ROWS = 400 };
 
-// As MME's calculation.py: category by category, picture by picture; here by comparing all rows.
+// Like MME's calculation.py, which goes category by category and picture by picture, but by
+// comparing all rows.
 static double mme_category(const struct set_score *s, int n, const char *kind)
 {
     double rows = 0, right = 0, pictures = 0, both = 0;
@@ -589,7 +590,8 @@ static void test_mme_against_second_implementation(void **state)
     for (uint64_t seed = 0; seed < 50; seed++) {
         const int n = (int)(random_bits(seed, RANDOM_SAMPLE, 1) % MME_ROWS) + 1;
         double want[2] = { 0 };
-        // Two rows a picture, of which the last may have one; the same names in several categories.
+        // Two rows per picture, but the last picture may have one; several categories have the same
+        // names.
         for (int i = 0; i < n; i++) {
             const int name = i / 2 % 20, again = i / 2 / 20;
             const uint64_t bits = random_bits(seed, RANDOM_SAMPLE, (uint64_t)name + 2);
@@ -614,7 +616,7 @@ static void test_mme_against_second_implementation(void **state)
     }
 }
 
-// POPE: said yes and is (0), said no and is (1), said yes and is not (3), said no and is not (4).
+// POPE's classes: 0 said yes, is yes; 1 said no, is yes; 3 said yes, is no; 4 said no, is no.
 static void test_f1(void **state)
 {
     static const struct set_score s[] = {
@@ -635,7 +637,7 @@ static void test_f1(void **state)
 
 enum { ROWS = 9000, WIDE = 8000 };
 
-// 72 MB: the index is kept from 64 MB on.
+// 72 MB: files of 64 MB and more have a stored index.
 static char *write_large(char first)
 {
     char *path = xasprintf("%s/large.tsv", folder), *image = xmalloc(WIDE + 1);
@@ -701,7 +703,7 @@ static void test_index(void **state)
     damage_index();
     check_index(path, false);
     check_index(path, true);
-    // Another file of the same name and size.
+    // Another file with the same name and size.
     const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
     free(path);
     path = write_large('B');
@@ -727,7 +729,7 @@ static char *submit(const char *name, const char *suite, const char *file)
     if (submission_write(s, path, &d, set, way, "tiny", &err) < 0) fail_msg("%s", err.text);
     char *text = file_read(path, 1 << 20, &size, &err);
     assert_non_null(text);
-    file_in_clear(); // it is written again
+    file_in_clear(); // so that the file may be written again
     submission_free(s);
     dataset_close(&d);
     free(path);
@@ -753,7 +755,7 @@ static void test_submissions(void **state)
     free(text);
 }
 
-// Samples that the set does not have, as a damaged database may name them.
+// Samples that the set lacks, as a damaged database may name them.
 static void test_submission_of_no_sample(void **state)
 {
     static const int64_t indices[] = { -1, 1 << 20, INT64_MAX };
@@ -775,7 +777,7 @@ static void test_submission_of_no_sample(void **state)
     free(path);
 }
 
-// Every row of the table can be used.
+// Every row of the table of sets can be used.
 static void test_table(void **state)
 {
     for (const struct eval_set *s = eval_sets; s->name; s++) {

@@ -44,12 +44,13 @@ rows = lines("pope/llava_pope_test.jsonl", "pope", [r["question_id"] for r in re
 assert [r["prompt"] for r in rows] == [r["text"] for r in read("pope/llava_pope_test.jsonl")]
 lines("textvqa/llava_textvqa_val_v051_ocr.jsonl", "textvqa", ["t0", "t1"])
 lines("llava-seed-bench.jsonl", "seed", [r["question_id"] for r in read("llava-seed-bench.jsonl")])
-# Ids are texts, as its script looks them up; it tells questions with a picture by the mark.
+# Ids are texts, because ScienceQA's script looks them up as texts; the mark tells which questions
+# have a picture.
 lines("sqa/llava_test_CQM-A.json", "scienceqa", ["9", "7"], ["7"])
-lines("SEED-Bench.json", "seed", [101, 102])  # numbers, as its script does
+lines("SEED-Bench.json", "seed", [101, 102])  # numbers, as SEED-Bench's script writes them
 lines("MME.tsv", "mme", list(range(8)))
 
-# VQAv2: a list; a question whose picture is gone has an empty answer.
+# VQAv2: a list; a question whose picture is missing has an empty answer.
 questions = json.load(open(f"{folder}/vqa/v2_OpenEnded_mscoco_val2014_questions.json"))
 questions["questions"][1]["image_id"] = 99
 json.dump(questions, open(f"{folder}/vqa/v2_OpenEnded_mscoco_val2014_questions.json", "w"))
@@ -59,7 +60,7 @@ assert [list(r) for r in rows] == [["question_id", "answer"]] * 3 and len(shown)
 assert [r["question_id"] for r in rows] == [q["question_id"] for q in questions["questions"]]
 assert rows[1]["answer"] == "" and rows[0]["answer"] == rows[0]["answer"].lower().strip() != "", rows
 
-# MMBench: the table without hint, category, source, picture and comment, the prediction in seventh place.
+# MMBench: the table without hint, category, source, picture and comment; the prediction is column seven.
 text, shown = submit("mmbench_dev.tsv", "mmbench", "mmbench.tsv")
 rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
 assert list(rows[0]) == ["index", "question", "A", "B", "C", "D", "prediction", "answer", "split"], text
@@ -84,7 +85,8 @@ def export(suite, out, name="MMStar.tsv", kind="mmstar"):
     assert "\"ok\":false" not in told.stdout and '"what":"predictions"' in told.stdout, told.stdout
 
 
-# VLMEvalKit: its table without pictures; pandas' read_csv reads it as csv does. An absent answer is empty.
+# VLMEvalKit: its table without pictures, which pandas' read_csv reads as csv does. An absent answer is an
+# empty cell.
 export("vlmevalkit", "predictions.tsv")
 csv.field_size_limit(1 << 30)
 rows = list(csv.DictReader(open(f"{folder}/predictions.tsv", newline=""), delimiter="\t"))
@@ -94,8 +96,8 @@ for s in source:
     del s["image"]
 assert rows == source, (rows, source)
 
-# Its ids of RefCOCO have the split in front, its question of MMMU-Pro's pictures is a placeholder. A cell that only a
-# later row has is empty in the rows before.
+# VLMEvalKit's ids of RefCOCO begin with the split, and its question for MMMU-Pro's pictures is a placeholder. If only
+# a later row has a column, the column is empty in the rows before.
 def small(name, kind, *lines):
     with open(f"{folder}/{name}", "w") as f:
         f.writelines(line + "\n" for line in lines)
@@ -109,13 +111,13 @@ assert [(r["index"], r["note"], r["prediction"]) for r in rows] == [("RefCOCO+_t
 rows = small("vision.tsv", "mmmu-pro-vision", "index\tanswer\tA\tB\timage_path", "0\tA\tx\ty\ta.png")
 assert rows[0]["question"] == "placeholder" and rows[0]["prediction"] == said[0], rows
 
-# lmms-eval: what its model from_log reads.
+# lmms-eval: the file that its model from_log reads.
 export("lmms-eval", "predictions.json")
 log = json.load(open(f"{folder}/predictions.json"))
 assert log["args"]["model"] and log["args"]["limit"] is None and log["model_configs"]["task"] == "mmstar", log
 assert {d["doc_id"]: d["resps"][0][0] for d in log["logs"]} == dict(enumerate(said)), log
 
-# Every row up to the last one has an entry: a repeated row that of the row before.
+# Every row up to the last one has an entry; a repeated row has that of the row before.
 small("twice.tsv", "mmstar", "index\tquestion\tanswer\tA\tB\timage_path", "0\tq\tA\tx\ty\ta.png", "0\tq\tA\tx\ty\ta.png", "1\tr\tA\tx\ty\ta.png")
 export("lmms-eval", "predictions.json", "twice.tsv")
 log = json.load(open(f"{folder}/predictions.json"))

@@ -37,7 +37,7 @@ static void other_words_find_settings(void **state)
     }
 }
 
-// Other code finds them by their role: sessions, scripts and trainings name no key.
+// Other code finds these rows by their role: sessions, scripts and trainings name no key.
 static void rows_of_sampler_and_precision_have_roles(void **state)
 {
     int of[USE_ARITHMETIC + 1] = { 0 };
@@ -107,7 +107,7 @@ static void values_are_read_in_their_type(void **state)
     settings_free(s);
 }
 
-// -0 is another double, but no other value.
+// -0 is another double but the same value.
 static void minus_zero_is_zero(void **state)
 {
     static const char *const rows[][3] = { { "train.weight_decay", "-0", "0" },
@@ -134,7 +134,8 @@ static void a_reset_brings_the_default_back(void **state)
     settings_free(s);
 }
 
-// The stored form of a list of layers, and the layers of a model it names ("" for an error).
+// Checks the stored form of a list of layers, and which layers of a model it names ("" for an
+// error).
 static void check_layers(const char *typed, const char *kept, int layers, const char *named)
 {
     struct err err;
@@ -163,21 +164,22 @@ static void lists_of_layers_are_resolved(void **state)
     check_layers(" 2-4 , 7", "2-4,7", 8, "2 3 4 7");
     check_layers("60%-80%", "60%-80%", 16, "10 11 12");
     check_layers("60%-80%", "60%-80%", 32, "19 20 21 22 23 24 25");
-    check_layers("60%-80%", "60%-80%", 3, "2"); // 1.8 to 2.4: the layer at the middle
+    check_layers("60%-80%", "60%-80%", 3, "2"); // 1.8 to 2.4: the layer in the middle
     check_layers("40%-45%", "40%-45%", 32, "13");
     check_layers("1%-2%", "1%-2%", 1, "0");
     check_layers("98%-100%", "98%-100%", 2, "1");
     check_layers("0%-40%,40%-60%", "0%-40%,40%-60%", 1, "0");
-    check_layers("25%", "25%", 10, "2"); // half to even
+    check_layers("25%", "25%", 10, "2"); // 2.5: ties are rounded to even
     check_layers("37.5%,75%-100%", "37.5%,75%-100%", 4, "2 3");
-    check_layers("37.5%,50%-100%", "37.5%,50%-100%", 4, "refused"); // 1.5 is 2: twice
+    // 1.5 rounds to 2, which would occur twice.
+    check_layers("37.5%,50%-100%", "37.5%,50%-100%", 4, "refused");
 }
 
 static void lists_are_checked_against_the_model(void **state)
 {
     check_layers("7-8", "7-8", 8, "refused");
     check_layers("100%", "100%", 8, "refused");
-    check_layers("0,50%", "0,50%", 1, "refused"); // 50% of 1 is 0 again
+    check_layers("0,50%", "0,50%", 1, "refused"); // 50% of 1 layer is 0, too
 }
 
 static void bad_lists_are_refused(void **state)

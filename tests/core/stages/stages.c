@@ -21,7 +21,7 @@ static double largest(const double *bytes, double first, double last, int count,
     return most;
 }
 
-// The best of all splits of layers at.. over stages k.., tried one by one.
+// The best of all splits of layers `at`.. over stages k.., found by trying all of them.
 static double best(const double *bytes, int layers, double first, double last, int count, int *from,
                    int k)
 {

@@ -1,5 +1,6 @@
-// tests/core/talk/lookahead.c -- core/talk/lookahead.c: when and what it drafts; and
-// core/talk/answer.c with drafts: token for token and bit for bit the answer without them.
+// tests/core/talk/lookahead.c -- core/talk/lookahead.c: when it drafts, and which tokens; and
+// core/talk/answer.c with drafts: the answer equals that without drafts token for token and bit for
+// bit.
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
@@ -49,10 +50,10 @@ static void drafts_follow_repetitions(void **state)
 {
     check_draft("7", "abcdefgh", 8, 100, "");
     check_draft("7", "abcdefghXabc", 8, 100, "defghXa");
-    check_draft("7", "abcdeXabcfgYabc", 8, 100, "fgYabcf"); // the last occurrence counts
+    check_draft("7", "abcdeXabcfgYabc", 8, 100, "fgYabcf"); // uses the last occurrence
     check_draft("7", "zbcdeXabcfgYzbc", 8, 100,
                 "deXabcf"); // three equal tokens take precedence over two
-    check_draft("7", "abcdeXaYbc", 8, 100, "deXaYbc"); // two are enough
+    check_draft("7", "abcdeXaYbc", 8, 100, "deXaYbc"); // two equal tokens are enough
     check_draft("7", "Xababab", 8, 100, "abababa");    // past the end the draft repeats itself
     check_draft("2", "abcdefghXabc", 8, 100, "de");
     check_draft("7", "abcdefghXabc", 4, 100, "def"); // a pass of four rows
@@ -80,7 +81,7 @@ static void drafts_end_before_pictures(void **state)
     settings_free(settings);
 }
 
-// The index of a long sequence, which grows token by token, finds what a new one finds.
+// The index of a long sequence that grows token by token finds the same drafts as a new index.
 static void the_index_grows(void **state)
 {
     struct settings *settings = settings_new();
@@ -96,7 +97,7 @@ static void the_index_grows(void **state)
         if (i % 50) continue;
         struct lookahead fresh = { 0 };
         lookahead_configure(&fresh, settings, 8);
-        if (i == 1500) lookahead_forget(&l); // it enters all rows again
+        if (i == 1500) lookahead_forget(&l); // the index enters all rows again
         assert_int_equal(lookahead_draft(&fresh, &s, 7, again), n);
         assert_memory_equal(to, again, (size_t)n * sizeof *to);
         hits += n > 0;
@@ -113,8 +114,8 @@ struct course {
     int64_t drafted;
 };
 
-// An answer of `count` tokens under `auto`: of three, two repeat and the third is always new; from
-// row `again` on eight repeat.
+// An answer of `count` tokens under `auto`: two of every three tokens repeat, and the third is
+// always new; from row `again` on, a cycle of eight tokens repeats.
 static struct course course_of(int count, int again, bool blocks)
 {
     struct sequence s = sequence_of("");
@@ -148,14 +149,14 @@ static void auto_drafts_only_if_proposals_succeed(void **state)
     // If rows are expensive, drafting starts only after proposals were correct.
     assert_true(course_of(1000, 0, true).passes < 200);
     assert_int_equal(course_of(1000, 1000, true).drafted, 0);
-    // Proposals are counted while there are no drafts.
+    // Proposals are counted even while no drafts are used.
     const struct course late = course_of(1000, 500, false);
     assert_true(late.passes > 480 && late.passes < 620);
 }
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Settings of an answer: keys and values in turn.
+// Settings of answers, as keys and values in turn.
 static const char *const ways[][12] = {
     { NULL },
     { "kv.dtype", "bf16", "compute.matmul", "bf16" },
@@ -186,7 +187,7 @@ static void listen(void *self, const struct event *e)
     t->accepted += e->answer->accepted;
 }
 
-// The layers for which the golden has parameters.
+// Lists the layers for which the golden has parameters.
 static void list_ira_layers(const struct golden *g)
 {
     struct buf list = { 0 };
@@ -200,7 +201,7 @@ static void list_ira_layers(const struct golden *g)
     buf_release(&list);
 }
 
-// Model m after two answers; settings change during the second.
+// Model m gives two answers; settings change during the second.
 static void talk(struct golden *g, int m, const struct backend *b, const char *const *way,
                  const char *lookahead, struct answers *answers)
 {
@@ -236,7 +237,7 @@ static void same_rows(const struct backend *b, const struct tensor *x, const str
     free(two);
 }
 
-// The caches hold the same rows of the sequence with the same bits.
+// The caches hold the same rows with the same bits.
 static void same_cache(const struct golden *a, const struct golden *b, const char *what)
 {
     const struct conversation *x = engine_conversation(a->engine),
@@ -275,7 +276,7 @@ static void check_way(int m, const struct backend *b, int way, const char *looka
     ids_release(&without.ids);
 }
 
-// Some of the ways with each model; how many of the drafts came true.
+// Checks some of the ways with each model; returns how many drafts were accepted.
 static int64_t check_device(const struct backend *b, bool all)
 {
     int64_t accepted = 0;
@@ -287,8 +288,8 @@ static int64_t check_device(const struct backend *b, bool all)
     return accepted;
 }
 
-// On each instruction set of this processor, all ways on the first, a third of them on the others;
-// or on the device that is to be tested.
+// On the first instruction set of this processor all ways are tested, on the others a third of
+// them; or only on the device to be tested.
 static void answers_stay_the_same(void **state)
 {
     int tried = 0;

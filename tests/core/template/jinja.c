@@ -1,8 +1,8 @@
 // tests/core/template/jinja.c -- core/template/jinja*.c: templates as Python renders them,
 // origins of text, refusals, and bounds.
 //
-// The expected texts are those of Python's Jinja2 3.1.6, in the environment that transformers sets
-// up: trim_blocks, lstrip_blocks, loop controls, {% generation %}, its tojson.
+// The expected texts are from Python's Jinja2 3.1.6, in the environment that transformers sets up:
+// trim_blocks, lstrip_blocks, loop controls, {% generation %}, its own tojson.
 #include "core/template/jinja.h"
 #include "core/base/cancel.h"
 
@@ -143,7 +143,7 @@ static void test_as_python(void **state)
         check(cases[i].text, variables, cases[i].expected);
 }
 
-// Templates can change lists, as outside of the sandbox of Jinja2: published templates do so.
+// Templates can change lists, as outside of Jinja2's sandbox: published templates do.
 static void test_changes(void **state)
 {
     check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}",
@@ -244,7 +244,7 @@ static void test_origin(void **state)
            "[a].[B].[c].[aBc][a]");
 }
 
-// Bytes record their position in their text, so that a whole text is recognised as such.
+// Bytes record their position in their text, so that a complete text is recognised.
 static void test_whole(void **state)
 {
     struct err err;
@@ -394,7 +394,8 @@ static void test_left_out(void **state)
     refused("{{ x | tojson(sort_keys=true) }}", "'tojson' has no argument 'sort_keys'");
 }
 
-// An error names the line of an unknown construct; a template's own raise_exception has none.
+// An error names the line of an unknown construct, but not that of a template's own
+// raise_exception.
 static void test_unknown(void **state)
 {
     struct err err;
@@ -422,11 +423,11 @@ static void test_bounds(void **state)
         "{% set r = range(9999) %}{% for i in r %}{% for j in r %}{{ 1 if r and i }}{% endfor %}"
         "{% endfor %}",
         "takes more than 20 million steps");
-    // Each search first reads the whole text that it looks for.
+    // Each search first reads the whole text to be found.
     refused("{% set s = 'a' * 100000 %}{% set w = 'a' * 50000 + 'b' %}{% for i in range(9000) %}"
             "{% set found = w in s %}{% endfor %}",
             "takes more than 20 million steps");
-    // Methods that read each character or move all items count their work as steps.
+    // Methods that read each character or move all items count that work as steps.
     static const char *const slow[] = {
         "s.split('b')",  "s | length", "b | int",    "s.replace('b', '')",
         "s.endswith(s)", "l.pop(0)",   "s | indent", "'{}'.format(f)",
@@ -472,7 +473,8 @@ static void test_bounds(void **state)
     free(text);
 }
 
-// `item` so many times, with its number for each '#', between `before` and `behind`.
+// A text with `count` copies of `item` between `before` and `behind`; each '#' becomes the copy's
+// number.
 static char *long_list(const char *before, const char *item, const char *behind, int count)
 {
     struct buf b = { 0 };
@@ -495,7 +497,7 @@ static void test_long(void **state)
     static const struct {
         const char *before, *item, *behind;
         int count;
-        const char *expected; // NULL: too much
+        const char *expected; // NULL: exceeds the bounds
     } lists[] = {
         { "{{ dict(", "a#=1,", ") | length }}", 3000, "3000" },
         { "{{ dict(", "a#=1,", ") | length }}", 25000, NULL },

@@ -1,5 +1,5 @@
 // tests/core/template/template.c -- core/template/template.c and core/template/layouts.c: prompts
-// as the reference renders and tokenizes them, kept answers, and typed text.
+// as the reference renders and tokenizes them, prompts with kept answers, and typed text.
 #include "core/template/template.h"
 
 #include <setjmp.h>
@@ -28,11 +28,11 @@ struct folder {
     const struct layout *layout;
     int32_t placeholder;
     struct chat_template *template;
-    bool by_layout;                    // the layout renders, not the folder's template
-    const char *word, *before, *after; // of the placeholder, around a picture
+    bool by_layout;                    // true: the layout renders, not the folder's template
+    const char *word, *before, *after; // the placeholder, and the texts around a picture
 };
 
-// The rendered text with one "<image>" per picture; the caller frees it. NULL: an error.
+// The rendered text with one "<image>" per picture, which the caller frees; NULL on an error.
 static char *prompt_text(const struct message *messages, size_t count,
                          const struct prompt_options *o, struct err *err)
 {
@@ -64,7 +64,7 @@ static cJSON *read_json(const char *tree, const char *folder, const char *name)
     return json;
 }
 
-// chat_template.jinja, chat_template.json or tokenizer_config.json.
+// Reads chat_template.jinja, chat_template.json or tokenizer_config.json.
 static char *read_template(const char *folder)
 {
     char *path = xasprintf("tests/goldens/%s/chat_template.jinja", folder);
@@ -94,7 +94,7 @@ static struct folder open_folder(const char *name, const char *placeholder)
     cJSON *config = read_json("tests", name, "tokenizer_config.json");
     f.template = chat_template_open(f.chat_template, config, f.tokenizer, f.placeholder, &err);
     cJSON_Delete(config);
-    // InternVL2's has no place for pictures.
+    // InternVL2's template does not support pictures.
     if (!f.template && strncmp(name, "internvl2", 9) != 0) fail_msg("%s: %s", name, err.text);
     const bool bracketed = placeholder && !strcmp(placeholder, "<IMG_CONTEXT>");
     f.word = placeholder;
@@ -179,7 +179,7 @@ static size_t read_messages(const cJSON *list, struct message *messages, int *pi
     return count;
 }
 
-// The tokens of each picture: a run of placeholders.
+// Finds the tokens of each picture: a run of placeholders.
 static void read_runs(const struct folder *f, const cJSON *ids, struct picture *pictures)
 {
     const cJSON *id;
@@ -194,7 +194,7 @@ static void read_runs(const struct folder *f, const cJSON *ids, struct picture *
     }
 }
 
-// The reference's text with "<image>" in place of its pictures, and the text written around them.
+// The reference's text with "<image>" in place of its pictures and of the texts around them.
 static char *with_pictures(const struct folder *f, const char *text)
 {
     struct buf b = { 0 };
@@ -242,12 +242,12 @@ static void check_chat(const struct folder *f, const cJSON *chat)
     release_all(messages, count);
 }
 
-// The folder's template and the matching layout, each against the reference.
+// Checks the folder's template and the matching layout against the reference.
 static void check_folder(const char *name, const char *layout, const char *placeholder)
 {
     struct folder f = open_folder(name, placeholder);
     if (strncmp(name, "internvl2", 9)) assert_ptr_equal(f.layout, layout_find(layout));
-    f.layout = layout_find(layout); // InternVL2's config.json names it
+    f.layout = layout_find(layout); // InternVL2's config.json names its layout
     const cJSON *chat;
     int chats = 0;
     for (int by_layout = 0; by_layout < 2; by_layout++) {
@@ -276,8 +276,8 @@ static void test_goldens(void **state)
 
 // --- kept answers ------------------------------------------------------------------------------
 
-// With kept ids the prompt continues the former prompt and answer; if the answer's ids equal its
-// tokenized text, it equals the reference's prompt.
+// With kept ids, the prompt continues the earlier prompt and answer; if the answer's ids equal its
+// tokenized text, the prompt equals the reference's.
 static void check_kept(const char *name, const char *placeholder, const char *answer,
                        bool by_layout)
 {
@@ -381,7 +381,7 @@ static void test_forging(void **state)
             assert_true(id >= 0);
             assert_int_equal(count_id(&a, id), count_id(&b, id));
         }
-        // It is all still there.
+        // The text is still complete.
         struct buf text = { 0 };
         tokenizer_decode(f.tokenizer, b.ids, (size_t)b.n, false, &text);
         assert_non_null(strstr(text.data, cases[i].typed));
@@ -394,7 +394,7 @@ static void test_forging(void **state)
     }
 }
 
-// Typed text and layout together do not form a marker either.
+// Typed text and layout together form no marker either.
 static void test_forging_across(void **state)
 {
     struct folder f = open_folder("llava-1.5", "<image>");
@@ -435,7 +435,7 @@ static bool has_ids(const struct sequence *s, const int32_t *ids, int64_t count)
     return false;
 }
 
-// Ids of an answer stay unless the template drops something of its text.
+// Ids of an answer are kept unless the template drops part of its text.
 static void test_rewritten_history(void **state)
 {
     static const char keeps[] = "{% for m in messages %}<{{ m.role }}> {{ m.content | trim }}\n"
@@ -444,7 +444,7 @@ static void test_rewritten_history(void **state)
                                 "{{ m.content.split('</think>')[-1] | trim }}\n{% endfor %}"
                                 "{% if add_generation_prompt %}<assistant>{% endif %}";
     struct folder f = open_folder("qwen2", NULL);
-    const int32_t ids[] = { 9, 7, 8, 9 }; // not what the text is tokenised to
+    const int32_t ids[] = { 9, 7, 8, 9 }; // not the ids of the tokenised text
     struct message m[] = { text_message(ROLE_USER, "a"), ids_message(ROLE_ASSISTANT, ids, 4),
                            text_message(ROLE_USER, "b") };
     message_add_text(&m[1], " <think>\nno</think>\n\nyes \n");
@@ -461,7 +461,7 @@ static void test_rewritten_history(void **state)
     assert_string_equal(text, "<user> a\n<assistant> yes\n<user> b\n<assistant>");
     free(text);
     sequence_release(&s);
-    // An answer without any text has ids, too.
+    // An answer without any text has ids as well.
     free(m[1].content[0].text);
     m[1].content[0].text = xstrdup("");
     text = prompt_of(&f, drops, m, 3, &s);
@@ -473,7 +473,7 @@ static void test_rewritten_history(void **state)
     close_folder(&f);
 }
 
-// Templates that change messages: these stay typed text.
+// With templates that change messages, typed text stays typed text.
 static void test_changed_text(void **state)
 {
     static const struct {

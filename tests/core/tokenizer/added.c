@@ -20,11 +20,11 @@ static void test_added_tokens(void **state)
     ",\"added_tokens\":[{\"id\":200,\"content\":\"ab\",\"special\":false" flags "}]"
     check_tokens(ADDED(""), "", "c abc", "c /   / ab / c");
     struct err err = { "" };
-    // The spaces beside it are its own.
+    // The spaces beside the token belong to it.
     check_tokens(ADDED(",\"lstrip\":true"), "", "c  ab c", "c / ab /   / c");
     check_tokens(ADDED(",\"rstrip\":true"), "", "c ab  c", "c /   / ab / c");
     check_tokens(ADDED(",\"single_word\":true"), "", "xab ab", "x / ab /   / ab");
-    // The leftmost match wins; of several at one position, the longest.
+    // The leftmost match wins; at one position, the longest.
     struct tokenizer *t =
         small(",\"added_tokens\":[{\"id\":200,\"content\":\"<a\"},"
               "{\"id\":201,\"content\":\"<a>\"},{\"id\":202,\"content\":\"a>b\"}]",
@@ -32,7 +32,7 @@ static void test_added_tokens(void **state)
     assert_non_null(t);
     check_ids(t, "<a>b<a<", 7, 0, (int32_t[]){ 201, 'b', 200, '<' }, 4);
     tokenizer_free(t);
-    // Tokens that are not normalised match before the others, with a normaliser or without.
+    // Tokens that are not normalised match before the others, with or without a normaliser.
     for (int i = 0; i < 2; i++) {
         t = small(i ? FIRST_PLAIN NORM("\"NFC\"") : FIRST_PLAIN, "", &err);
         assert_non_null(t);
@@ -58,8 +58,8 @@ static void test_merged_special(void **state)
     }
 }
 
-// An added token that was found in normalised text decodes to its normalised text: its mark is the
-// space before it (tokenizers 0.23).
+// An added token that was found in normalised text decodes to that normalised text: its mark
+// becomes the space before the token (tokenizers 0.23).
 static void test_decoded_normalised(void **state)
 {
 #define MARKS_IN                                                                  \
@@ -86,7 +86,7 @@ static void test_decoded_normalised(void **state)
     check_text(t, ids, 6, false, "<x> a fox ab b");
     check_text(t, ids, 6, true, "a fox ab b");
     check_text(t, &ids[2], 1, true, "fox");
-    check_text(t, (int32_t[]){ 202 }, 1, true, "dog"); // an id that is listed twice
+    check_text(t, (int32_t[]){ 202 }, 1, true, "dog"); // the id is listed twice
     assert_string_equal(tokenizer_token(t, 200), "fox");
     assert_int_equal(tokenizer_id(t, "fox"), 200);
     tokenizer_free(t);

@@ -1,6 +1,6 @@
-// tests/core/tokenizer/class.c -- core/tokenizer/special.c and class.c: what
-// the files beside a tokenizer and its class add to it. Ids are those of AutoTokenizer of
-// transformers 4.57.6; where 5.24.0 gives others, the notice says so.
+// tests/core/tokenizer/class.c -- core/tokenizer/special.c and class.c: what a tokenizer's class
+// and the files beside it add to it. Ids are those of AutoTokenizer of transformers 4.57.6; if
+// 5.24.0 gives others, the notice says so.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,8 @@
 
 static const char typed[] = "a <image> b<NEW></s> c <pad><unk>";
 
-// The notice contains `notice`; "": no notice (except on the golden's user-defined pieces).
+// The notice contains `notice`; "": no notice (except the one about the golden's user-defined
+// pieces).
 static void check_folder(const char *folder, const char *ids, const char *notice)
 {
     struct err err = { "" };
@@ -129,7 +130,7 @@ static const struct {
       "token\":true}",
       NULL, NULL, "271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0 2",
       "" },
-    // nothing said
+    // no options given
     { "{\"tokenizer_class\":\"LlamaTokenizer\"}", NULL, NULL,
       "1 271 800 892 623 864 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0",
       "add_bos_token (true here), legacy (true here)" },
@@ -204,7 +205,7 @@ static void class_with_a_tokenizer_json(void **state)
 
 // --- a space before texts ------------------------------------------------------------------------
 
-// A ByteLevel that stands alone does what the config says; null leaves it as it is.
+// A ByteLevel alone follows the config; null leaves it unchanged.
 static void prefix_of_byte_level(void **state)
 {
     static const struct {
@@ -239,7 +240,7 @@ static void prefix_of_byte_level(void **state)
     }
 }
 
-// CodeLlama's infilling tokens are special, named or not; the fill marker is not a token.
+// CodeLlama's infilling tokens are special, whether named or not; the fill marker is not a token.
 static void codellama_has_tokens_for_infilling(void **state)
 {
     static const struct {
@@ -270,7 +271,7 @@ static void codellama_has_tokens_for_infilling(void **state)
     }
 }
 
-// Where no class is named, the model's type gives it.
+// If no class is named, the model's type determines it.
 static void class_of_the_model(void **state)
 {
     static const struct {
@@ -290,7 +291,7 @@ static void class_of_the_model(void **state)
           "{\"add_bos_token\":false,\"auto_map\":{\"AutoTokenizer\":[\"a.B\",null]}}",
           "file or class decides: add_bos_token" },
         { "llava-1.5", "{\"model_type\":\"llama\"}", "{}", NULL },
-        // Its special tokens are not those of that class.
+        // Its special tokens differ from those of that class.
         { "llama-3.2", "{\"model_type\":\"llama\"}", "{}", NULL },
         { "llama-3.2", "{\"model_type\":\"qwen2\"}", "{}", NULL },
     };

@@ -1,4 +1,5 @@
-// tests/core/tokenizer/export.c -- tokenizers as lists and back: the same ids for any text.
+// tests/core/tokenizer/export.c -- tokenizers exported as lists and read back give the same ids for
+// any text.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/tokenizer/tokenizer.h"
 
-// Texts of random characters of all lengths, words and spaces.
+// A text of random characters of all lengths, words and spaces.
 static size_t random_text(char *text, size_t room, uint32_t *seed)
 {
     static const char *const parts[] = {
@@ -48,7 +49,7 @@ static void same_ids(const char *name, const struct tokenizer *a, const struct t
     ids_release(&y);
 }
 
-// The same ids, and the same tokens with the same texts.
+// Both give the same ids, and the same tokens with the same texts.
 static void same_tokenizer(const char *path, const struct tokenizer *t,
                            const struct tokenizer *again)
 {
@@ -106,7 +107,8 @@ static void sentencepiece(void **state)
 static void ranks(void **state)
 {
     (void)state;
-    check("tests/goldens/tokenizers/kimi", "gpt2", NULL); // too small a vocabulary to tell
+    // The vocabulary is too small to identify the pre-tokenizer.
+    check("tests/goldens/tokenizers/kimi", "gpt2", NULL);
 }
 
 static void a_unigram_model_is_refused(void **state)

@@ -54,7 +54,7 @@ static void check_ids(const struct tokenizer *t, const char *text, int flags,
     ids_release(&ids);
 }
 
-// At once and token by token.
+// Decodes at once and token by token.
 static void check_text(const struct tokenizer *t, const int32_t *ids, size_t count,
                        const char *expected)
 {
@@ -124,7 +124,7 @@ static void test_streaming(void **state)
     }
 }
 
-// A text without spaces is one word: n squared would take hours.
+// A text without spaces is one word: quadratic time would take hours.
 static void test_long_texts(void **state)
 {
     const size_t length = 1 << 20;
@@ -160,7 +160,7 @@ static void test_llama(void **state)
     assert_int_equal(tokenizer_size(t), 903);
     check_ids(t, "a<image>a", TOKENIZE_SPECIAL, (int32_t[]){ 1, a, 902, a }, 4);
     check_ids(t, "<s>", 0, (int32_t[]){ 1 }, 1);
-    // After other tokens no mark is put before the text.
+    // No mark is put before a text that follows other tokens.
     check_ids(t, "a", TOKENIZE_CONTINUATION, (int32_t[]){ tokenizer_id(t, "a") }, 1);
     check_text(t, (int32_t[]){ 1, a, 902, a, 0 }, 5, "<s> a<image> a \xE2\x81\x87 ");
     struct ids ids = { 0 };
@@ -176,7 +176,7 @@ static void test_kimi(void **state)
     const int32_t a = tokenizer_id(t, "a");
     check_ids(t, "a<|im_end|>a", TOKENIZE_SPECIAL, (int32_t[]){ a, 902, a }, 3);
     assert_int_equal(tokenizer_id(t, "<|im_user|>"), 903);
-    // Each byte of an unfinished character is held until it is known to be invalid.
+    // Each byte of an incomplete character is held back until it is known to be invalid.
     const int32_t cut[] = { tokenizer_id(t, "\xC3\xA4"), tokenizer_id(t, "\xC2\xBD"), a };
     check_text(t, cut, 3,
                "\xEF\xBF\xBD"
@@ -195,7 +195,7 @@ static void test_t5(void **state)
     tokenizer_free(t);
 }
 
-// An empty file, or one with other content: the error says what the file should be.
+// For an empty file or one with other content, the error says what the file should be.
 static void errors_name_the_expected_format(void **state)
 {
     static const struct {
@@ -219,7 +219,7 @@ static void errors_name_the_expected_format(void **state)
     }
 }
 
-// Every truncated file is refused or is a smaller model; damage has no other effect.
+// Every truncated file is refused or gives a smaller model; damage has no other effect.
 static void test_damaged_files(void **state)
 {
     static const char *const paths[] = { "tests/goldens/tokenizers/llama/tokenizer.model",
@@ -255,7 +255,7 @@ static void test_damaged_files(void **state)
 
 // --- ranks -------------------------------------------------------------------------------------
 
-// All bytes, then the given lines.
+// A file of all single bytes, then the given lines.
 static struct tokenizer *parse_ranks(const char *lines, const char *config, struct err *err)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -281,7 +281,7 @@ static void check_ranks(const char *lines, const char *config, const char *why)
 static void test_ranks(void **state)
 {
     struct err err = { "" };
-    // "ab" 300, "bc" 299, "abcd" 298: that is a word of its own, but no merge leads to it.
+    // "ab" 300, "bc" 299, "abcd" 298: "abcd" is found as a whole word, but no merge leads to it.
     struct tokenizer *t = parse_ranks("YWI= 300\r\nYmM= 299\n\nYWJjZA== 298", "{}", &err);
     if (!t) fail_msg("%s", err.text);
     check_ids(t, "abc", 0, (int32_t[]){ 'a', 299 }, 2);
@@ -345,7 +345,7 @@ static void check_size(const char *folder, int32_t size)
     tokenizer_free(t);
 }
 
-// The first existing file of the three counts; small files add tokens to each.
+// The first existing one of the three files counts; small files add tokens to each.
 static void test_folders(void **state)
 {
     struct err err = { "" };
@@ -356,7 +356,7 @@ static void test_folders(void **state)
     assert_non_null(strstr(err.text, "tiktoken.model"));
     copy_file("tests/goldens/tokenizers/llama/tokenizer.model", folder, "tokenizer.model");
     check_size(folder, 900);
-    // Before added_tokens_decoder, two other files named the added tokens.
+    // Before added_tokens_decoder existed, two other files named the added tokens.
     char *added = xasprintf("%s/added_tokens.json", folder);
     FILE *f = fopen(added, "w");
     fputs("{\"<image>\": 900, \"<plain>\": 901}", f);
@@ -383,7 +383,7 @@ static void test_folders(void **state)
     free(folder);
 }
 
-// The golden's own vocab.json and merges.txt give what its tokenizer.json gives.
+// The golden's own vocab.json and merges.txt give the ids of its tokenizer.json.
 static void test_merges(void **state)
 {
     struct err err = { "" };

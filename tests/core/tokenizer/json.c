@@ -1,4 +1,4 @@
-// tests/core/tokenizer/json.c -- core/tokenizer/json.c: files that are wrong or odd.
+// tests/core/tokenizer/json.c -- core/tokenizer/json.c: invalid and unusual files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// tests/core/tokenizer/list.c -- core/tokenizer/list.c: lists of tokens as GGUF files have them.
+// tests/core/tokenizer/list.c -- core/tokenizer/list.c: lists of tokens as in GGUF files.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void start(struct list *s, const char *model, const char *pre)
     s->l.merges = s->merges;
 }
 
-// What the text becomes: tokens separated by "|".
+// Expects the text's tokens, separated by "|".
 static void expect(const struct list *s, const char *text, int flags, const char *want)
 {
     struct err err = { "" };
@@ -58,7 +58,7 @@ static void expect(const struct list *s, const char *text, int flags, const char
     tokenizer_free(t);
 }
 
-// Merges join whatever a pre-tokenizer leaves together.
+// A list whose merges join whatever a pre-tokenizer leaves together.
 static void words(struct list *s, const char *pre)
 {
     static const char *const tokens[] = { "1",   "2", "3",  "4",  "12", "123", "1234",
@@ -108,7 +108,7 @@ static void special_tokens(void **state)
     add(&s, "[PAD]", TOKEN_TYPE_UNUSED, 0);
     add(&s, "aa", TOKEN_TYPE_USER, 0);
     expect(&s, "aaa", TOKENIZE_SPECIAL, "<s>|aa|a");
-    expect(&s, "a<s>a", TOKENIZE_PLAIN, "a|s|a"); // typed: its other bytes have no token here
+    expect(&s, "a<s>a", TOKENIZE_PLAIN, "a|s|a"); // typed <s>: the bytes < and > have no token here
     assert_false(tokenizer_list_begins("gpt2", "qwen2"));
     assert_true(tokenizer_list_begins("llama", NULL));
 }

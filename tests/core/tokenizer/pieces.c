@@ -40,9 +40,9 @@ struct small_piece {
     int type;
 };
 
-// What a model says besides its pieces; the first field is always written.
+// The contents of a model besides its pieces; the first field is always written.
 struct small {
-    uint64_t type; // of the model
+    uint64_t type; // type of the model
     bool bytes, denormalizes;
     const char *charsmap;
     size_t charsmap_size;
@@ -112,7 +112,8 @@ static void check_small(const char *config, const char *text, int flags, const c
 
 static void test_configs(void **state)
 {
-    check_small("{}", "ab ab", 0, MARK " / ab / " MARK " / ab"); // the higher score goes first
+    // The merge with the higher score is first.
+    check_small("{}", "ab ab", 0, MARK " / ab / " MARK " / ab");
     check_small("{}", "a", TOKENIZE_SPECIAL, "<s> / " MARK "a");
     check_small("{\"add_bos_token\":false,\"add_eos_token\":true}", "a", TOKENIZE_SPECIAL,
                 MARK "a / </s>");
@@ -120,14 +121,15 @@ static void test_configs(void **state)
                 "</s> / " MARK "a");
     check_small("{\"bos_token\":\"<new>\"}", "a<new>", TOKENIZE_SPECIAL,
                 "<new> / " MARK "a / <new>");
-    // Legacy: a mark before every text; else only before the first, if it has none.
+    // With `legacy`, every text gets a mark; otherwise only the first text, unless it begins with
+    // one.
     check_small("{\"legacy\":false}", " a", 0, MARK "a");
     check_small("{}", " a", 0, MARK " / " MARK "a");
     check_small("{}", "a</s>a", 0, MARK "a / </s> / " MARK "a");
     check_small("{\"legacy\":false}", "a</s>a", 0, MARK "a / </s> / a");
     check_small("{}", "b#x#b??b", 0, MARK " / b / #x# / b / <unk> / b");
-    // A configuration renames an id: its former name is plain text, and typed text never gives the
-    // new token.
+    // A configuration renames an id: the former name becomes plain text, and typed text never gives
+    // the new token.
     const char *named = "{\"added_tokens_decoder\":{\"9\":{\"content\":\"<end>\",\"special\":true},"
                         "\"12\":{\"content\":\"<new>\",\"special\":true,\"rstrip\":true}}}";
     check_small(named, "b<end>b<new> b", 0,
@@ -151,7 +153,7 @@ static void check_refused(const struct small *s, const struct small_piece *piece
         fail_msg("\"%s\" does not say \"%s\"", err.text, why);
 }
 
-// The usual pieces and one more.
+// Checks a model with the usual pieces and this one.
 static void check_piece(const struct small *s, struct small_piece piece, const char *why)
 {
     struct small_piece pieces[USUAL + 1];
@@ -205,7 +207,7 @@ static void test_refused_models(void **state)
     check_refused(&bpe, usual, USUAL, "{\"added_tokens_decoder\":[]}", "object");
 }
 
-// A table of replacements whose trie leads in circles, beyond its end and to no text.
+// A table of replacements whose trie leads in circles, beyond its end and to missing texts.
 static void test_hostile_charsmap(void **state)
 {
     char map[4 + 4 * 256 + 4] = "\0\4";
@@ -215,7 +217,7 @@ static void test_hostile_charsmap(void **state)
             x = x * 1664525 + 1013904223;
             map[i] = (char)(x >> 24);
         }
-        if (round % 2) // labels fit, so that the search goes deep
+        if (round % 2) // labels match, so that the search goes deep
             for (size_t i = 0; i < 256; i++) {
                 map[4 + 4 * i] = (char)i;
                 map[7 + 4 * i] = 0;

@@ -15,7 +15,7 @@
     PRE("\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," \
         "{\"type\":\"Metaspace\",\"prepend_scheme\":\"always\"}]")
 
-// Expected ids are the reference library's (tokenizers 0.23).
+// Expected ids are those of the reference library (tokenizers 0.23).
 static void test_stages(void **state)
 {
     check_tokens("", "", "abcab", "abc / ab");
@@ -41,7 +41,7 @@ static void test_stages(void **state)
     check_tokens(PRE("\"Digits\",\"individual_digits\":true"), "", "a12b", "a / 1 / 2 / b");
     check_tokens(PRE("\"Punctuation\""), "", "ab,ab", "ab / , / ab");
     check_tokens(PRE("\"WhitespaceSplit\""), "", "ab ab", "ab / ab");
-    // The joiners are of a word, unlike ².
+    // The joiners are word characters, unlike ².
     check_tokens(WORDS, ",\"unk_token\":\"?\"", "a\u200db a\u200cb",
                  MARK "a / ? / b / " MARK "a / ? / b");
     check_tokens(WORDS, ",\"unk_token\":\"?\"", "x²,x",
@@ -80,7 +80,7 @@ static void test_patterns(void **state)
                  "a\xE1\xA0\x8E"
                  "b a\xC2\x85"
                  "b",
-                 "ab / a / b"); // U+180E is not white
+                 "ab / a / b"); // U+180E is not white space
     check_tokens(REGEX("\\\\h"), "", "axb", "x");
     check_tokens(REGEX("[a-z&&[^bc]]"), "", "abcd", "b / c");
     check_tokens(REGEX("[a[c-d]]"), "", "abcd", "b");
@@ -93,13 +93,13 @@ static void test_patterns(void **state)
     check_tokens(REGEX("(?i:B)"), "", "abB", "a");
 }
 
-// What the pattern leaves of the text, characters that the vocabulary lacks as "?".
+// The parts that the pattern leaves of the text; characters that the vocabulary lacks are "?".
 static void test_kinds_of_characters(void **state)
 {
     static const struct {
         const char *regex, *text, *rest;
     } cases[] = {
-        { "\\\\w", "a²½ⓐ́_⅓©", "? / ?" }, // below U+0100 other ones than in a set
+        { "\\\\w", "a²½ⓐ́_⅓©", "? / ?" }, // below U+0100, \\w matches other characters than [\\w]
         { "[\\\\w]", "a²½ⓐ́_⅓©", "? / ? / ? / ?" },
         { "\\\\W", "a²⅓", "a / ?" },
         { "[^\\\\W\\\\d_]+", "aहि1_²", "1 / _ / ?" },
@@ -149,7 +149,7 @@ static int encode_with(const char *regex, char letter, size_t length, struct err
     return status;
 }
 
-// Endless matching: in steps that PCRE2 counts, and in steps that it does not.
+// Nearly endless matching: in steps that PCRE2 counts, and in steps that it does not count.
 static void test_hostile_pattern(void **state)
 {
     static const char *const regexes[] = { "(a+)+[x-z]", "(?:(?=\\\\p{L}*+)a)*+[bc]",
@@ -159,7 +159,7 @@ static void test_hostile_pattern(void **state)
         assert_int_equal(encode_with(regexes[i], 'a', 60000, &err), -1);
         if (!strstr(err.text, "pattern")) fail_msg("%s: %s", regexes[i], err.text);
     }
-    // Ctrl-C ends it.
+    // Ctrl-C ends the matching.
     const atomic_bool flag = true;
     struct err err = { "" };
     cancel_watch(&flag, NULL);
@@ -169,7 +169,7 @@ static void test_hostile_pattern(void **state)
     cancel_unwatch(&flag);
 }
 
-// Everything that a parenthesis or quantifier can begin still compiles with callouts inserted.
+// Everything that a parenthesis or quantifier can begin still compiles after callouts are inserted.
 static void test_pattern_forms(void **state)
 {
     static const char *const regexes[] = { "((?R)?a)*b",
@@ -263,7 +263,7 @@ static void test_decoders(void **state)
     check_decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\","
                   "\"pattern\":{\"String\":\"x" MARK "\"},\"content\":\"-\"}]}",
                   ids, 4, MARK "a-" MARK "a");
-    // However many matches a text has.
+    // The same holds for any number of matches.
     int32_t many[200];
     char expected[201] = "";
     for (int i = 0; i < 200; i++) many[i] = 'x';

@@ -119,8 +119,8 @@ static void test_bytes(void **state)
     struct tokenizer *t = open_golden("qwen2"), *llama = open_golden("llava-1.5");
     check_ids(t, "\0\x01\x7F", 3, 0, (int32_t[]){ 188, 189, 221 }, 3);
     check_ids(llama, "\0\x01\x7F", 3, 0, (int32_t[]){ 345, 3, 4, 130 }, 4);
-    // Each invalid stretch is one U+FFFD: a cut character, an overlong form (two bytes, each
-    // wrong), a surrogate (three).
+    // Each invalid stretch becomes one U+FFFD: a truncated character, an overlong form (one per
+    // byte), a surrogate (one per byte).
     struct ids ids = encode(t, "\xE4\xBD|\xC0\x80|\xED\xA0\x80|\xF0\x9F\x98", 12, TOKENIZE_PLAIN);
     check_text(
         t, ids.data, ids.count, false,
@@ -130,7 +130,7 @@ static void test_bytes(void **state)
     tokenizer_free(llama);
 }
 
-// Every id and random ones, byte tokens among them: streaming equals decoding at once.
+// Every id and random ones, including byte tokens: streaming equals decoding at once.
 static void test_streaming(void **state)
 {
     uint32_t x = 1;
@@ -170,13 +170,13 @@ static void test_promptness(void **state)
     tokenizer_free(t);
 }
 
-// Texts are C strings: a NUL byte of the model hides nothing behind it.
+// Texts are C strings: a NUL byte from the model does not hide the text after it.
 static void test_nul(void **state)
 {
     struct err err;
     struct buf text = { 0 };
     struct tokenizer *t =
-        tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err); // <0x00> is token 3
+        tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err); // token 3 is <0x00>
     assert_non_null(t);
     tokenizer_decode(t, (int32_t[]){ 3, 290 }, 2, false, &text);
     assert_true(text.length > 3 && !memcmp(text.data, "\xEF\xBF\xBD", 3));
@@ -200,7 +200,7 @@ static void test_plain(void **state)
     ids_release(&ids);
     ids_release(&plain);
 
-    // Only the first one is typed.
+    // Only the first token is typed.
     const char text[] = "<|eot_id|><|eot_id|>";
     const struct text_range typed = { 2, 5 };
     const struct marked_text m = { text, 20, &typed, 1, NULL, 0, 0 };
@@ -222,8 +222,8 @@ static void test_continuation(void **state)
     ids_release(&first);
     ids_release(&next);
 
-    // Holes: the text behind a picture is marked as behind a special token, that behind an answer
-    // is not; invalid bytes do not move them.
+    // Holes: the text after a picture gets a mark, as after a special token, but the text after an
+    // answer does not; invalid bytes do not move the holes.
     const struct text_hole holes[] = { { 1, false }, { 2, true } };
     const struct marked_text m = { "\xFF"
                                    "aa",
@@ -245,7 +245,7 @@ static void test_continuation(void **state)
     assert_int_equal(ids.count, i + 4);
     ids_release(&ids);
 
-    // A hole inside a character leaves two broken ones.
+    // A hole inside a character leaves two broken characters.
     const struct text_hole inside = { 1, true };
     const struct marked_text cut = { "\xC3\xA9", 2, NULL, 0, &inside, 1, 0 };
     struct buf text = { 0 };
@@ -273,7 +273,8 @@ static void test_long_word(void **state)
         struct buf back = { 0 };
         tokenizer_decode(t, ids.data, ids.count, false, &back);
         assert_string_equal(back.data, text);
-        assert_true(now() - start < 20); // generous: also under sanitizers; n squared takes hours
+        // A generous limit, for sanitizers; quadratic time would take hours.
+        assert_true(now() - start < 20);
         buf_release(&back);
         ids_release(&ids);
         free(text);

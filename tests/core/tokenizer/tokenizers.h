@@ -53,7 +53,7 @@ static inline void check_ids(const struct tokenizer *t, const char *text, size_t
     ids_release(&ids);
 }
 
-// Decoding at once and token by token; every part that comes is whole characters.
+// Decodes at once and token by token; every part consists of complete characters.
 static inline void check_text(const struct tokenizer *t, const int32_t *ids, size_t count,
                               bool skip_special, const char *expected)
 {
@@ -71,7 +71,7 @@ static inline void check_text(const struct tokenizer *t, const int32_t *ids, siz
             detokenizer_finish(&d, &parts);
         assert_true(parts.length <= text.length);
         assert_memory_equal(parts.data, text.data, parts.length);
-        // The next byte, if there is one, begins a character.
+        // The next byte, if any, begins a character.
         assert_true(((unsigned char)text.data[parts.length] & 0xC0) != 0x80);
     }
     assert_int_equal(parts.length, text.length);
@@ -82,7 +82,7 @@ static inline void check_text(const struct tokenizer *t, const int32_t *ids, siz
 
 // --- small files -------------------------------------------------------------------------------
 
-// A tokenizer over single characters and a few merges, with the given members put in.
+// A tokenizer over single characters and a few merges, with the given members inserted.
 static inline struct tokenizer *small(const char *members, const char *model, struct err *err)
 {
     struct buf b = { 0 };
@@ -98,7 +98,7 @@ static inline struct tokenizer *small(const char *members, const char *model, st
     return t;
 }
 
-// Tokens of the text, with a stroke between them.
+// Expects the text's tokens, separated by " / ".
 static inline void check_tokens(const char *members, const char *model, const char *text,
                                 const char *expected)
 {

@@ -70,7 +70,7 @@ static struct safetensors *open_file(const char *name)
     return f;
 }
 
-// The masters of the state are the tensors of the adapter.
+// The masters in the state equal the tensors of the adapter.
 static void compare_adapter(const struct adapter *a, const char *state)
 {
     struct safetensors *f = open_file(state);
@@ -134,7 +134,7 @@ static void test_model(void **state)
     char *folder = in("out/checkpoint-2");
     struct model *m = model_load(folder, backend_cpu(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    // The weights are the masters, as the model's type holds them.
+    // The weights are the masters, rounded to the model's type.
     struct safetensors *f = open_file("out/checkpoint-2/state.safetensors");
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
@@ -151,7 +151,7 @@ static void test_model(void **state)
     safetensors_close(f);
     model_free(m);
     free(folder);
-    // The last one is the result: nothing was validated.
+    // The last checkpoint is the result, because nothing was validated.
     struct safetensors *a = open_file("out/checkpoint-3/model.safetensors");
     struct safetensors *b = open_file("out/model.safetensors");
     struct safetensors *c = open_file("out/checkpoint-2/model.safetensors");
@@ -162,11 +162,11 @@ static void test_model(void **state)
         assert_memory_equal(x->data, safetensors_find(b, x->name)->data, x->bytes);
         same += !memcmp(x->data, safetensors_find(c, x->name)->data, x->bytes);
     }
-    assert_true(a->count - same > 30); // those of the decoder: no sample has a picture
+    assert_true(a->count - same > 30); // only the decoder's differ: no sample has a picture
     safetensors_close(a), safetensors_close(b), safetensors_close(c);
 }
 
-// A checkpoint that is not to be kept holds no copy, and says so.
+// A checkpoint that is not to be kept has no copy of the weights, and is marked accordingly.
 static void test_not_kept(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_damaged(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
     char *newest = in("out/checkpoint-2");
-    // One bit of its numbers.
+    // One bit of the checkpoint's weights is flipped.
     char *file = in("out/checkpoint-2/state.safetensors");
     const int fd = open(file, O_RDWR);
     struct stat st;
@@ -216,7 +216,7 @@ static void test_damaged(void **state)
     train("out", true, 0, settings, -1, "out/checkpoint-2' the run continues from the checkpoint");
     scratch_remove(newest);
     train("out", true, 0, settings, 0, NULL);
-    // Without train.keep there is one only.
+    // Without train.keep there is only one checkpoint.
     static const char *const plain[] = { "train.method=layernorm-simple", "train.steps=4",
                                          "train.save_every=1", NULL };
     train("single", false, 2, plain, JOB_STOPPED, NULL);
@@ -227,7 +227,8 @@ static void test_damaged(void **state)
     free(only);
 }
 
-// Killed between its record and its end: the next run removes files that are no longer needed.
+// A run killed between writing its record and its end: the next run removes files that are no
+// longer needed.
 static void test_tidy(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void test_tidy(void **state)
     free(out), free(checkpoint);
 }
 
-// Resuming a finished run removes nothing, whatever train.keep is by then.
+// Resuming a finished run removes nothing, even if train.keep has changed.
 static void test_keeps_its_own(void **state)
 {
     (void)state;
@@ -264,18 +265,18 @@ static void test_keeps_its_own(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 0, settings, 0, NULL);
     expect_names("out", names);
-    train("out", true, 0, plain, 0, NULL); // as it is by default
+    train("out", true, 0, plain, 0, NULL); // with train.keep at its default
     expect_names("out", names);
     train("out", true, 0, now, 0, NULL);
     expect_names("out", names);
 }
 
-// `auto` counts as its meaning on the device: the same value spelled out resumes, another is
-// refused.
+// `auto` counts as its meaning on the device: a run resumes with the same value spelled out, but
+// not with another one.
 static void test_meaning(void **state)
 {
     (void)state;
-    // The model's weights are f16: the CPU leaves them f32, and some have nothing else.
+    // The model's weights are f16: the CPU computes in f32, and some CPUs support nothing else.
     const struct backend *b = test_device();
     const char *const is = b->own_memory ? "bf16" : "f32";
     const char *const other = b->own_memory ? "f32" : "bf16";
@@ -288,9 +289,9 @@ static void test_meaning(void **state)
     settings[3] = differs;
     if (test_multiplies_bf16("that another arithmetic is refused"))
         train("out", true, 0, settings, -1, "the run started with compute.matmul=");
-    settings[3] = "sample.max_tokens=3"; // of generated answers in a validation
+    settings[3] = "sample.max_tokens=3"; // affects generated answers in a validation
     train("out", true, 0, settings, -1, "the run started with sample.max_tokens=");
-    settings[3] = "sample.seed=7"; // which are greedy
+    settings[3] = "sample.seed=7"; // answers in a validation are greedy
     train("out", true, 1, settings, JOB_STOPPED, NULL);
     settings[3] = same;
     train("out", true, 0, settings, 0, NULL);
@@ -319,7 +320,7 @@ static void test_changed_validation(void **state)
     write_samples("data.jsonl", 0, 6);
     write_samples("held.jsonl", 6, 2);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
-    write_samples("held.jsonl", 7, 2); // as many samples, as long
+    write_samples("held.jsonl", 7, 2); // equally many samples of the same length
     train("out", true, 0, settings, -1, "the data file of train.validation has changed");
     write_samples("held.jsonl", 6, 2);
     train("out", true, 0, settings, 0, NULL);
@@ -338,7 +339,7 @@ static void test_changed_adapter(void **state)
                                      setting, NULL };
     write_samples("data.jsonl", 0, 6);
     train("out", false, 1, settings, JOB_STOPPED, NULL);
-    // One number of it.
+    // One byte of a weight changes.
     size_t size;
     char *path = in("lora/adapter_model.safetensors");
     char *bytes = file_read(path, 1 << 28, &size, NULL);
@@ -351,7 +352,7 @@ static void test_changed_adapter(void **state)
     free(bytes), free(path), free(adapter), free(setting);
 }
 
-// A finished run is not the result of another request.
+// A finished run does not count as the result of another request.
 static void test_finished_otherwise(void **state)
 {
     (void)state;
@@ -387,7 +388,7 @@ static void write_picture_samples(void)
     write_picture("b.ppm", 2);
 }
 
-// A picture with other content of the same size; a missing one.
+// A picture with other content of the same size; a missing picture.
 static void test_changed_picture(void **state)
 {
     (void)state;
@@ -421,8 +422,8 @@ static void sweep(const char *values, const char *pause, const char *const *sett
     free(path);
 }
 
-// A change since the first value was trained stops the sweep; it does not count as a failure of a
-// value.
+// A change after the first value was trained stops the sweep; it does not count as a failure of
+// that value.
 static void test_sweep(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, their
-// number on published shapes (methods page, Table 2), and the model is restored afterwards.
+// tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, how
+// many on published shapes (methods page, Table 2), and that the model is restored afterwards.
 #include "tests/core/train/sft.h"
 
 #include "core/adapter/adapter.h"
@@ -56,7 +56,7 @@ static void test_shares(void **state)
     static const struct {
         const char *method;
         int64_t rank;
-        double small, large, rounding; // percent of 7B, 13B
+        double small, large, rounding; // percent of the parameters of 7B, 13B
     } want[] = {
         { "all", 1, 100, 100, 0 },
         { "full", 1, 95.7, 97.7, 0.05 },
@@ -74,7 +74,8 @@ static void test_shares(void **state)
         if (!(fabs(large - want[i].large) <= want[i].rounding))
             fail_msg("%s of 13B: %.5f%%", want[i].method, large);
     }
-    // With LLaVA-1.5's projector of two layers (its 64 rows beyond Llama-2's add 0.007).
+    // The projector is LLaVA-1.5's, of two layers (the 64 vocabulary rows beyond Llama-2's add
+    // 0.007).
     assert_float_equal(share("llava-1.5-7b", "layernorm", 1), 4.01, 0.01);
     assert_float_equal(share("llava-1.5-7b", "qv", 1), 19.21, 0.01);
 }
@@ -113,7 +114,7 @@ static void fill_items(struct select_item items[ITEMS])
     items[IRA].linear = false;
 }
 
-// "EMBED Q:8" ... as bits and ranks.
+// Expects trained weights and LoRAs as bits, and the rank: "EMBED Q:8" ...
 static void check_rules(const char *rules, unsigned trained, unsigned lora, int64_t rank)
 {
     struct select_item items[ITEMS];
@@ -137,7 +138,8 @@ static void test_rules(void **state)
 {
     (void)state;
     check_rules("*layernorm*", B(NORM), 0, 0);
-    check_rules("layers.*.q_proj.*", B(Q) | B(QBIAS), 0, 0); // the plain name: not the encoder's
+    // A plain name: not the encoder's weights.
+    check_rules("layers.*.q_proj.*", B(Q) | B(QBIAS), 0, 0);
     check_rules("*.q_proj.weight", B(Q) | B(VQ), 0, 0);
     check_rules("@decoder:*.q_proj.*", B(Q) | B(QBIAS), 0, 0);
     check_rules(" @embedding , norm.weight;", B(EMBED) | B(FINAL), 0, 0);
@@ -258,9 +260,9 @@ static int64_t trained(struct model *m, const char *key, const char *value)
     return count;
 }
 
-// Numbers trained of each golden model, counted by the names in its files. "full" has the newline
-// embedding too, as all that is not the encoder. Norms: those before attention and FFN, neither
-// GLM's behind them nor those inside of attention (Qwen3, MLA).
+// Numbers of trained weights of each golden model, counted by names in its files. "full" is
+// everything but the encoder, so it includes the newline embedding. Norms are those before
+// attention and FFN, but neither GLM's norms after them nor those inside of attention (Qwen3, MLA).
 static void test_sets_of_each_family(void **state)
 {
     static const struct {
@@ -298,14 +300,14 @@ static void test_sets_of_each_family(void **state)
     }
 }
 
-// "*" is no router; its name is.
+// "*" does not match a router; its name does.
 static void test_lora_of_routers(void **state)
 {
     struct err err;
     (void)state;
     struct model *m = model_load("tests/goldens/kimi-text", test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    // 3 layers of a mixture: [8, 48] and [48, 8] numbers less than with the routers named
+    // 3 layers of a mixture: [8, 48] and [48, 8] elements fewer than with routers named
     const int64_t gate = trained(m, "train.params", "lora:gate:1");
     assert_int_equal(gate, 3 * (8 + 48));
     assert_int_equal(trained(m, "train.params", "lora:*,gate:1"),
@@ -313,7 +315,7 @@ static void test_lora_of_routers(void **state)
     model_free(m);
 }
 
-// By a user's rule.
+// Norms of heads are trained by a user's rule.
 static void test_norms_of_heads(void **state)
 {
     struct err err;
@@ -324,7 +326,7 @@ static void test_norms_of_heads(void **state)
     model_free(m);
 }
 
-// PEFT's first values: A uniform in +-1/sqrt(in), B zero; the seed decides.
+// PEFT's initial values: A uniform in +-1/sqrt(in), B zero; the seed determines A.
 static void test_lora_start(void **state)
 {
     (void)state;
@@ -352,7 +354,7 @@ static void test_lora_start(void **state)
     for (int64_t i = 0; i < b->count; i++) assert_true(((float *)b->tensor->data)[i] == 0);
     const float first = *(float *)a->tensor->data;
     params_release(&p);
-    // rsLoRA: alpha 64 / sqrt(16), whatever the default rank.
+    // rsLoRA scales by alpha 64 / sqrt(16), whatever the default rank.
     settings_set(s, "train.lora.rs", "on", &err);
     if (params_open(&p, m, s, &err) < 0) fail_msg("%s", err.text);
     assert_float_equal(p.list[0].weight->linear->lora->scale, 16, 0);
@@ -366,8 +368,8 @@ static void test_lora_start(void **state)
     model_free(m);
 }
 
-// Runs two steps with gradients in rows 3 and 5 of the table; whole: visits every row. Gives master
-// and moments in *became; returns the gradient's last norm.
+// Runs two steps with gradients in rows 3 and 5 of the table; whole: visits every row. Copies
+// master and moments to *became; returns the gradient's last norm.
 static double table_steps(struct model *m, const struct settings *s, bool whole, float *became[3])
 {
     struct err err;
@@ -394,7 +396,7 @@ static double table_steps(struct model *m, const struct settings *s, bool whole,
         became[k] = xmalloc((size_t)one->count * sizeof **became);
         memcpy(became[k], now[k], (size_t)one->count * sizeof **became);
     }
-    // A resumed run reads the moments and finds the same rows.
+    // A resumed run reads the moments and finds the same rows in them.
     for (int i = 0; i < one->tensor->shape[0]; i++) one->grad->reached[i] = false;
     params_mark_reached(&p);
     for (int i = 0; i < one->tensor->shape[0]; i++)
@@ -403,7 +405,7 @@ static double table_steps(struct model *m, const struct settings *s, bool whole,
     return taken.norm;
 }
 
-// Rows of a table without any gradient so far can be skipped; but decay shrinks all.
+// Table rows that have had no gradient so far can be skipped, but weight decay shrinks all rows.
 static void test_reached(void **state)
 {
     (void)state;
@@ -428,7 +430,7 @@ static void test_reached(void **state)
     model_free(m);
 }
 
-// Rank 4, alpha 8.
+// Continues an adapter of rank 4, alpha 8.
 static void check_continued(const char *key, const char *value, const char *refusal)
 {
     struct err err = { 0 };
@@ -454,7 +456,7 @@ static void test_lora_continued(void **state)
 {
     (void)state;
     check_continued("train.lr", "1e-3", NULL);
-    check_continued("train.lora.rank", "2", NULL); // the rule's counts
+    check_continued("train.lora.rank", "2", NULL); // the rule's rank counts
     check_continued("train.lora.alpha", "16",
                     "has alpha / rank 2, not 0.5: /set train.lora.alpha 64,");
     check_continued("train.lora.rs", "on",

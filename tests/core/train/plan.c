@@ -8,7 +8,7 @@
 #include "core/train/params.h"
 #include "core/train/select.h"
 
-// "activations: 1.2 MB, forecast 1.3 MB" of the results, in MB.
+// Reads "activations: 1.2 MB, forecast 1.3 MB" from the results, in MB.
 static void told_part(const struct trial *t, const char *part, double *took, double *forecast)
 {
     char *key = xasprintf("%s: ", part);
@@ -18,7 +18,7 @@ static void told_part(const struct trial *t, const char *part, double *took, dou
     free(key);
 }
 
-// A run's parts against its forecast.
+// Compares a run's parts with its forecast.
 static void check_run(const char *model, const char *data, const char *method,
                       const char *checkpointing)
 {
@@ -31,7 +31,7 @@ static void check_run(const char *model, const char *data, const char *method,
     for (int i = MEMORY_WEIGHTS; i < MEMORY_PROGRAM; i++) {
         double took, forecast;
         told_part(&t, memory_part_name(i), &took, &forecast);
-        // Working memory of kernels is a guess; everything else is counted.
+        // The forecast of the kernels' working memory is a guess; everything else is counted.
         const double allowed = i == MEMORY_WORKSPACE ? 0.2 * took + 1.5 : 0.02 * took + 0.11;
         if (fabs(took - forecast) > allowed)
             fail_msg("%s, checkpointing %s: %s took %.1f MB, forecast %.1f MB", method,
@@ -58,7 +58,7 @@ static void test_runs(void **state)
     free(data);
 }
 
-// Samples of very different lengths: each lane comes to the longest ones, never all at once.
+// Samples of very different lengths: each lane meets the longest ones, but never all lanes at once.
 static void test_lengths(void **state)
 {
     (void)state;
@@ -103,14 +103,14 @@ static void test_checkpointing(void **state)
     settings_set(s, "train.checkpointing", "off", &err);
     if (forecast_shape(&off, "llama-3.2-1b", s, 600, NULL, &err) < 0) fail_msg("%s", err.text);
     assert_true(off.parts.of[MEMORY_ACTIVATIONS] > 4 * on.parts.of[MEMORY_ACTIVATIONS]);
-    // 16 inputs of layers of [rows, 2048] are the least that can be kept.
+    // At least the 16 layers' inputs of [rows, 2048] are kept.
     assert_true(on.parts.of[MEMORY_ACTIVATIONS] >= (uint64_t)on.rows * 2048 * 4 * 16);
     assert_int_equal(on.parts.of[MEMORY_OPTIMIZER], (uint64_t)on.count[MODEL_PARTS].trained * 8);
     assert_int_equal(forecast_shape(&on, "llama-9", s, 600, NULL, &err), -1);
     settings_free(s);
 }
 
-// Table 2 of the paper on LayerNorm tuning (methods page, section 2); LoRA is of rank 64 there.
+// Table 2 of the paper on LayerNorm tuning (methods page, section 2), where LoRA has rank 64.
 static void test_shares(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void test_outline(void **state)
     if (forecast_model(&f, m, s, 0, &err) < 0) fail_msg("%s", err.text);
     assert_memory_equal(&before, &m->decoder.layer[0].attention.before, sizeof before);
     assert_true(f.count[MODEL_PARTS].trained > 0 && memory_own(&f.parts) > 0);
-    // One pass after the other, as methods require: the first has room for all of it.
+    // Passes run one after the other, as methods require, and the first one has the whole arena.
     assert_true(f.arena >= f.parts.of[MEMORY_ACTIVATIONS] && f.lane == 0);
     model_free(m);
     settings_free(s);

@@ -52,7 +52,7 @@ static void compare(const struct golden *g, const char *name, const float *ours,
     }
 }
 
-// Every "train.METHOD.after.NAME" beside the masters of the checkpoint after three steps.
+// Compares every "train.METHOD.after.NAME" with the masters of the checkpoint after three steps.
 static void compare_weights(const struct golden *g, const char *method, const char *out)
 {
     struct err err;
@@ -96,7 +96,7 @@ static void check_golden(const char *method, const char *params, const char *ali
     char *data = trial_golden_data(scratch), *out = xasprintf("%s/%s", scratch, name);
     open_golden(&g);
     if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
-    // The fourth loss is that after the last step.
+    // The fourth loss is the one after the last step.
     float losses[4];
     char key[64];
     snprintf(key, sizeof key, "train.%s.losses", name);
@@ -121,7 +121,7 @@ static void test_goldens(void **state)
     check_golden("train.method=connector", NULL, "norm.align=on");
 }
 
-// Layer and projection of "language_model.model.layers.0.mlp.up_proj.lora_A".
+// Key of a LoRA: layer and projection as in "language_model.model.layers.0.mlp.up_proj.lora_A".
 static void lora_key(char key[128], const char *prefix, const struct param *p)
 {
     int layer;
@@ -148,7 +148,7 @@ static void compare_lora(const struct golden *g, const struct params *p, const c
     assert_true(compared >= 14);
 }
 
-// Mean loss of both samples and its gradients.
+// Mean loss of both samples, with its gradients.
 static float lora_loss(struct graph *g, struct params *p, struct loader *f)
 {
     struct err err;
@@ -249,7 +249,7 @@ static void check_order(int64_t n)
         assert_in_range(a[i], 0, n - 1);
         assert_int_equal(seen[a[i]]++, 0);
     }
-    // Another epoch and another seed are other orders.
+    // Another epoch and another seed give other orders.
     order_epoch(b, n, true, 42, 2);
     if (n > 20) assert_memory_not_equal(a, b, (size_t)n * sizeof *a);
     order_epoch(b, n, true, 43, 1);
@@ -303,7 +303,7 @@ static void same_file(const char *a, const char *b, const char *name)
     free(first), free(second), free(one), free(two);
 }
 
-// Stopped after each step and resumed: the same bits in weights, moments and result.
+// A run stopped after each step and resumed gives the same bits in weights, moments and result.
 static void test_pause(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void test_pause(void **state)
     trial_release(&t);
     same_state(straight, parts, 6);
     same_file(straight, parts, "model.safetensors");
-    // Finished: resuming changes nothing, starting again is refused.
+    // After the end, resuming changes nothing, and starting again is refused.
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, true, trial_settings), 0);
     trial_release(&t);
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, false, trial_settings), -1);
@@ -337,7 +337,7 @@ static void test_pause(void **state)
     free(data), free(straight), free(parts);
 }
 
-// The result loads, and computes with the trained weights.
+// The result loads and computes with the trained weights.
 static void test_result_loads(void **state)
 {
     (void)state;
@@ -365,7 +365,7 @@ static void test_result_loads(void **state)
 
 // --- from an adapter -----------------------------------------------------------------------------
 
-// One step with these rules from the adapter; its loss.
+// Trains one step with these rules from the adapter; returns its loss.
 static double step_from(const char *adapter, const char *rules, const char *rate, const char *data,
                         const char *out)
 {
@@ -402,8 +402,8 @@ static bool same_tensors(const char *a, const char *b)
     return same;
 }
 
-// LoRA continues from an adapter's: the loss starts at that of the adapted model, and with rate 0
-// nothing changes.
+// Training continues from an adapter's LoRA: the loss starts at that of the adapted model, and with
+// rate 0 nothing changes.
 static void test_lora_goes_on(void **state)
 {
     (void)state;
@@ -450,7 +450,7 @@ static bool same_weights(const char *a, const char *b)
     return same;
 }
 
-// The reference's warm-up would give the only step of a run rate 0.
+// The reference's warm-up would give a run of one step the rate 0.
 static void test_one_step(void **state)
 {
     (void)state;
@@ -464,7 +464,7 @@ static void test_one_step(void **state)
     free(data), free(out);
 }
 
-// A step is the mean over its samples, however they are cut into micro-batches.
+// A step averages over its samples, however they are divided into micro-batches.
 static void test_accumulate(void **state)
 {
     (void)state;
@@ -498,7 +498,7 @@ static cJSON *read_record(const char *out)
     return record;
 }
 
-// Its process died between the last checkpoint and the result.
+// The process died between the last checkpoint and the result.
 static void test_record_after_last_step(void **state)
 {
     (void)state;
@@ -529,7 +529,7 @@ static void test_cancel_on_the_way_back(void **state)
     static const char *const settings[] = { "train.method=all",        "train.batch=1",
                                             "train.steps=1",           "train.shuffle=off",
                                             "train.checkpointing=off", NULL };
-    enum { SAMPLES = 1, LAYERS = 4 }; // each checks once in the forward pass
+    enum { SAMPLES = 1, LAYERS = 4 }; // each layer checks once in the forward pass
     char *out = xasprintf("%s/out", scratch), *other = xasprintf("%s/other", scratch);
     char *data = xasprintf("%s/one.jsonl", scratch);
     scratch_text(scratch, "one.jsonl",
@@ -549,7 +549,7 @@ static void test_cancel_on_the_way_back(void **state)
 
 // --- interruptions, seen from outside ------------------------------------------------------------
 
-// Killed at random moments, again and again.
+// Runs killed again and again at random moments.
 static void test_killed(void **state)
 {
     (void)state;
@@ -564,7 +564,7 @@ static void test_killed(void **state)
     for (; status != 0 && tries < 200; tries++) {
         pid_t child = fork();
         if (child == 0) {
-            // OpenMP's threads do not live on in a child: a program of its own.
+            // OpenMP's threads do not survive a fork, so this starts a new program.
             execl("/proc/self/exe", "sft", "--train", data, killed, (char *)NULL);
             _exit(9);
         }
@@ -581,7 +581,7 @@ static void test_killed(void **state)
     free(data), free(straight), free(killed);
 }
 
-// A process that holds the folder's lock for `ms`.
+// Starts a process that holds the folder's lock for `ms`.
 static pid_t hold_folder(const char *path, int ms)
 {
     int ready[2];
@@ -601,7 +601,8 @@ static pid_t hold_folder(const char *path, int ms)
     return child;
 }
 
-// A killed run's lock may take a moment to be released; a live run is not waited for.
+// Releasing a killed run's lock may take a moment, for which the next run waits; it does not wait
+// for a live run.
 static void test_folder_in_use(void **state)
 {
     (void)state;
@@ -620,7 +621,7 @@ static void test_folder_in_use(void **state)
     free(path);
 }
 
-// Another number of threads computes the same bits.
+// Another number of threads gives the same bits.
 static void test_threads(void **state)
 {
     (void)state;
@@ -656,7 +657,7 @@ static void test_refused(void **state)
     struct trial t = { .pause_after = 1 };
     refused("/nowhere.json", out, false, trial_settings, "cannot open '/nowhere.json'");
     refused(data, scratch, false, trial_settings, "holds other files");
-    rmdir(out); // refusals leave at most an empty folder
+    rmdir(out); // a refusal may have left an empty folder
     assert_int_equal(trial_run(&t, GOLDEN, data, out, false, trial_settings), JOB_STOPPED);
     trial_release(&t);
     refused(data, out, false, trial_settings, "--resume");
@@ -680,7 +681,7 @@ static void test_refused(void **state)
     free(data), free(out), free(fresh), free(empty);
 }
 
-// The data are gone when it resumes; nothing that was saved is lost.
+// The data are missing when the run resumes; nothing that was saved is lost.
 static void test_lost_data(void **state)
 {
     (void)state;
@@ -694,13 +695,13 @@ static void test_lost_data(void **state)
     data = trial_data();
     t.pause_after = 0;
     assert_int_equal(trial_run(&t, GOLDEN, data, out, true, trial_settings), 0);
-    assert_true(isnan(trial_value(&t, "loss", 1))); // it did not start again
+    assert_true(isnan(trial_value(&t, "loss", 1))); // the run did not start again
     trial_release(&t);
     free(data), free(out);
 }
 
-// No room for a checkpoint: the run fails and says why, the last checkpoint stays, and with room
-// again it ends with the same bits.
+// On a full disk the run fails and gives the reason, and the last checkpoint stays; with free space
+// it ends with the same bits.
 static void test_disk_full(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// tests/core/train/sft.h -- a training job without the program around it: data, settings, and its
-// reports.
+// tests/core/train/sft.h -- a training job without the rest of the program: data, settings, and the
+// job's reports.
 #ifndef TESTS_CORE_TRAIN_SFT_H
 #define TESTS_CORE_TRAIN_SFT_H
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
@@ -57,7 +57,7 @@ struct trial {
     struct buf results;                // "key: value" lines
     int64_t pause_after, cancel_after; // steps; 0: never
     atomic_int looks;                  // how often the job checked for cancellation
-    int cancel_at;                     // of these; 0: never
+    int cancel_at;                     // check at which it is cancelled; 0: none
     int64_t steps;                     // reported steps
     const char *pause_said;            // pause at this log message; NULL: never
     const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
@@ -133,7 +133,7 @@ static inline void trial_release(struct trial *t)
     t->told_count = 0;
 }
 
-// The reported value of a series at a step; NaN: none.
+// The reported value of a series at a step; NaN if none was reported.
 static inline double trial_value(const struct trial *t, const char *series, int64_t step)
 {
     for (int i = 0; i < t->told_count; i++)
@@ -141,7 +141,7 @@ static inline double trial_value(const struct trial *t, const char *series, int6
     return NAN;
 }
 
-// The two training samples of the golden model as a data file FOLDER/golden.json.
+// Writes the two training samples of the golden model as a data file FOLDER/golden.json.
 static inline char *trial_golden_data(const char *folder)
 {
     struct err err;
@@ -180,7 +180,7 @@ static inline char *trial_golden_data(const char *folder)
     return path;
 }
 
-// Six short samples without pictures and two with one.
+// Writes six short samples without pictures and two with one.
 static inline char *trial_data(void)
 {
     struct buf b = { 0 };

@@ -15,7 +15,8 @@
 
 // --- held-out samples ----------------------------------------------------------------------------
 
-// Number of held-out samples of 50, so many of which share a picture, if `wanted` were requested.
+// The number of held-out samples of 50, `together` of which share a picture, if `wanted` are
+// requested.
 static int64_t check_split(int64_t together, int64_t wanted)
 {
     bool chosen[50];
@@ -38,12 +39,12 @@ static void test_split(void **state)
     assert_int_equal(check_split(5, 10), 10);
     assert_int_equal(check_split(5, 11), 10);
     assert_int_equal(check_split(5, 13), 15);
-    assert_int_equal(check_split(5, 49), 45); // something is trained on
-    assert_int_equal(check_split(25, 1), 25); // there is no smaller one
+    assert_int_equal(check_split(5, 49), 45); // some samples remain for training
+    assert_int_equal(check_split(25, 1), 25); // no group is smaller
     assert_int_equal(check_split(50, 5), 0);
 }
 
-// Samples that show pictures of the same content, under whatever name, are on one side.
+// Samples whose pictures have the same content, under any name, are all held out or all trained on.
 static void test_split_by_picture(void **state)
 {
     (void)state;
@@ -57,7 +58,8 @@ static void test_split_by_picture(void **state)
     assert_non_null(bytes);
     for (int i = 0; i < 2 * PICTURES; i++) {
         char name[32];
-        bytes[size] = (char)(i % PICTURES); // behind the picture; in the place of the text's end
+        // Appended to the picture, in place of the text's terminator.
+        bytes[size] = (char)(i % PICTURES);
         snprintf(name, sizeof name, "%d.jpg", i);
         scratch_write(scratch, name, bytes, size + 1);
     }
@@ -88,7 +90,7 @@ static void test_split_by_picture(void **state)
             fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
     sft_data_close(&run);
     trial_release(&t);
-    // One sample without a picture.
+    // Only one sample, without a picture.
     scratch_text(scratch, "data.jsonl",
                  "{\"question\": \"Why?\", \"answer\": \"So.\"}\n"
                  "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
@@ -102,7 +104,7 @@ static void test_split_by_picture(void **state)
     free(data);
 }
 
-// Two samples linked only by a skipped one are in two groups.
+// Two samples linked only by a skipped sample are in two groups.
 static void test_left_out_links_nothing(void **state)
 {
     (void)state;
@@ -112,7 +114,7 @@ static void test_left_out_links_nothing(void **state)
     char *bytes = file_read("tests/goldens/pictures/tall.jpg", 1 << 24, &size, &err);
     assert_non_null(bytes);
     scratch_write(scratch, "a.jpg", bytes, size);
-    scratch_write(scratch, "b.jpg", bytes, size + 1); // another content, the same picture
+    scratch_write(scratch, "b.jpg", bytes, size + 1); // the same picture with other bytes
     free(bytes);
     scratch_text(scratch, "data.jsonl",
                  "{\"image\": \"a.jpg\", \"question\": \"Why?\", \"answer\": \"So.\"}\n"
@@ -169,7 +171,7 @@ static double evaluated_loss(const char *data, const char *out, const char *cons
     return loss;
 }
 
-// The deciding loss contains neither noise nor penalty of the training.
+// The loss that selects the best weights contains neither noise nor penalty of the training.
 static void test_validation_is_plain(void **state)
 {
     (void)state;
@@ -195,7 +197,8 @@ static void test_validation_is_plain(void **state)
     const double told = trial_value(&t, "validation_loss", t.steps);
     const double loss = evaluated_loss(data, out, beside);
     const double plain = evaluated_loss(data, out, without);
-    // Each layer's health: the sum of the divergences is the step's, over 2 pictures of 8 samples.
+    // Health of the layers: over the 2 of 8 samples that have a picture, the layers' divergences
+    // add up to that of the step.
     double kl = 0;
     for (int l = 1; l <= 3; l++) {
         char sigma[16], delta[16], gate[16], one[16];
@@ -216,8 +219,8 @@ static void test_validation_is_plain(void **state)
     free(data), free(out), free(held);
 }
 
-// IRA that learns nothing has collapsed, which the log says once. Of a step's loss: the mean over
-// its samples, or over its tokens.
+// If IRA learns nothing, it has collapsed, which the log reports once. A step's loss is the mean
+// over its samples, or over its tokens.
 static void test_collapse_and_averages(void **state)
 {
     (void)state;
@@ -245,7 +248,7 @@ static void test_collapse_and_averages(void **state)
     trial_release(&t);
     free(out);
 
-    // One sample a step: both averages are its loss.
+    // With one sample per step, both means equal its loss.
     double of[SAMPLES], samples = 0, tokens = 0, count = 0;
     out = xasprintf("%s/single", scratch);
     if (trial_run(&t, GOLDEN, data, out, false, single) != 0) fail_msg("%s", t.err.text);
@@ -282,8 +285,8 @@ static void test_collapse_and_averages(void **state)
     free(data);
 }
 
-// With pruning: the loss of each sample is that of /eval with the same settings, a share of 1 is no
-// pruning to the bit, and recomputed layers give the same training.
+// With pruning, the loss of each sample equals that of /eval with the same settings, keeping all
+// tokens equals no pruning bit for bit, and recomputed layers give the same training.
 static void test_pruned(void **state)
 {
     (void)state;
@@ -348,7 +351,7 @@ static void test_best_step(void **state)
     trial_release(&t);
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
-    // Forgetting later steps does not forget this one.
+    // Forgetting later steps keeps this one.
     assert_true(trial_value(&t, "validation_loss", 4) == before);
     const char *best = strstr(t.results.data, "best step: ");
     const char *loss = strstr(t.results.data, "validation loss: ");
@@ -360,7 +363,8 @@ static void test_best_step(void **state)
     free(data), free(out);
 }
 
-// How many files of that folder whose name begins so have just these bytes (NULL: any).
+// Counts the files of that folder whose names begin with `prefix` and that hold exactly these bytes
+// (NULL: any).
 static int count_files(const char *folder, const char *prefix, const char *bytes, size_t size)
 {
     int count = 0;
@@ -391,8 +395,8 @@ static char *find_best(const char *out, size_t *size)
     return found;
 }
 
-// Steps after the last checkpoint validate better and are lost: the best weights that the
-// checkpoint speaks of are still there, and those of the lost steps go.
+// Steps after the last checkpoint validate better and are lost: the best weights to which the
+// checkpoint refers still exist, and those of the lost steps are removed.
 static void test_best_of_lost_steps(void **state)
 {
     (void)state;
@@ -415,13 +419,13 @@ static void test_best_of_lost_steps(void **state)
     char *best = find_best(out, &size);
     assert_non_null(best);
     t.pause_after = 0;
-    t.cancel_after = 4; // ends as a crash does: nothing is saved
+    t.cancel_after = 4; // like a crash: nothing is saved
     assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
     trial_release(&t);
     assert_int_equal(save_newest(out), 2);
     assert_int_equal(count_files(out, "best", best, size), 1);
     t.cancel_after = 0;
-    t.pause_after = 1; // before another validation
+    t.pause_after = 1; // pauses before another validation
     assert_int_equal(trial_run(&t, GOLDEN, data, out, true, settings), JOB_STOPPED);
     trial_release(&t);
     char *later = find_best(out, &later_size);
@@ -454,8 +458,8 @@ static void flip_best(const char *out)
     if (d) closedir(d);
 }
 
-// Damaged weights of the best validation are not used: the run reports them and continues
-// searching.
+// Damaged weights of the best validation are not used: the run reports the damage and continues to
+// search for the best weights.
 static void test_damaged_best(void **state)
 {
     (void)state;

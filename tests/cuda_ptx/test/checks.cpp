@@ -1,5 +1,5 @@
 // tests/cuda_ptx/test/checks.cpp -- tests tests/cuda_ptx/ itself: small kernels with one error each
-// and the expected report; next to each a corrected kernel, which must report nothing. Also checks
+// and the expected report; next to each a correct kernel, which must give no report. Also checks
 // instructions against results taken from the PTX ISA.
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ namespace
 
 int failed;
 
-// Makes a kernel of one parameter: %rd0 is the memory, %r0 the thread, %rd1 the address of its 4
-// bytes.
+// Makes a kernel of one parameter: %rd0 is the address of the memory, %r0 the thread, %rd1 the
+// address of the thread's 4 bytes.
 std::string kernel(const std::string &body)
 {
     static int count;
@@ -159,7 +159,7 @@ void check_waits(void)
 
 // --- results -------------------------------------------------------------------------------------
 
-// The 4 bytes that each of 32 threads has in %r10 in the end.
+// Expects these 4 bytes in %r10 of each of 32 threads at the end.
 void expect_words(const char *name, const std::string &body, uint32_t (*want)(uint32_t lane))
 {
     void *memory;
@@ -203,7 +203,7 @@ void check_lanes(void)
                  [](uint32_t) { return 0x3f7fffffu; });
 }
 
-// Shared memory holds the numbers 0, 1, ... of two bytes; rows of eight, one a lane.
+// Shared memory holds the 16-bit integers 0, 1, ...; each lane has a row of eight.
 const std::string rows = "shl.b32 %r5, %r0, 4;\nadd.s32 %r5, %r1, %r5;\nshl.b32 %r6, %r0, 3;\n"
                          "mad.lo.s32 %r7, %r6, 65537, 65536;\nadd.s32 %r8, %r7, 131074;\n"
                          "st.shared.v2.u32 [%r5], {%r7, %r8};\nadd.s32 %r7, %r7, 262148;\n"
@@ -212,7 +212,7 @@ const std::string rows = "shl.b32 %r5, %r0, 4;\nadd.s32 %r5, %r1, %r5;\nshl.b32 
 
 void check_matrices(void)
 {
-    // Row l / 4 of matrix 2, elements 2 (l % 4) and the next; and transposed.
+    // Row l / 4 of matrix 2, elements 2 (l % 4) and 2 (l % 4) + 1; then transposed.
     expect_words("ldmatrix",
                  rows +
                      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r12, %r13, %r10, %r14}, [%r5];\n",

@@ -16,7 +16,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Where the halves of a block begin.
+# The offsets of f16 values in a block.
 HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
           "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0]}
 ODD = [0.0, 3e-7, -0.0123, 0.0371, 6e-5, -2e-6, 0.5, 1000.0]

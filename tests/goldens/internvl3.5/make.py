@@ -21,9 +21,9 @@ from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2Im
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE.parent / "pictures"
-MERGES = 76  # of the tokenizer of ../internvl3
+MERGES = 76  # merges in the tokenizer of ../internvl3
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"]
-PLAIN = ["<think>", "</think>"]  # added, but text like any other
+PLAIN = ["<think>", "</think>"]  # added tokens that are ordinary text
 VOCAB, STEPS, KEEP, LAYER = 352, 24, 0.25, 1
 ZERO = [256 + MERGES, *range(256 + MERGES + len(SPECIAL + PLAIN), VOCAB)]  # embeddings: <|endoftext|>, padding
 TEXT, HEAD, EPS, THETA = "language_model.model.", "language_model.lm_head.weight", 1e-6, 1e6

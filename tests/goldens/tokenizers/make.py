@@ -28,7 +28,7 @@ SYMBOLS = ["<sep>", "foo", "▁bar", "naïve", "ab", "bcd"]
 PARTS = SYMBOLS + ["<s>", "</s>", "<unk>", "<ctl>", "▁", " ", "  ", "    ", "\n", "\t", "\r\n", "\u3000", "\u00a0", "\u200b",
                    "\ufeff", "é", "e\u0301", "ﬁ", "①", "Ａ", "ｶﾞ", "😀", "👍🏽", "👩‍👩‍👧", "a b", "abcd", "<0x41>", "\x01", "\x7f", "\u0301",
                    "12", "2024", "你好", "।", "\U00010348", "½", "…", "İ", "각", "=", "---", "Hello world", "don't", "I'LL"]
-# A piece of what nmt_nfkc does: white space, full width, ligatures, composition.
+# A part of nmt_nfkc: white space, full width, ligatures, composition.
 RULES = {"\t": " ", "\n": " ", "\r": " ", "\u3000": " ", "\u00a0": " ", "\u200b": "", "\ufeff": "", "\x7f": "", "ﬁ": "fi", "①": "1",
          "…": "...", "½": "1⁄2", "e\u0301": "é", "ｶﾞ": "ガ", "ｶ": "カ", "Ａ": "A"}
 KIMI = ("[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+"

@@ -10,8 +10,8 @@
 #define ONEVISION "tests/goldens/llava-onevision"
 #define NEXT      "tests/goldens/llava-next"
 
-// The golden folder with config.json and preprocessor_config.json changed: their text `from`
-// becomes `to`.
+// A copy of the golden folder whose config.json or preprocessor_config.json has `to` in place of
+// the text `from`.
 static char *changed_folder(const char *golden, const char *file, const char *from, const char *to)
 {
     static const char *const files[] = { "config.json", "preprocessor_config.json",
@@ -51,7 +51,7 @@ static void each_picture_takes_the_grid_that_shows_most_of_it(void **state)
         int64_t width, height;
         struct tile_canvas want; // rows, cols, left, top, width, height
     } cases[] = {
-        // By transformers' select_best_resolution and get_patch_output_size.
+        // Computed by transformers' select_best_resolution and get_patch_output_size.
         { 800, 600, { 2, 2, 0, 84, 672, 504 } },   { 600, 800, { 2, 2, 84, 0, 504, 672 } },
         { 336, 336, { 1, 2, 168, 0, 336, 336 } },  { 2000, 300, { 1, 3, 0, 92, 1008, 152 } },
         { 300, 2000, { 3, 1, 92, 0, 152, 1008 } }, { 100, 100, { 1, 2, 168, 0, 336, 336 } },
@@ -118,7 +118,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
     }
 }
 
-// A model of a published shape, as far as counting tokens reads it.
+// Tokens of a model of a published shape, which has only what counting tokens reads.
 static int64_t published_tokens(const char *family, const struct vision_kind *kind, int64_t image,
                                 const char *grids, int64_t most, struct picture_shape shape)
 {
@@ -131,7 +131,7 @@ static int64_t published_tokens(const char *family, const struct vision_kind *ki
     return m.family->pictures->tokens(&m, shape);
 }
 
-// By the processors of transformers, for the shapes of LLaVA-OneVision and LLaVA-Next.
+// Counted by the processors of transformers, for the shapes of LLaVA-OneVision and LLaVA-Next.
 static void published_shapes_have_the_counts_of_transformers(void **state)
 {
     static const struct {
@@ -170,8 +170,8 @@ static void check_area(const struct picture_tile *t, double left, double top, do
     assert_float_equal(t->bottom, bottom, 1e-9);
 }
 
-// 120 x 60 on 2 x 1 tiles of 18 pixels: 36 x 18, nothing is added. 120 x 50 there has 15 of 18 rows
-// of pixels, 3 rows of features, and black above and below.
+// A picture of 120 x 60 on 2 x 1 tiles of 18 pixels becomes 36 x 18, without padding. One of 120 x
+// 50 fills 15 of 18 rows of pixels, 3 rows of features, with black above and below.
 static void padding_is_removed_from_areas(void **state)
 {
     struct model *m = load(ONEVISION);
@@ -187,7 +187,7 @@ static void padding_is_removed_from_areas(void **state)
     check_area(&t[0], 0, 0, 36, 15);
     check_area(&t[1], 0, -1, 36, 17);
     assert_int_equal(t[1].rows * 100 + t[1].cols, 306);
-    // One of several is padded to a square.
+    // One of several pictures is padded to a square.
     assert_int_equal(
         f->pictures->tiles(m, (struct picture_shape){ .width = 36, .height = 15, .several = true },
                            t, 2),
@@ -196,7 +196,7 @@ static void padding_is_removed_from_areas(void **state)
     model_free(m);
 }
 
-// "anyres_max_1" and "_2", on tensors that transformers computed.
+// Configs "anyres_max_1" and "anyres_max_2", on tensors that transformers computed.
 static void large_maps_shrink_as_in_the_reference(void **state)
 {
     static const char *const pictures[] = { "single", "scene", "second_picture", "tall" };
@@ -244,7 +244,7 @@ static void a_second_picture_changes_the_first(void **state)
     struct ids alone = { 0 };
     ids_append(&alone, g.answer.data, g.answer.count);
     must(engine_attach(g.engine, "tests/goldens/pictures/tall.jpg", &err), &err);
-    assert_int_equal(c->pictures[0].tokens, 37); // until the question
+    assert_int_equal(c->pictures[0].tokens, 37); // tokens until the question is asked
     assert_int_equal(c->pictures[1].tokens, 10);
     must(engine_ask(g.engine, "And this?", &err), &err);
     assert_int_equal(c->pictures[0].tokens, 10);
@@ -259,7 +259,8 @@ static void a_second_picture_changes_the_first(void **state)
     golden_close(&g);
 }
 
-// In training, a file that some samples show alone and others among several has two encodings.
+// If some samples show a file alone and others show it among several, training encodes it in two
+// ways.
 static void a_loader_distinguishes_samples_of_several_pictures(void **state)
 {
     static const char lines[] =

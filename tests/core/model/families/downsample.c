@@ -26,8 +26,8 @@ static void same_bytes(const struct safetensors *a, const struct safetensors *b,
 
 // --- averages ------------------------------------------------------------------------------------
 
-// The mean of an area: cuts every token into now.rows x now.cols equal parts, so that a new token
-// consists of was.rows x was.cols whole parts.
+// The mean of an area: cuts every old token into now.rows x now.cols equal parts, so that a new
+// token consists of was.rows x was.cols whole parts.
 static double mean_of_parts(const float *x, int64_t width, const struct picture_tile *was,
                             const struct picture_tile *now, int64_t r, int64_t c, int64_t column)
 {
@@ -53,7 +53,7 @@ static void check_tile(const char *model, const float *x, const float *y, int64_
         }
 }
 
-// All tokens that are in no grid, in their order.
+// Lists all tokens that are in no grid, in order.
 static int64_t others(const struct picture_tile *tiles, int count, int64_t tokens, int64_t *list)
 {
     int64_t n = 0;
@@ -69,7 +69,8 @@ static int64_t others(const struct picture_tile *tiles, int count, int64_t token
     return n;
 }
 
-// Newlines are at the ends of rows, a class token is at the front: each equals one from before.
+// Newlines are at the ends of rows, a class token is at the front; each equals such a token of the
+// original picture.
 static void check_others(const struct picture *p, const float *x, const float *y, int64_t width,
                          const struct picture_tile *was, const struct picture_tile *now, int count,
                          int64_t before)
@@ -93,7 +94,7 @@ static void check_others(const struct picture *p, const float *x, const float *y
     free(to);
 }
 
-// Rows and columns in the same ratio, never more tokens than the share, and not far fewer.
+// Rows and columns keep their ratio; the tokens never exceed the share and are not far below it.
 static void check_size(const struct picture_tile *was, const struct picture_tile *now, double share)
 {
     const double most = fmax(rint(share * (double)(was->rows * was->cols)), 1);
@@ -140,8 +141,8 @@ static void tokens_are_means_of_areas(void **state)
 
 // --- smaller pictures ----------------------------------------------------------------------------
 
-// Gives the pixels, positions and logits of image.max_tokens with that many tokens, which limits.c
-// compares with the processor's own limit.
+// Gives the pixels, positions and logits that image.max_tokens gives with that many tokens;
+// limits.c compares these with the processor's own limit.
 static void a_smaller_picture_is_read(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++)
@@ -153,7 +154,7 @@ static void a_smaller_picture_is_read(void **state)
             const struct picture *p = &engine_conversation(g.engine)->pictures[0];
             const int64_t whole = p->tokens,
                           limit = llrint(strtod(shares[k], NULL) * (double)whole);
-            if (limit < 4) { // image.max_tokens refuses what a square picture cannot keep
+            if (limit < 4) { // image.max_tokens refuses a limit that a square picture cannot meet
                 golden_close(&g);
                 continue;
             }
@@ -174,7 +175,7 @@ static void a_smaller_picture_is_read(void **state)
         }
 }
 
-// The encoder's smallest size is accepted and answered.
+// A share so small that it gives the encoder's smallest size is accepted and answered.
 static void tiny_shares_give_the_smallest_size(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++) {
@@ -202,7 +203,7 @@ static void a_change_equals_a_fresh_run(void **state)
         set(&g, "sample.max_tokens", "3");
         for (size_t k = 0; k < sizeof turns / sizeof *turns; k++) {
             set(&g, "image.downsample", turns[k]);
-            if (k == 3) { // pruning counts the tokens that are left
+            if (k == 3) { // prune.keep applies to the remaining tokens
                 set(&g, "prune.layer", "1");
                 set(&g, "prune.score", "attention");
             }

@@ -1,6 +1,6 @@
 // tests/core/model/families/glm4.c -- core/model/families/glm4.c: the decoder of the golden
-// GLM-4.1V as a text model of its own (text's three positions are equal, so its logits are the
-// golden's); optional keys of the config; relatives.
+// GLM-4.1V as a separate text model (the three positions of text are equal, so its logits are the
+// golden's); optional keys of the config; similar models.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static bool in_text(const char *name)
     return strstr(name, PART) || !strcmp(name, "lm_head.weight");
 }
 
-// "model.language_model.norm.weight" is "model.norm.weight" there.
+// The text model calls "model.language_model.norm.weight" "model.norm.weight".
 static char *text_name(const char *name)
 {
     const char *at = strstr(name, PART);
@@ -62,7 +62,7 @@ static void put(cJSON *json, const char *key, cJSON *value)
     if (value) cJSON_AddItemToObject(json, key, value);
 }
 
-// The golden's text_config as a model of that type.
+// Writes the golden's text_config as a model of that type.
 static char *write_folder(const char *type)
 {
     struct err err = { 0 };

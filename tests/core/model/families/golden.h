@@ -39,7 +39,7 @@ struct golden {
     struct safetensors *tensors;
     struct sinks sinks;
     struct engine *engine;
-    struct ids answer; // of the last EVENT_ANSWER
+    struct ids answer; // ids of the last EVENT_ANSWER
     char dump[256];
 };
 
@@ -114,7 +114,7 @@ static inline int golden_layer(const struct golden *g, const char *method, const
     return layer->valueint;
 }
 
-// Elements [from, from + count) of a golden tensor against a dumped one.
+// Compares elements [from, from + count) of a golden tensor with a dumped one.
 static inline void compare(const struct golden *g, const struct safetensor *ours, const char *name,
                            int64_t from, int64_t count)
 {
@@ -151,7 +151,8 @@ static inline void compare_all(const struct golden *g, const struct safetensors 
         compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
 }
 
-// Slice `index` along the first dimension of a golden tensor, where the golden has such a tensor.
+// Compares slice `index` along the first dimension of a golden tensor, if the golden has such a
+// tensor.
 static inline void compare_slice(const struct golden *g, const struct safetensors *f,
                                  const char *format, int index, const char *theirs, int64_t slice)
 {
@@ -167,7 +168,7 @@ static inline void compare_slice(const struct golden *g, const struct safetensor
         compare(g, t, theirs, slice * count, count);
 }
 
-// Appends the messages of a chat of golden.json, pictures from tests/goldens/pictures.
+// Appends the messages of a chat of golden.json, with pictures from tests/goldens/pictures.
 static inline void say(struct golden *g, const cJSON *chat)
 {
     const cJSON *message, *part;
@@ -196,7 +197,7 @@ static inline void say(struct golden *g, const cJSON *chat)
     }
 }
 
-// The conversation itself, which the engine lends read-only.
+// The conversation itself, writable; the engine lends it read-only.
 static inline struct conversation *golden_conversation(const struct golden *g)
 {
     return (struct conversation *)engine_conversation(g->engine);
@@ -212,7 +213,7 @@ static inline const cJSON *chat_named(const struct golden *g, const char *name)
     return NULL;
 }
 
-// Answers a chat with `taps` dumped; the file is open afterwards.
+// Answers a chat, dumping `taps`; returns the opened dump.
 static inline struct safetensors *answer(struct golden *g, const cJSON *chat, int tokens,
                                          const char *taps)
 {
@@ -229,7 +230,7 @@ static inline struct safetensors *answer(struct golden *g, const cJSON *chat, in
     return f;
 }
 
-// The last row of `logits` against a golden tensor.
+// Compares the last row of `logits` with a golden tensor.
 static inline void check_last(const struct golden *g, const struct safetensors *f, const char *name)
 {
     struct safetensor last = *safetensors_find(f, "logits");
@@ -238,7 +239,7 @@ static inline void check_last(const struct golden *g, const struct safetensors *
     compare(g, &last, name, 0, last.shape[1]);
 }
 
-// IRA's parameters of the reference as an adapter's extra.safetensors.
+// Writes the reference's parameters of IRA as an adapter's extra.safetensors.
 static inline void write_ira(const struct golden *g, const char *folder)
 {
     struct err err = { 0 };
@@ -248,7 +249,8 @@ static inline void write_ira(const struct golden *g, const char *folder)
     for (int give = 0; give < 2; give++)
         for (int64_t i = 0; i < g->tensors->count; i++) {
             const struct safetensor *t = &g->tensors->tensors[i];
-            if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue; // "ira.train.2"
+            // Skips "ira.train.2" and similar.
+            if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue;
             if (give)
                 must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
             else
@@ -257,7 +259,7 @@ static inline void write_ira(const struct golden *g, const char *folder)
     must(safetensors_writer_finish(w, &err), &err);
 }
 
-// alpha and redundancy as the reference measured them.
+// Writes alpha and redundancy as the reference measured them.
 static inline void write_ffn_calibration(const struct golden *g, const char *path)
 {
     struct err err = { 0 };
@@ -271,7 +273,7 @@ static inline void write_ffn_calibration(const struct golden *g, const char *pat
     must(safetensors_writer_finish(w, &err), &err);
 }
 
-// The answer's ids against a golden tensor.
+// Compares the answer's ids with a golden tensor.
 static inline void check_generated(const struct golden *g, const char *name)
 {
     const struct safetensor *t = safetensors_find(g->tensors, name);

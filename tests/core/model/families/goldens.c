@@ -2,7 +2,7 @@
 // projector, decoder, generation) of every family against tensors that Hugging Face transformers
 // computed.
 //
-// Each stage is read through /dump's taps and compared within the tolerance golden.json gives it.
+// Each stage is read through /dump's taps and compared within its tolerance in golden.json.
 #include "tests/core/model/families/golden.h"
 
 static const char *const folders[] = { GOLDEN_TRAINED,      GOLDEN_TEXT, "internvl2-internlm2",
@@ -57,7 +57,7 @@ static void check_every_stage(const struct backend *backend)
     }
 }
 
-// On each instruction set that this processor has, or on the device of the test.
+// Tests each instruction set of this processor, or the device of the test.
 static void every_stage_equals_the_reference(void **state)
 {
     if (test_device() != backend_cpu()) {
@@ -70,7 +70,7 @@ static void every_stage_equals_the_reference(void **state)
     }
 }
 
-// Other prompts: several pictures, several turns, text only.
+// Tests other prompts: several pictures, several turns, text only.
 static void every_chat_equals_the_reference(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -95,7 +95,7 @@ static void every_chat_equals_the_reference(void **state)
             safetensors_close(f);
             checked++;
         }
-        // text_only and two_turn; second_picture and two_images
+        // The chats text_only and two_turn; second_picture and two_images need vision.
         assert_int_equal(checked, model_has_vision(engine_model(g.engine)) ? 4 : 2);
         golden_close(&g);
     }

@@ -26,7 +26,8 @@ enum { GROUP = HEADS / KV, PACKED = (HEADS + 2 * KV) * DIM };
 static const int32_t ids[ROWS] = { 560, 3, 500, 41, 41, 7, 260, 99, 12 };
 static const int32_t target[ROWS] = { -1, -1, -1, 41, 7, 260, 99, 12, 30 };
 
-// The weight and row that row `row` of wqkv holds. Per key head: its queries, the key, the value.
+// The weight and row that row `row` of wqkv holds. Each key head has its queries, its key and its
+// value.
 static int unpacked(int row, char *which)
 {
     const int head = row / ((GROUP + 2) * DIM), rest = row % ((GROUP + 2) * DIM);
@@ -46,7 +47,7 @@ static float bias_of(int layer, char which, int row)
 
 // --- the two folders -----------------------------------------------------------------------------
 
-// The golden's name of a tensor, or NULL if it is written otherwise.
+// The golden's name of a tensor, or NULL if the tensor is written separately.
 static char *name_in(const char *name, bool packed)
 {
     static const char *const renamed[][2] = {
@@ -240,7 +241,7 @@ static void it_learns_as_llama_does(void **state)
 
 // --- a cache -------------------------------------------------------------------------------------
 
-// Logits of the last row: `first` rows at once, then one by one.
+// Logits of the last row: computes `first` rows at once, then the others one by one.
 static void logits_of(const struct model *m, int first, float *to)
 {
     struct kv kv;
@@ -270,7 +271,7 @@ static void it_answers_as_llama_does(void **state)
     model_free(packed);
 }
 
-// train.method qv selects the one weight that holds both.
+// train.method qv selects the one weight that holds both queries and values.
 static void the_packed_weight_is_trained_as_both(void **state)
 {
     struct err err;

@@ -1,6 +1,6 @@
 // tests/core/model/families/internvl.c -- features that InternVL's goldens lack: encoders with
-// RMSNorm and norms of queries and keys against loops over doubles, one model in both layouts, the
-// positions of tiles, and refused folders.
+// RMSNorm and norms of queries and keys against loops over doubles; one model in both layouts; the
+// positions of tiles; refused folders.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 
 // --- one model, written in several ways ----------------------------------------------------------
 
 struct variant {
-    bool plain; // RMSNorm and norms of queries and keys, no biases of theirs
+    bool plain; // RMSNorm and norms of queries and keys, all without biases
     bool chat;  // the authors' layout
     bool newer; // InternVL3.5, whose other keys and weights are compared too
     double eps; // "layer_norm_eps", if not 0
@@ -76,7 +76,7 @@ static const char *const renamed[][2] = {
     { "attention.projection_layer", "attn.proj" },
     { "attention.q_norm", "attn.q_norm" },
     { "attention.k_norm", "attn.k_norm" },
-    { "attention.q_proj", "attn.qkv" }, // with the two that follow
+    { "attention.q_proj", "attn.qkv" }, // holds the next two as well
     { "lambda_1", "ls1" },
     { "lambda_2", "ls2" },
     { "layernorm_before", "norm1" },
@@ -245,7 +245,7 @@ static struct safetensors *dump_of(struct variant v, const char *taps)
     if (!f) fail_msg("%s", err.text);
     engine_free(e);
     free(path);
-    scratch_remove(folder); // the file stays mapped
+    scratch_remove(folder); // the dump stays mapped
     return f;
 }
 
@@ -265,7 +265,7 @@ static void same_in_both(struct variant v, const char *tap)
     struct safetensors *b = dump_of(v, tap);
     const struct safetensor *x = safetensors_find(a, tap), *y = safetensors_find(b, tap);
     const int64_t count = (int64_t)x->bytes / 4;
-    assert_true(count >= 352); // a row of logits
+    assert_true(count >= 352); // at least a row of logits
     assert_int_equal(y->bytes, x->bytes);
     double *want = xcalloc((size_t)count, sizeof *want);
     for (int64_t i = 0; i < count; i++) want[i] = (double)((const float *)x->data)[i];
@@ -286,8 +286,8 @@ static void both_layouts_give_the_same_model(void **state)
 
 // --- a block in loops over doubles ---------------------------------------------------------------
 
-// "layer_norm_eps": of the norms of a block, but not of those of queries and keys, as transformers
-// builds them.
+// "layer_norm_eps" applies to the norms of a block, but not to those of queries and keys, as in
+// transformers.
 #define BLOCK_EPS 0.01
 
 static double *weight(const struct safetensors *f, const char *name, int64_t count)
@@ -332,7 +332,7 @@ static double *product(const struct safetensors *f, const double *x, int64_t row
     return y;
 }
 
-// Computes the attention of a tile from its rows [ROWS,WIDTH] of q, k, v.
+// Computes a tile's attention from its rows [ROWS,WIDTH] of q, k, v.
 static void attend_tile(const double *q, const double *k, const double *v, double *to)
 {
     enum { DIM = WIDTH / HEADS };

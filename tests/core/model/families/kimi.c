@@ -1,6 +1,6 @@
 // tests/core/model/families/kimi.c -- pictures of native resolution (core/picture/preprocess.c,
-// core/model/families/native.c): the patches of every golden picture, how many visual tokens it
-// has, and where they lie in it.
+// core/model/families/native.c): the patches of every golden picture, the number of its visual
+// tokens, and their positions in the picture.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
@@ -22,7 +22,7 @@ static struct image open_picture(const char *name)
 
 static const char *const folders[] = { "kimi-vl" };
 
-// The patches of a picture against a golden tensor.
+// Compares the patches of a picture with a golden tensor.
 static void check_patches(const struct golden *g, const struct safetensor *t,
                           const struct image *from, enum resize_order order)
 {
@@ -63,7 +63,7 @@ static void every_picture_equals_the_reference(void **state)
             const bool first = strncmp(t->name, "pixu8_hfirst.", 13) == 0;
             if (!first && strncmp(t->name, "pix.", 4) != 0 && strncmp(t->name, "pixu8.", 6) != 0)
                 continue;
-            // Those of video hold the pixels of one time only.
+            // If a model reads video, these goldens hold the pixels of one time only.
             if (t->name[3] == 'u' && engine_model(g.engine)->vision.config.times > 1) continue;
             const char *name = strchr(t->name, '.') + 1;
             struct image from = open_picture(name);
@@ -76,14 +76,15 @@ static void every_picture_equals_the_reference(void **state)
     }
 }
 
-// Kimi: the added border is outside of the picture.
+// Kimi's added border lies outside of the picture.
 static void tokens_reach_into_the_border(void **state)
 {
     struct golden g;
     struct picture_tile t;
     golden_open(&g, "kimi-vl");
     const struct model *m = engine_model(g.engine);
-    // 30 x 20 pixels of patches of 7: nothing is resized, 42 x 28 with the border.
+    // 30 x 20 pixels with patches of 7 pixels: the picture is not resized; with the border it has
+    // 42 x 28.
     assert_int_equal(
         m->family->pictures->tiles(m, (struct picture_shape){ .width = 30, .height = 20 }, &t, 1),
         1);
@@ -93,7 +94,7 @@ static void tokens_reach_into_the_border(void **state)
     golden_close(&g);
 }
 
-// 512 patches on a side are one too many, the border's too.
+// 512 patches on a side are one too many, including those of the border.
 static void too_long_pictures_are_refused(void **state)
 {
     struct golden g;
@@ -107,7 +108,7 @@ static void too_long_pictures_are_refused(void **state)
     assert_int_equal(preprocess_size(&c, 7, 510 * 7 + 1, &w, &h, &err), -1);
     assert_int_equal(preprocess_size(&c, 512 * 7, 7, &w, &h, &err), -1);
     assert_non_null(strstr(err.text, "512"));
-    c.most_side = 16, c.limit_side = 0; // Kimi-K2.5 makes it smaller
+    c.most_side = 16, c.limit_side = 0; // Kimi-K2.5 reduces the picture
     assert_int_equal(preprocess_size(&c, 512 * 7, 70, &w, &h, &err), 0);
     assert_int_equal(w, 16 * 7);
     golden_close(&g);

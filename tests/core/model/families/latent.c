@@ -8,7 +8,7 @@
 #include "tests/core/model/families/naive_latent.h"
 #include "tests/core/model/passes.h"
 
-// Listens at every layer's values and probabilities; keeps the probabilities of one layer.
+// Listens to the values and probabilities of every layer; keeps the probabilities of one.
 struct listener {
     int layer;
     float *probs;
@@ -49,7 +49,7 @@ static struct ids prompt_of(const struct golden *g)
     return ids;
 }
 
-// The prompt in pieces of `piece` rows, then the reference's own tokens one by one.
+// Computes the prompt in pieces of `piece` rows, then the reference's own tokens one by one.
 static void follow(const struct golden *g, struct kv *kv, int64_t piece, const struct hooks *hooks,
                    float *steps)
 {
@@ -98,7 +98,7 @@ static void passes_equal_the_reference(void **state)
     golden_close(&g);
 }
 
-// Rows of latents are short; with a method that may change values, rows are as long as all heads.
+// Cached rows of latents are short; with a method that may change values, rows hold all heads.
 static void a_cache_of_latents_answers_as_one_of_keys_and_values(void **state)
 {
     struct golden g;
@@ -126,7 +126,7 @@ static void a_cache_of_latents_answers_as_one_of_keys_and_values(void **state)
     assert_int_equal(kv_row_bytes(&kv, 0),
                      d->config.heads * (d->config.dim + d->config.value_dim) * 4);
     kv_trim(&kv, 0);
-    follow(&g, &kv, 7, NULL, plain); // several rows behind cached ones
+    follow(&g, &kv, 7, NULL, plain); // several rows after cached ones
     assert_int_equal(kv_row_bytes(&kv, 0), (c->rank + c->rope) * 4);
     kv_release(&kv);
     free(plain);
@@ -179,7 +179,7 @@ static const struct naive_shape shapes[] = {
       .groups_per_token = 1,
       .scale = 1,
       .theta = 50 },
-    // yarn: as DeepSeek-V3 has it, but with other shares
+    // yarn as in DeepSeek-V3, but with other scales
     { .layers = 2,
       .hidden = 20,
       .heads = 2,
@@ -213,7 +213,7 @@ static struct model *open_naive(struct naive *n, const struct naive_shape *s, bo
     naive_write(n, folder, stacked);
     struct model *m = model_load(folder, test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    scratch_remove(folder); // mapped files stay
+    scratch_remove(folder); // mapped files stay readable
     return m;
 }
 
@@ -247,7 +247,7 @@ static void other_shapes_equal_naive_loops(void **state)
 
 // --- in one call ---------------------------------------------------------------------------------
 
-// Widths of whole tiles, for which a CPU with AMX computes many rows in few calls.
+// Widths of whole tiles, for which a CPU with AMX computes many rows in a few calls.
 static const struct naive_shape whole[] = {
     { .layers = 3,
       .hidden = 64,
@@ -286,7 +286,7 @@ static const struct naive_shape whole[] = {
       .theta = 50 },
 };
 
-// Matrices become bf16; `kept` has what must be freed.
+// Converts matrices to bf16; `kept` holds the memory to free.
 static void to_bf16(struct model *m, void **kept)
 {
     for (size_t i = 0; i < m->weights.count; i++) {
@@ -388,7 +388,7 @@ static void gradients_equal_differences_of_naive_losses(void **state)
     }
 }
 
-// LoRA beside the matrix that the absorbed form takes apart: both forms give the same.
+// LoRA beside the matrix that the absorbed form splits: both forms give the same results.
 static void lora_counts_in_both_forms(void **state)
 {
     struct naive n;

@@ -1,6 +1,6 @@
 // tests/core/model/families/limits.c -- image.max_tokens (core/picture/preprocess.c,
-// core/picture/tile_grid.c, core/model/families/anyres.c): as if the folder had a lower limit, for
-// every picture and family; the caches that a change drops; limits that no picture can meet.
+// core/picture/tile_grid.c, core/model/families/anyres.c): it equals a lower limit in the folder,
+// for every picture and family; the caches that a change drops; limits that no picture can meet.
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "tests/core/model/families/golden.h"
@@ -74,8 +74,8 @@ static void a_limit_acts_as_in_the_preprocessor_config(void **state)
         }
 }
 
-// A picture below the folder's "min_pixels" is enlarged: 2 x 2 cells by sqrt(12 / 4), rounded up,
-// to 4 x 4 (smart_resize of transformers), and one above is not.
+// A picture below the folder's "min_pixels" is enlarged, here from 2 x 2 cells by sqrt(12 / 4),
+// rounded up, to 4 x 4 (smart_resize of transformers); one above it is not.
 static void small_pictures_are_enlarged(void **state)
 {
     struct err err = { 0 };
@@ -108,7 +108,7 @@ static int64_t tokens_of(const struct model *m, int64_t width, int64_t height, i
     return p.tokens;
 }
 
-// Cells of all tiles, which are the tokens but for newlines.
+// Cells of all tiles: the tokens without newlines.
 static int64_t cells_of(const struct model *m, int64_t width, int64_t height, int64_t most)
 {
     struct picture_tile tiles[64];
@@ -119,8 +119,8 @@ static int64_t cells_of(const struct model *m, int64_t width, int64_t height, in
     return cells;
 }
 
-// A picture costs at most the limit, or the family's minimum; never less under a higher limit; and
-// its normal cost if that is within the limit.
+// A picture costs at most the limit or, if that is higher, the family's minimum; never fewer tokens
+// under a higher limit; and its normal cost if that is within the limit.
 static void check_size(const char *folder, const struct model *m, int64_t width, int64_t height)
 {
     const int64_t whole = tokens_of(m, width, height, 0), least = tokens_of(m, width, height, 1);
@@ -152,7 +152,7 @@ static void limits_never_add_tokens(void **state)
     }
 }
 
-// A change in mid-conversation gives the results of a new conversation under it.
+// Changing the limit in mid-conversation gives the results of a new conversation with that limit.
 static void a_change_encodes_pictures_again(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -163,7 +163,7 @@ static void a_change_encodes_pictures_again(void **state)
         const struct picture *p = &engine_conversation(g.engine)->pictures[0];
         const int64_t whole = p->tokens;
         limit(&g, whole - 1);
-        const int64_t fewer = p->tokens; // counted again at once
+        const int64_t fewer = p->tokens; // the change counts the tokens again at once
         assert_true(fewer < whole && fewer > 0 && !p->visual);
         must(engine_dump(g.engine, "ids visual.0 step.logits", g.dump, &err), &err);
         must(engine_regenerate(g.engine, &err), &err);
@@ -201,7 +201,7 @@ static void impossible_limits_are_refused(void **state)
     }
 }
 
-// LLaVA-OneVision: several pictures cost 10 each, one costs more than 12 on any grid.
+// LLaVA-OneVision: each of several pictures costs 10 tokens, a single one more than 12 on any grid.
 static void a_picture_that_costs_too_much_is_refused(void **state)
 {
     struct golden g;

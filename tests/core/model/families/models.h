@@ -6,7 +6,7 @@
 #define GOLDEN_SEEING                                                                             \
     "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
         "kimi-vl"
-// Those with goldens of norm alignment, pruning and training.
+// Models with goldens of norm alignment, pruning and training.
 #define GOLDEN_TRAINED GOLDEN_SEEING, "internvl3.5", "smolvlm"
 #define GOLDEN_TEXT    "llama-3.2", "qwen2"
 

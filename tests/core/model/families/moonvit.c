@@ -1,7 +1,8 @@
 // tests/core/model/families/moonvit.c -- MoonViT as the encoder of LLaVA
 // (core/model/families/llava.c, core/model/vision_moon.c): every visual token against loops in
-// double (naive_moon.h) for pictures of several sizes, the encoder of the golden Kimi-VL,
-// gradients, methods and maps on grids that depend on the picture, folders that are refused.
+// double (naive_moon.h) for pictures of several sizes, with random weights and with the encoder of
+// the golden Kimi-VL; gradients; methods and maps on grids that depend on the picture; refused
+// folders.
 #include "core/graph/tape.h"
 #include "core/model/families/family.h"
 #include "core/ops/ops.h"
@@ -12,7 +13,7 @@
 
 static const struct moon_shape shapes[] = {
     { 3, 32, 2, 48, 7, 2, 8, 8, KIMI "/model.safetensors" },
-    { 3, 32, 2, 48, 7, 1, 8, 8, KIMI "/model.safetensors" }, // every feature a visual token
+    { 3, 32, 2, 48, 7, 1, 8, 8, KIMI "/model.safetensors" }, // each feature is one visual token
     { 2, 24, 3, 20, 5, 3, 5, 7, NULL },
 };
 
@@ -47,7 +48,7 @@ static void set(struct fixture *f, const char *key, const char *value)
     must(engine_set(f->g.engine, key, value, &err), &err);
 }
 
-// A question about these pictures, answered in 3 tokens.
+// Answers a question about these pictures in 3 tokens.
 static struct safetensors *ask_about(struct fixture *f, const char *const *pictures, int count,
                                      const char *taps)
 {
@@ -81,7 +82,7 @@ static const struct safetensor *tensor_of(const struct safetensors *f, const cha
     return t;
 }
 
-// Patches of the picture in rows and columns.
+// The rows and columns of a picture's patches.
 static void grid_of(const struct fixture *f, int picture, int64_t *rows, int64_t *cols)
 {
     const struct picture *p = &engine_conversation(f->g.engine)->pictures[picture];
@@ -138,7 +139,7 @@ static void visual_tokens_equal_naive_loops(void **state)
     }
 }
 
-// With Kimi-VL's encoder: its golden tensors of the picture up to the projector.
+// With Kimi-VL's encoder, the tensors of the picture up to the projector equal its goldens.
 static void the_encoder_equals_kimi_vls(void **state)
 {
     struct fixture f;
@@ -160,7 +161,7 @@ static void the_encoder_equals_kimi_vls(void **state)
 
 enum { CLASSES = 7, ROWS = 4, COLS = 6 };
 
-// Mean cross entropy of the visual tokens behind a fixed head; target i % CLASSES.
+// Mean cross entropy of the visual tokens after a fixed head; target i % CLASSES.
 static double naive_loss(struct moon *m, const float *patches, const float *head)
 {
     const int64_t n = ROWS * COLS / m->s.merge / m->s.merge;
@@ -207,7 +208,7 @@ static double tape_loss(const struct model *m, const float *patches, const float
     return loss;
 }
 
-// Some numbers of the gradient of every weight against differences of the naive loss.
+// Compares some elements of every weight's gradient with differences of the naive loss.
 static void check_gradient(struct fixture *f, const struct weight *w, const float *patches,
                            const float *head)
 {
@@ -283,7 +284,7 @@ static void methods_follow_the_size_of_the_picture(void **state)
     assert_int_equal(rows->bytes / 4,
                      (int64_t)(safetensors_find(dump, "positions")->bytes / 4) - all + keep);
     double first = 0;
-    for (int i = 0; i < 2; i++) { // norm alignment gives each token the norm of text
+    for (int i = 0; i < 2; i++) { // with norm alignment each token has the norm of text
         const struct safetensor *t = tensor_of(dump, "visual_aligned", i);
         assert_int_equal(t->shape[0], p[i].tokens);
         for (int64_t r = 0; r < t->shape[0]; r++) {
@@ -298,7 +299,7 @@ static void methods_follow_the_size_of_the_picture(void **state)
     close_shape(&f);
 }
 
-// A map of each picture, as many cells as it has visual tokens; the border counts to the last ones.
+// Each picture has a map with as many cells as visual tokens; the last cells include the border.
 static void maps_have_the_grid_of_the_picture(void **state)
 {
     static const char *const pictures[] = { "tall.jpg", "wide.png" };

@@ -1,6 +1,6 @@
 // tests/core/model/families/naive_latent.h -- a second implementation of latent attention and
-// mixtures of experts: a small random model of any such shape, its folder, and its results, in
-// loops over doubles that share nothing with the program.
+// mixtures of experts: a small random model of any such shape, its folder, and its results,
+// computed in loops over doubles that share no code with the program.
 #ifndef TESTS_CORE_MODEL_FAMILIES_NAIVE_LATENT_H
 #define TESTS_CORE_MODEL_FAMILIES_NAIVE_LATENT_H
 
@@ -11,15 +11,15 @@
 #include "core/files/safetensors.h"
 #include "tests/core/scratch.h"
 
-enum { NAIVE_WORDS = 569, NAIVE_TENSORS = 512 }; // words of the tokenizer that it borrows
+enum { NAIVE_WORDS = 569, NAIVE_TENSORS = 512 }; // NAIVE_WORDS: size of the vocabulary it borrows
 
-// The sizes, as config.json names them.
+// The sizes, named as in config.json.
 struct naive_shape {
     int layers, hidden, heads, q_rank, rank, nope, rope, value, ffn;
     int experts, per_token, shared, width, dense, groups, groups_per_token;
     bool normalise, bias;
     double scale, theta;
-    double factor, original, mscale, mscale_all; // of yarn; factor 0: none
+    double factor, original, mscale, mscale_all; // yarn; factor 0: no yarn
 };
 
 struct naive_tensor {
@@ -49,7 +49,7 @@ __attribute__((format(printf, 4, 5))) static inline void naive_add(struct naive 
     t->rows = rows, t->columns = columns;
     t->data = xreallocarray(NULL, (size_t)n, sizeof *t->data);
     const bool gain = !columns && strstr(t->name, "norm");
-    for (int64_t i = 0; i < n; i++) { // exactly as the file holds them
+    for (int64_t i = 0; i < n; i++) { // rounded as in the file
         const double noise = random_unit((uint64_t)m->count, RANDOM_WEIGHTS, (uint64_t)i) - 0.5;
         t->data[i] = (float)((gain ? 1 : 0) + 0.7 * noise);
     }
@@ -159,12 +159,13 @@ static inline void naive_config(const struct naive_shape *s, const char *folder)
     free(config);
 }
 
-// A tensor of the file: of one tensor, or with `stacked` of all experts of a layer.
+// One tensor of the file: a tensor of the model or, with `stacked`, those of all experts of a
+// layer.
 struct naive_entry {
     char name[96];
     int rank;
     int64_t shape[3];
-    const struct naive_tensor *part[256]; // whose numbers follow one another
+    const struct naive_tensor *part[256]; // stored one after the other
     int parts;
 };
 
@@ -185,7 +186,7 @@ static inline void naive_put_entry(struct safetensors_writer *w, const struct na
     }
 }
 
-// The experts of layer l as transformers 5 has them: gate rows first, then up rows.
+// The experts of layer l as in transformers 5: gate rows first, then up rows.
 static inline void naive_put_stacks(struct naive *m, struct safetensors_writer *w, int l, bool data)
 {
     const struct naive_shape *s = &m->s;
@@ -248,8 +249,8 @@ static inline void naive_norm(double *y, const double *x, const struct naive_ten
         y[i] = x[i] * gain->data[i] / sqrt(squares / (double)gain->rows + eps);
 }
 
-// YaRN as its paper describes it: pairs that turn 32 times or more in the original context stay,
-// those that turn once or less are interpolated, with a linear ramp in between.
+// YaRN as in its paper: pairs that turn 32 times or more in the original context stay, those that
+// turn once or less are interpolated, with a linear ramp in between.
 static inline double naive_frequency(const struct naive_shape *s, int pair)
 {
     const double f = pow(s->theta, -2.0 * pair / s->rope), pairs = s->rope / 2.0;
@@ -267,7 +268,7 @@ static inline double naive_gain(const struct naive_shape *s, double share)
     return s->factor > 0 ? 1 + share * log(s->factor) / 10 : 1;
 }
 
-// Pairs 2i, 2i + 1 of x [rope] at a position.
+// Rotates pairs 2i, 2i + 1 of x [rope] by the angles of a position.
 static inline void naive_rotate(double *x, const struct naive_shape *s, int64_t position)
 {
     for (int i = 0; i < s->rope / 2; i++) {

@@ -1,6 +1,6 @@
 // tests/core/model/families/naive_moon.h -- a second implementation of LLaVA with MoonViT: the
 // folder of a small model (docs/families.md has the layout), and its visual tokens in loops over
-// doubles that share nothing with the program but the file.
+// doubles that share only the file with the program.
 #ifndef TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 #define TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 
@@ -11,11 +11,11 @@
 #include "core/files/safetensors.h"
 #include "tests/core/scratch.h"
 
-#define MOON_DECODER "tests/goldens/llava-siglip-llama3" // whose decoder and tokenizer it borrows
+#define MOON_DECODER "tests/goldens/llava-siglip-llama3" // the small model's decoder and tokenizer
 
 enum { MOON_TENSORS = 128, MOON_OUT = 60 }; // MOON_OUT: width of that decoder
 
-// The sizes, as config.json names them; the table of positions has rows x cols places.
+// The sizes, named as in config.json; the table of positions has rows x cols entries.
 struct moon_shape {
     int layers, hidden, heads, ffn, patch, merge, rows, cols;
     const char *tower; // a file that has the encoder's weights; NULL: random ones
@@ -61,14 +61,14 @@ static inline void moon_add(struct moon *m, const char *name, const int64_t shap
     }
     t->data = xreallocarray(NULL, (size_t)t->count, sizeof *t->data);
     const bool gain = t->rank == 1 && strstr(name, "norm") && strstr(name, ".weight");
-    for (int64_t i = 0; i < t->count; i++) { // exactly as the file holds them
+    for (int64_t i = 0; i < t->count; i++) { // rounded as in the file
         const double noise = random_unit((uint64_t)m->count, RANDOM_WEIGHTS, (uint64_t)i) - 0.5;
         t->data[i] = (float)((gain ? 1 : 0) + 0.5 * noise);
     }
     m->count++;
 }
 
-// NAME.weight [out, in] and NAME.bias [out]; in 0: a norm.
+// Adds NAME.weight [out, in] and NAME.bias [out]; in 0: a norm.
 static inline void moon_add_layer(struct moon *m, const char *name, int64_t out, int64_t in)
 {
     char full[96];
@@ -87,7 +87,7 @@ static inline double moon_number(const struct safetensor *t, int64_t i)
     return (double)value;
 }
 
-// The encoder's weights as the file has them.
+// Reads the encoder's weights from the file.
 static inline void moon_take_tower(struct moon *m, const char *file)
 {
     struct err err = { 0 };
@@ -174,7 +174,7 @@ static inline void moon_weights(const struct moon *m, const char *folder)
     free(path);
 }
 
-// The config of the decoder's folder with this encoder; `more`: further keys, or NULL.
+// Writes the config of the decoder's folder with this encoder; `more`: additional keys, or NULL.
 static inline void moon_config(const struct moon *m, const char *folder, const char *more)
 {
     const struct moon_shape *s = &m->s;
@@ -233,7 +233,7 @@ static inline double moon_cubic(double x)
     return d < 2 ? a * (d * d * d - 5 * d * d + 8 * d - 4) : 0;
 }
 
-// Adds the learned position of place (row, col) of a grid of rows x cols.
+// Adds the learned position of (row, col) in a grid of rows x cols.
 static inline void moon_position(struct moon *m, double *x, int64_t row, int64_t col, int64_t rows,
                                  int64_t cols)
 {
@@ -273,7 +273,7 @@ static inline void moon_attend(struct moon *m, int l, double *h, int64_t n, int6
         moon_norm(m, name, h + i * D, x);
         snprintf(name, sizeof name, "vision_tower.encoder.blocks.%d.wqkv", l);
         moon_linear(m, name, x, qkv + i * 3 * D);
-        for (int64_t part = 0; part < 2 * D; part += d) // heads of q, then of k
+        for (int64_t part = 0; part < 2 * D; part += d) // the heads of q, then those of k
             moon_rotate(qkv + i * 3 * D + part, (int)d, i / cols, i % cols);
     }
     snprintf(name, sizeof name, "vision_tower.encoder.blocks.%d.wo", l);
@@ -308,7 +308,7 @@ static inline void moon_ffn(struct moon *m, int l, double *h)
     moon_norm(m, name, h, x);
     snprintf(name, sizeof name, "vision_tower.encoder.blocks.%d.mlp.fc0", l);
     moon_linear(m, name, x, z);
-    for (int64_t i = 0; i < F; i++) // GELU by tanh
+    for (int64_t i = 0; i < F; i++) // GELU in its tanh form
         z[i] *= 0.5 * (1 + tanh(sqrt(2 / M_PI) * (z[i] + 0.044715 * z[i] * z[i] * z[i])));
     snprintf(name, sizeof name, "vision_tower.encoder.blocks.%d.mlp.fc1", l);
     moon_linear(m, name, z, y);

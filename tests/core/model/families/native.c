@@ -1,6 +1,6 @@
 // tests/core/model/families/native.c -- pictures of any size (core/model/families/native.c,
 // core/picture/preprocess.c): sizes and positions by transformers' formulas, several pictures in
-// one pass, a picture after plain text; Qwen2.5-VL's newer layout; relatives that are refused.
+// one pass, a picture after plain text; Qwen2.5-VL's newer layout; similar models that are refused.
 #include <math.h>
 
 #include "core/model/families/family.h"
@@ -15,15 +15,15 @@
 
 // --- sizes ---------------------------------------------------------------------------------------
 
-// By smart_resize of transformers 5.23 (image_processing_qwen2_vl.py, image_processing_glm4v.py)
-// with the classes' patches of 14 and these limits; 0: refused.
+// Sizes by smart_resize of transformers 5.23 (image_processing_qwen2_vl.py,
+// image_processing_glm4v.py) with the classes' patches of 14 pixels and these limits; 0: refused.
 static void sizes_equal_the_reference(void **state)
 {
     static const struct {
         int64_t width, height, qwen[2], glm[2];
     } cases[] = {
         { 2000, 1500, { 1988, 1512 }, { 1988, 1512 } },
-        { 14, 14, { 56, 56 }, { 84, 84 } }, // halves go to the even multiple
+        { 14, 14, { 56, 56 }, { 84, 84 } }, // ties are rounded to the even multiple
         { 42, 98, { 56, 112 }, { 56, 112 } },
         { 640, 480, { 644, 476 }, { 644, 476 } },
         { 6000, 4000, { 4368, 2912 }, { 2688, 1792 } },
@@ -68,7 +68,8 @@ static struct model *load(const char *folder)
     return m;
 }
 
-// Two words, a picture of 3 x 5 tokens, a word, a picture of 5 x 3, a word; then joined with text.
+// Two words, a picture of 3 x 5 tokens, a word, a picture of 5 x 3, a word; then all joined with
+// another text.
 static void pictures_take_as_many_positions_as_their_longer_side(void **state)
 {
     struct model *m = load(QWEN);
@@ -156,7 +157,7 @@ static void pictures_in_one_pass_are_independent(void **state)
 
 // --- a picture after plain text ------------------------------------------------------------------
 
-// Cached rows of plain text have one position each; the picture that follows has three.
+// Cached rows of plain text have one position each; the picture after them has three.
 static void a_picture_after_text_continues_the_cache(void **state)
 {
     static const char *const names[] = { "qwen2.5-vl", "glm-4.1v" };
@@ -182,7 +183,7 @@ static void a_picture_after_text_continues_the_cache(void **state)
 
 // --- folders -------------------------------------------------------------------------------------
 
-// The keys of the language model in text_config, as transformers 5 writes them.
+// The language model's keys are in text_config, as transformers 5 writes them.
 static void the_newer_config_is_equivalent(void **state)
 {
     char *folder = scratch_new();
@@ -223,7 +224,7 @@ static void the_newer_config_is_equivalent(void **state)
 }
 
 // GLM-4.1V's classes give queries, keys and values a bias whatever "attention_bias" says, and count
-// a picture as often as a patch spans pictures of video.
+// a picture once for each frame of video that a patch spans.
 static void glm_reads_its_config_as_the_classes_do(void **state)
 {
     const struct family *f = family_named("glm4v");

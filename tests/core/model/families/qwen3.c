@@ -1,6 +1,6 @@
 // tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
-// InternVL3.5 as a text model of its own, with its head and with one tied to the embedding;
-// optional keys of the config; relatives.
+// InternVL3.5 as a separate text model, with its own head and with one tied to the embedding;
+// optional keys of the config; similar models.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 
 // --- folders -------------------------------------------------------------------------------------
 
-// HEAD_NONE: the file has none.
+// HEAD_NONE: the file has no head.
 enum head { HEAD_OWN, HEAD_EMBEDDING, HEAD_NONE };
 
 static bool in_text(const char *name, enum head head)
@@ -67,7 +67,7 @@ static void put(cJSON *json, const char *key, cJSON *value)
     if (value) cJSON_AddItemToObject(json, key, value);
 }
 
-// The golden's text_config as a model of that type.
+// Writes the golden's text_config as a model of that type.
 static char *write_folder(enum head head, const char *type)
 {
     struct err err = { 0 };
@@ -130,7 +130,7 @@ static void text_alone_gives_the_golden_logits(void **state)
     reference_close(&r);
 }
 
-// A head that is not in the file is the embedding.
+// If the file has no head, the embedding is the head.
 static void a_tied_head_is_the_embedding(void **state)
 {
     int64_t a, b;
@@ -153,7 +153,7 @@ static void scale_bf16(void *data, size_t bytes, float by)
     free(x);
 }
 
-// The golden with queries `by` times as long.
+// Writes the golden with queries `by` times as long.
 static void write_longer(const char *folder, float by)
 {
     struct err err = { 0 };
@@ -219,8 +219,8 @@ static struct safetensors *pruned_dump(char *folder)
     return f;
 }
 
-// Doubling cos and sin has the effect of queries four times as long, also where pruning undoes the
-// rotation.
+// Doubling cos and sin has the effect of queries that are four times as long, also where pruning
+// undoes the rotation.
 static void yarn_lengthens_queries_and_keys(void **state)
 {
     static const char *const taps[] = { "score.1", "layer.2.in", "logits" };

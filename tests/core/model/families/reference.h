@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// after those it needs
+// needs the headers above
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
@@ -124,7 +124,7 @@ static inline void reference_message(struct conversation *c, const cJSON *json)
     conversation_unwait(c, m);
 }
 
-// The messages of a chat; belongs to the caller.
+// The messages of a chat; the caller frees them.
 static inline void reference_chat(const struct reference *r, const char *name,
                                   struct conversation *c)
 {
@@ -139,7 +139,7 @@ static inline void reference_chat(const struct reference *r, const char *name,
     if (!c->message_count) fail_msg("%s has no chat %s", r->folder, name);
 }
 
-// The same with the tokens that are trained on; both belong to the caller.
+// The messages of a chat with the tokens that are trained on; the caller frees both.
 static inline void reference_sample(const struct reference *r, const char *name,
                                     struct conversation *c, struct labels *l)
 {

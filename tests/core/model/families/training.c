@@ -7,7 +7,7 @@
 
 enum { WEIGHTS_MAX = 256 };
 
-// A model with its golden numbers; gradients are in the order of names[].
+// A model with its golden numbers; gradients have the order of names[].
 struct fixture {
     struct reference r;
     struct tape tape;
@@ -76,7 +76,7 @@ static void open_sample(struct fixture *f, char which, struct conversation *c, s
     assert_int_equal(c->message_count, 2);
 }
 
-// Adds `share` of the gradients of a sample's loss.
+// Adds `share` times the gradients of a sample's loss.
 static double run(struct fixture *f, char which, double share, bool recompute)
 {
     struct conversation c;
@@ -99,13 +99,14 @@ static double run(struct fixture *f, char which, double share, bool recompute)
 
 static const char *const folders[] = { GOLDEN_TRAINED };
 
-// Each model in turn, closed again.
+// Loops over the models; opens and closes each.
 #define FOR_EACH_MODEL(f)                                                           \
     for (size_t folder_ = 0; folder_ < sizeof folders / sizeof *folders; folder_++) \
         for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
              open_ = false, close_model(&(f)))
 
-// Without a tape, and with one, kept or computed again, whatever is trained.
+// The loss is the same without a tape and with one, whether activations are kept or recomputed,
+// whatever is trained.
 static void test_loss(void **state)
 {
     (void)state;
@@ -154,7 +155,7 @@ static void test_norms_only(void **state)
     }
 }
 
-// Norms, projector, embedding and head.
+// Trains norms, projector, embedding and head.
 static void test_layernorm(void **state)
 {
     (void)state;
@@ -170,7 +171,7 @@ static void test_layernorm(void **state)
     }
 }
 
-// Everything but the encoder; gradients of the mean loss of both samples.
+// Trains everything but the encoder; gradients of the mean loss of both samples.
 static void test_full(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static float *copy_gradients(const struct fixture *f)
     return all;
 }
 
-// Fails unless the gradients equal `want` up to rounding: a share of their size.
+// Fails unless the gradients equal `want` up to this share of their size.
 static void compare_gradients(const struct fixture *f, const float *want, double share)
 {
     for (int i = 0; i < f->count; i++) {
@@ -226,7 +227,7 @@ static void same_gradients(const struct fixture *f, const float *want)
 }
 
 // With bf16 products, a GPU computes the parts of a layer in one call if only norms are trained:
-// gradients are close to the exact ones, and bit for bit the same whatever is kept.
+// gradients are close to the exact ones, and have the same bits whatever is kept.
 static void test_norms_rounded(void **state)
 {
     (void)state;
@@ -239,7 +240,9 @@ static void test_norms_rounded(void **state)
         f.matmul = MATMUL_BF16;
         forget(&f);
         run(&f, 'a', 1, false);
-        compare_gradients(&f, want, 0.2); // of glm-4.1v 0.166 with AMX: small models round much
+        // The largest error is that of glm-4.1v, 0.166 with AMX: rounding errors are large in small
+        // models.
+        compare_gradients(&f, want, 0.2);
         free(want);
         want = copy_gradients(&f);
         const size_t most = f.step.peak;
@@ -253,7 +256,7 @@ static void test_norms_rounded(void **state)
     }
 }
 
-// Weights of all kinds in the encoder.
+// Trains weights of all kinds in the encoder.
 static void train_encoder(struct fixture *f)
 {
     struct vision *v = &f->r.model->vision;
@@ -267,8 +270,8 @@ static void train_encoder(struct fixture *f)
     }
 }
 
-// Computing layers again, inputs that wait on the host and other threads change no bit of any
-// gradient, the encoder's too.
+// Recomputed layers, inputs kept on the host and other numbers of threads change no bit of any
+// gradient, including the encoder's.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -305,8 +308,8 @@ static void test_same_bits(void **state)
     }
 }
 
-// The losses and gradients of both samples in one pass, each half. Every other pass has the
-// samples the other way round, and one of them twice.
+// The losses and gradients of both samples in one pass, each with weight one half. Every other pass
+// has the samples in reverse order, and one of them twice.
 static void run_batch(struct fixture *f, bool recompute, bool turned, double *losses)
 {
     struct conversation c[3];
@@ -332,8 +335,8 @@ static void run_batch(struct fixture *f, bool recompute, bool turned, double *lo
     }
 }
 
-// Samples joined in one pass give the losses and gradients that they give one by one, the encoder's
-// too; and the same bits each time, whatever is kept.
+// Samples joined in one pass give the losses and gradients of single passes, including the
+// encoder's, and the same bits each time, whatever is kept.
 static void test_batch(void **state)
 {
     (void)state;
@@ -372,7 +375,7 @@ static void test_batch(void **state)
         assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
         assert_true(fabs(together[2] - one[1]) < 1e-5);
 
-        // Memory that only a long pass needed is released when short ones follow.
+        // Memory that only a long pass needs is released when short passes follow.
         uint64_t most = f.tape.bytes;
         for (int i = 0; i < 4; i++) run(&f, 'a', 1, false);
         assert_true(f.tape.bytes < most);

@@ -1,5 +1,5 @@
 // tests/core/model/families/variants.c -- variants within a family: golden folders with a changed
-// config or changed tensors, and the loader's results.
+// config or changed tensors, and what the loader makes of them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,8 @@ static struct model *load(const char *folder)
 
 // --- tied heads --------------------------------------------------------------------------------
 
-// The weights of the golden llama and a head beside them: its embedding, row 0 changed or not.
+// Writes the weights of the golden Llama with a head: a copy of its embedding, with row 0 changed
+// or not.
 static void write_with_head(const char *folder, bool changed)
 {
     struct err err = { 0 };
@@ -86,7 +87,7 @@ static void binding_ends_at_the_first_weight_that_is_missing(void **state)
     struct err err;
     struct model *m = xcalloc(1, sizeof *m);
     scratch_config(folder, LLAMA, "\"num_hidden_layers\": 6");
-    scratch_copy(folder, LLAMA, "model.safetensors"); // of 4
+    scratch_copy(folder, LLAMA, "model.safetensors"); // the file has 4 layers
     m->arena.backend = test_device();
     m->checkpoint = checkpoint_open(folder, NULL, &err);
     assert_non_null(m->checkpoint);
@@ -124,7 +125,7 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
     scratch_remove(folder);
 }
 
-// Kimi-VL: the defaults of transformers' classes describe no published model.
+// Kimi-VL requires these parts: the defaults of transformers' classes describe no published model.
 static void parts_of_the_config_are_needed(void **state)
 {
     static const char *const parts[] = { "text_config", "vision_config" };
@@ -146,7 +147,7 @@ static void parts_of_the_config_are_needed(void **state)
 
 // --- sliding windows ---------------------------------------------------------------------------
 
-// The window that the loader finds in a changed config; -1: it is refused.
+// The window that the loader finds in a changed config; -1: it refuses the config.
 static int64_t window_of(const char *golden, const char *fields)
 {
     struct err err;
@@ -189,7 +190,7 @@ static void sliding_windows_apply_only_to_their_layers(void **state)
 
 // --- rotary settings ---------------------------------------------------------------------------
 
-// Old keys, new ones, and both: old ones take precedence, as in transformers.
+// Rotary settings with old keys, new ones, and both: old ones take precedence, as in transformers.
 static void rotary_settings_have_old_and_new_keys(void **state)
 {
 #define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
@@ -243,7 +244,7 @@ static void a_list_of_one_layer_is_that_layer(void **state)
     scratch_remove(folder);
 }
 
-// The named processor's defaults apply, not those of the encoder's usual one.
+// The defaults of the named processor apply, not those of the encoder's usual one.
 static void the_processor_named_gives_the_defaults(void **state)
 {
     static const struct {
@@ -268,7 +269,7 @@ static void the_processor_named_gives_the_defaults(void **state)
     scratch_remove(folder);
 }
 
-// Without a crop only squares fit the encoder; another picture is refused in words.
+// Without a crop the encoder accepts only square pictures; others are refused with a message.
 static void a_picture_of_another_size_is_refused(void **state)
 {
     char *folder = scratch_new();
