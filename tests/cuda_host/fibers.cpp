@@ -43,7 +43,8 @@ static void go(context *from, context *to)
 // Prepares a stack as if `run` had just been called.
 static void context_init(context *p, void (*run)(void), size_t size)
 {
-    void **top = (void **)((char *)malloc(size) + size) - 1; // after a call the stack is 8 bytes off a multiple of 16
+    void **top = (void **)((char *)malloc(size) + size) -
+                 1; // after a call the stack is 8 bytes off a multiple of 16
     *top-- = nullptr;
     *top = (void *)run;
     for (int i = 0; i < 6; i++) *--top = nullptr;

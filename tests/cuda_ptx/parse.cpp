@@ -13,7 +13,8 @@ namespace ptx
 
 struct reader {
     entry *e;
-    std::map<std::string, std::pair<uint32_t, unsigned>> registers; // offset, size in bytes; 0: predicate
+    std::map<std::string, std::pair<uint32_t, unsigned>>
+        registers; // offset, size in bytes; 0: predicate
     std::map<std::pair<unsigned, std::string>, uint32_t> numbers;
     std::map<std::string, uint64_t> variables; // addresses of variables in shared memory
     std::map<std::string, uint32_t> labels;
