@@ -6,6 +6,7 @@
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,6 +110,12 @@ static void ask_long(struct checkup *c, const struct ids *text, int length)
     for (int i = 0; i < length; i++) ids_add(&m->ids, text->data[(size_t)i % text->count]);
 }
 
+// Writes tokens per second with three digits or more: "7029", "23.1", "0.41".
+static void rate(double value, char text[static 32])
+{
+    snprintf(text, 32, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
+}
+
 static int time_length(struct checkup *c, const struct ids *text, int length, double reading,
                        struct err *err)
 {
@@ -133,17 +140,20 @@ static int time_length(struct checkup *c, const struct ids *text, int length, do
     struct finding f = finding(c, name);
     const double products = c->backend->own_memory ? NAN : multiply_all(c, length);
     finding_number(&f, "prefill", length / prefill, "tokens/s", RUNS);
-    finding_number(&f, "products alone", length / products, "tokens/s", RUNS);
+    if (isfinite(products))
+        finding_number(&f, "products alone", length / products, "tokens/s", RUNS);
     finding_number(&f, "answer", 1 / token, "tokens/s", RUNS * (TOKENS - 1));
-    finding_number(&f, "reading loop", 1 / reading, "tokens/s", RUNS);
+    if (isfinite(reading)) finding_number(&f, "reading loop", 1 / reading, "tokens/s", RUNS);
+    char prefilled[32], answered[32];
+    rate(length / prefill, prefilled);
+    rate(1 / token, answered);
     if (isfinite(products) && isfinite(reading))
         finding_measured(&f,
-                         "prefill %.3g tokens/s, %.2f of the products alone; answer %.3g "
-                         "tokens/s, %.2f of the reading loop",
-                         length / prefill, products / prefill, 1 / token, reading / token);
+                         "prefill %s tokens/s, %.2f of the products alone; answer %s tokens/s, "
+                         "%.2f of the reading loop",
+                         prefilled, products / prefill, answered, reading / token);
     else
-        finding_measured(&f, "prefill %.3g tokens/s; answer %.3g tokens/s", length / prefill,
-                         1 / token);
+        finding_measured(&f, "prefill %s tokens/s; answer %s tokens/s", prefilled, answered);
     free(name);
     return 0;
 }
