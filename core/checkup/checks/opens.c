@@ -348,6 +348,7 @@ static const struct {
     { &vision_intern_transformers, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_intern_authors, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_moon, picture_half, picture_half, "MoonViT" },
+    { &vision_idefics3, picture_half, picture_half, "SmolVLM" },
 };
 
 static bool near3(const float *a, const float *b)
