@@ -5,7 +5,7 @@
 //
 // A new item is a file in its room and one line here. Rooms below do not name the items, so no
 // dependency runs from a table back to the files it lists. (Metrics and training methods have lists
-// in their own rooms: settings spell their names.)
+// in their own rooms, because settings spell out their names.)
 #ifndef CORE_LISTS_H
 #define CORE_LISTS_H
 
@@ -52,7 +52,7 @@
     X(prune)                                                                                       \
     X(ffn_approx)
 
-// core/probes/NAME.c: `const struct probe probe_NAME`; commands/probe.c makes a command of it.
+// core/probes/NAME.c: `const struct probe probe_NAME`; commands/probe.c turns it into a command.
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)

@@ -59,7 +59,7 @@ enum { JOB_STOPPED = 1 };
 struct job {
     int64_t id;
     const struct job_kind *kind;
-    int argc; // the arguments as typed, split: DATA OUT options
+    int argc; // the arguments as typed, split into words: DATA OUT options
     char **argv;
     struct model *model; // loaded and freed by the runner; NULL if !needs_model. The job may change
                          // the model, which is not shared
@@ -72,8 +72,8 @@ struct job {
     struct ranks *ranks;
     bool resumed;      // the job ran before: continue from the last checkpoint, if any
     const char *state; // the job's folder beside the database, for internal files
-    // Set to cancel the job at once: the job passes its address as graph.cancel, which stops the
-    // pass at the next layer. job_stopped gives the reason.
+    // Setting this flag cancels the job at once: the job passes the flag's address as graph.cancel,
+    // which stops the pass at the next layer. job_stopped gives the reason.
     atomic_bool cancel;
     atomic_bool stop_requested; // a stop was requested: job_yield no longer blocks
     // Set by the runner: returns the reason to stop. NULL: never stops.
@@ -105,7 +105,7 @@ struct job_results {
 void job_results_add(struct job_results *r, const char *key, char *value);
 void job_results_free(struct job_result *results, size_t count);
 
-// A finished job, for its outcome.
+// Results of a finished job, for `outcome` and `show`.
 struct job_end {
     const struct job_result *results; // in the order of reporting
     size_t count;
@@ -163,7 +163,7 @@ void job_hooks(struct job *j, struct hooks *hooks);
 // Reports of a job.
 void job_metric(struct job *j, const char *series, int64_t step, double value); // for one step
 void job_step(struct job *j, int64_t step); // ends the reports of this step, which are then stored
-// Continues at this step: discards reports of this and later ones.
+// Continues at this step: discards reports of this step and later ones.
 void job_rewind(struct job *j, int64_t step);
 // Reports progress: `step` of `steps`; loss NaN: unknown. `pace` estimates the time left.
 void job_progress(struct job *j, struct pace *pace, double step, double steps, double loss);

@@ -50,8 +50,8 @@ cJSON *job_data_number(double x);
 // Appends a line that marks the last sample as complete: a resumed job then keeps it.
 bool job_data_end(FILE *f);
 
-// Checks that all ranks read the same data. -1 in every rank whose file differs from rank 0's.
-// `hash` as in struct job_data.
+// Checks that all ranks read the same data. Returns -1 on every rank whose file differs from rank
+// 0's. `hash` as in struct job_data.
 int job_data_same(struct ranks *r, const char *data, const char *hash, struct err *err);
 
 #endif

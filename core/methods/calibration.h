@@ -38,7 +38,7 @@
 struct model;
 struct settings;
 
-// Limit of samples or tokens of a file; keeps merged sums far from overflow.
+// Maximum number of samples or tokens in a file; keeps merged sums far from overflow.
 #define CALIBRATION_MOST INT64_C(1000000000000000)
 
 struct calibration {
@@ -107,8 +107,8 @@ struct calibration_kind {
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
     readback_fn take; // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
-    // Returns how much more samples have changed the results: the job reports it each time that the
-    // number of samples has doubled. NULL: not reported.
+    // Returns how far the samples added since `before` have changed the results: the job reports it
+    // each time the number of samples has doubled. NULL: not reported.
     double (*change)(const struct calibration_sums *now, const struct calibration_sums *before);
     // Adds the sums of other samples; NULL: adds them element by element.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);

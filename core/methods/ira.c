@@ -121,9 +121,9 @@ struct ira {
     bool training, sampling, gated;
     bool global;                    // the prior has one learned mean
     bool printed;                   // the KL's gradient does not reach v directly
-    bool renormalised;              // the entropy in the gate
+    bool renormalised;              // the gate's entropy is that of renormalised attention
     double beta_most, warmup, beta; // maximum of beta; fraction of steps until then; current beta
-    double share;                   // of the steps that are done
+    double share;                   // fraction of the steps that are done
     double *health;                 // [L,HEALTHS] sums
     bool warned;                    // of a collapse
     uint64_t seed;

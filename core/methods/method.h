@@ -53,7 +53,7 @@ struct method_env {
 // Called once for each parameter of a method; `t` belongs to the method's state.
 typedef void (*method_param_fn)(void *self, const char *name, struct tensor *t);
 
-// Receives what a method measured in a step of training.
+// Receives a method's measurements of a training step.
 struct method_reporter {
     void (*sum)(void *self, double *x, size_t n); // adds up over the ranks
     void (*metric)(void *self, const char *name, double value);
@@ -76,8 +76,8 @@ struct method {
     const char *title;              // "pruning"
     const struct setting *settings; // its settings, ended by a row without a key
     // The setting that switches it, its off value (which is also the default, in the spelling of
-    // settings: "1", not "1.0"), and an on value: all that /baseline, the off side of /compare,
-    // keys and badges need.
+    // settings: "1", not "1.0"), and an on value. /baseline, the off side of /compare, keys and
+    // badges use nothing else.
     struct method_switch {
         const char *key, *off, *on;
     } toggle;
@@ -142,8 +142,8 @@ struct method {
     // does nothing; NULL: counted as 0 everywhere.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
-    // The tensors it learns, by index; false past the last one or if this model does not use it.
-    // NULL: it learns nothing.
+    // The tensors it learns, by index; false past the last one, or if this model does not use the
+    // method. NULL: it learns nothing.
     bool (*learned)(const struct model *m, int index, struct method_tensor *t);
     struct {
         enum model_part_kind part; // the learned tensors are trained with this part of the model
@@ -186,7 +186,7 @@ bool method_in_training(const struct method *method, const struct settings *s);
 // the program.
 void methods_register(const struct method *const *all);
 const struct method *method_at(int index); // in list order; NULL past the end
-// In display order, which is that of their keys; NULL past the end.
+// In display order (the order of their keys); NULL past the end.
 const struct method *method_shown(int index);
 
 // Starts the methods that env->settings switch on and adds their hooks in list order; methods that
@@ -199,7 +199,7 @@ void methods_trim(struct methods *m, int64_t rows);
 // in the cache.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
-bool methods_on(const struct methods *m);        // any of them?
+bool methods_on(const struct methods *m);        // is any method on?
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
@@ -212,7 +212,7 @@ const struct method *method_learning(const struct model *m, const char *name,
 // Appends the names of all tensors that methods learn in this model: "norm_align.weight,
 // ira.K.head.bias".
 void methods_learned(const struct model *m, struct buf *b);
-// Returns the FLOPs of the active methods on one row of a site, as `flops` above.
+// Returns the FLOPs of the active methods on one row of a site, as method.flops does.
 double methods_row_flops(const struct settings *s, const struct decoder_config *c,
                          const struct site *site, const struct site_args *args, bool visual);
 // Returns the sum of these FLOPs over the site's rows among the first `end` rows of the sequence.

@@ -37,7 +37,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
                                          "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes with such a score store its numbers of single tokens.
+    // Only passes that use such a score store the values of single tokens that it needs.
     const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || reads_sinks(kind);
     if (stored && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
@@ -118,7 +118,7 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// Does any stage drop some of `visual` tokens, or might it?
+// True if any stage drops, or might drop, some of `visual` tokens.
 static bool drops(const struct prune *p, int64_t visual)
 {
     if (prune_names_tokens(p->kind)) return visual > 0;
@@ -217,7 +217,7 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
 
 // --- without a query -----------------------------------------------------------------------------
 
-// In training, what chooses the tokens has no gradient and is not recomputed with a layer.
+// In training, the choice of tokens has no gradient and is not repeated when a layer is recomputed.
 static struct tape *stop_tape(struct graph *g)
 {
     struct tape *tape = g->tape;
@@ -246,7 +246,8 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
-// Takes phi of the pass's rows. The first token's dimensions stay for rows that follow cached ones.
+// Stores phi of the pass's rows. Keeps the first token's sink dimensions for later passes, whose
+// rows follow cached ones.
 static int prune_phi(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -412,7 +413,8 @@ bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
     return true;
 }
 
-// Is the encoder's attention, which the first process has, needed from that layer on?
+// True if pruning needs the encoder's attention, which only the first process has, from that layer
+// on.
 static bool focus_from(const struct prune *p, int layer)
 {
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;

@@ -17,7 +17,7 @@ extern const struct setting prune_settings[];
 
 // Returns the kind of prune.score; one past the last kind when it is off.
 enum prune_kind prune_kind_of(const struct settings *s);
-// True if the kind chooses tokens, so that prune.keep does not count.
+// True if the kind decides by itself how many tokens stay; prune.keep then has no effect.
 static inline bool prune_names_tokens(enum prune_kind kind)
 {
     return kind >= PRUNE_SINKS && kind <= PRUNE_LIST;
@@ -76,8 +76,8 @@ struct prune {
     double *keep;        // [stages]
     const struct settings *settings;
     double tau;       // of sinks
-    float *sink_dims; // [L,2] calibrated ones; NULL: those of the first token
-    int dims[2][2];   // in use at stage 0, at later stages
+    float *sink_dims; // [L,2] calibrated sink dimensions; NULL: those of the first token
+    int dims[2][2];   // sink dimensions in use: at stage 0; at later stages
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;
@@ -89,7 +89,7 @@ struct prune {
     int64_t visual;   // S
     bool replacing;   // this pass replaces the rows
 
-    struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K the first stage
+    struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K being stage 0's layer
     int64_t residual_rows;
     struct token_grams *grams;    // [stages] for score contribution in dynamic mode; NULL: none yet
     int gram_count;               // number of `grams`

@@ -17,8 +17,8 @@ enum prune_kind {
                         // (CAPA)
     PRUNE_ATTENTION,    // mean over heads of the query's attention to the token (FastV)
     PRUNE_NOROPE,       // PRUNE_ATTENTION without rotary positions (Feather)
-    // The following choose tokens, whatever their number: all attention sinks, those of a kind
-    // (core/methods/sinks.h), those of prune.tokens.
+    // The following keep certain tokens, however many there are: all attention sinks, the sinks of
+    // one kind (core/methods/sinks.h), or the tokens that prune.tokens lists.
     PRUNE_SINKS,
     PRUNE_DUMPS,
     PRUNE_ANCHORS,

@@ -78,10 +78,12 @@ struct metric {
     const char *rule;    // how the answer is extracted and compared, one sentence
     enum metric_way way; // default: METRIC_ANSWERS
     enum suite suite;    // default: SUITE_OWN
-    bool loses;          // the suite reads choices from a table, in which None and NA are missing
+    bool loses;   // the suite reads choices from a table, in which the texts None and NA count as
+                  // missing
     bool graded;  // scores other than 0 and 1 occur: the total is a mean, not a share with a Wilson
                   // interval
-    bool beyond;  // scores above 1 occur: papers print 100 times the score, but no mean with shares
+    bool beyond;  // scores above 1 occur: papers print 100 times the score, but never average it
+                  // with shares
     bool smaller; // a lower score is better: use metric_better
     bool none;    // a case with choices but no reference is valid: no choice is right
     // Statistics of all references, collected before the first score; NULL: not needed.
@@ -125,8 +127,8 @@ bool metric_better(const struct metric *m, double a, double b);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);
-// 95% interval: Wilson's for shares, exactly 0 or 1 at the ends; otherwise mean +- 1.96 standard
-// errors, at least 0, and NaN for fewer than two scores.
+// 95% interval: Wilson's for shares, with an end of exactly 0 or 1 if the share is 0 or 1;
+// otherwise the mean +- 1.96 standard errors, at least 0, and NaN for fewer than two scores.
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high);
 

@@ -87,7 +87,7 @@ enum action {
 static const struct rule {
     const char *pattern, *after; // after "": anything
     enum action action;
-    int back;          // characters left for the next token
+    int back;          // characters at the match's end that are left for the next token
     const char *token; // replaces the matched text; NULL: the text stays
 } rules[] = {
     { "(?i:c)\\+\\+", "", KEEP, 0, NULL },

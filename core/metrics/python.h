@@ -27,7 +27,7 @@ const char *python_skip_space(const char *p);
 const char *python_before(const char *text, const char *p);
 
 char *python_lower(struct scratch *s, const char *text);
-// Character by character: ß stays ß.
+// Converts character by character: ß stays ß.
 char *python_upper(struct scratch *s, const char *text);
 char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
 // `letters`: ASCII characters; NULL: white space.

@@ -30,7 +30,8 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb [H*d,Rq].
+// Shapes: [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb
+// [H*d,Rq].
 enum { DOWN, DOWN_NORM, UP, Q, Q_NORM, Q_UP };
 
 // Epsilon of the norms between projections, whatever rms_norm_eps says.
@@ -419,7 +420,7 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
     return times(g, p, latents);
 }
 
-// h += after(o(a)), a the attention over the latents.
+// h += after(o(a)), where a is the attention over the latents.
 static struct tensor *attend_latents(struct graph *g, const struct layer *layer, struct tensor *h,
                                      struct tensor *q)
 {

@@ -68,7 +68,7 @@ struct latent_config {
 
 // Config of a mixture of experts (core/model/ffn_experts.c).
 struct experts_config {
-    int64_t count, per_token, shared, width; // E, chosen per row, always computed, m
+    int64_t count, per_token, shared, width; // E; chosen per row; computed for every row; m
     int64_t dense;                           // number of leading layers with an ordinary FFN
     int64_t groups, groups_per_token;        // a row chooses only within its best groups
     bool normalise;                          // the weights of a row's experts add up to `scale`

@@ -334,7 +334,7 @@ struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
         return done(g, "FFN", g->backend->ffn_rows(&p)) ? h : NULL;
     }
     if (!usable(g, h, w, count)) return NULL;
-    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no backward form
+    if (g->tape && (form->gate.bias || form->up.bias)) return NULL; // no fused backward pass
     const struct arena_mark mark = arena_mark(g->arena);
     const int64_t n = h->shape[0], inner = tensor_row(p.down.w);
     const bool recorded = tape_on(g);

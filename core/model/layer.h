@@ -11,13 +11,13 @@
 
 #include "core/model/pass.h"
 
-// A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; in 0: a gain
-// [out].
+// A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; if `in` is 0: a
+// gain [out].
 struct layer_weight {
     const char *name; // in the layer, by Llama's name: "self_attn.q_proj"; "%d" is the expert
     int64_t out, in;
     bool bias;
-    bool constant; // [out], never trained; `name` is complete, without ".weight"
+    bool constant; // [out], never trained; `name` is the whole name: no ".weight" follows
     // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`
     // names the tensor [count, rows, in] of files that store all experts together; this weight
     // starts at row `row` of its expert's part.
@@ -112,7 +112,7 @@ int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
 struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,
                              struct tensor *x);
 
-// h [n, D] += after(o(a)), o the last weight, a [n, H*d].
+// Computes h [n, D] += after(o(a)), where o is attention's last weight and a is [n, H*d].
 struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *a);
 

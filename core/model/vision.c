@@ -5,9 +5,9 @@
 //          -> blocks: h += scale1 out(attention(norm1 h)), h += scale2 ffn(norm2 h)
 //          -> features: of the stream after `depth` blocks -> projector
 //
-// The feature layer counts hidden states like the reference: 0 is the first block's input, -1 the
-// last block's output, -2 the output of the block before it. Blocks after the feature layer run
-// only for listeners at their output.
+// config.feature_layer counts hidden states as the reference implementation does: 0 is the first
+// block's input, -1 the last block's output, -2 the output of the block before it. Blocks after the
+// feature layer run only for listeners at their output.
 //
 // S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
 // tile or window. A step whose weights a kind of encoder lacks is a no-op.

@@ -4,10 +4,11 @@
 //   features = vision_forward(g, &m->vision, &p, 1);   // [S, Dv]
 //   x = projector_forward(g, &m->projector, features);  // [S', D]
 //
-// A kind of encoder is one file with one constant struct vision_kind (vision_clip.c): its config,
-// its weights by the file's names, its masks, and the input of the projector. All kinds share one
-// pass (vision.c), which runs only the steps whose weights the kind has bound: class token, learned
-// positions, norms, layer scale, a gated FFN, queries, keys and values in one matrix.
+// A kind of encoder is one file with one constant struct vision_kind, such as vision_clip.c: it
+// reads the config, binds the weights by the file's names, and defines the attention masks and the
+// projector's input. All kinds share one pass (vision.c), which runs only the steps whose weights
+// the kind has bound: class token, learned positions, norms, layer scale, a gated FFN, queries,
+// keys and values in one matrix.
 #ifndef CORE_MODEL_VISION_H
 #define CORE_MODEL_VISION_H
 
@@ -38,8 +39,8 @@ struct vision_config {
     int64_t times;      // frames that a video patch spans; a picture is repeated for each
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
-    int64_t table_rows, table_cols; // grid of learned positions, resampled to each picture, or
-                                    // chosen from (kind->buckets)
+    int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
+                                    // kind->buckets, indexed
     int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;                // drop the first row (strategy "default")
 };
@@ -73,9 +74,9 @@ struct vision_picture {
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // the picture's number, for listeners
-    // [S'] in host memory, or NULL: vision_forward fills it with the attention to each row in the
-    // block before the feature layer, averaged over heads: from the class token, or, without one,
-    // averaged over the rows of its tile.
+    // [S'] in host memory; NULL: not wanted. vision_forward fills it with the attention to each row
+    // in the block before the feature layer, averaged over heads: attention from the class token
+    // or, without one, the average over the rows of the tile.
     float *received;
 };
 
@@ -96,7 +97,7 @@ struct vision_kind {
     // Reads a vision_config object; json NULL: the class defaults.
     int (*read)(struct vision_config *v, const cJSON *json, struct err *err);
     // Reads preprocessor_config.json (NULL: class defaults) for an encoder of native resolution.
-    // NULL: it reads squares of image_size pixels, or its family has its own limits.
+    // NULL: the encoder reads squares of image_size pixels, or the family sets the limits.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
     const char *const *picture_keys;       // keys that read_pictures reads, NULL-terminated
@@ -113,7 +114,7 @@ struct vision_kind {
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
-    bool buckets; // a patch takes the learned position of its place in the grid, not a mean of
+    bool buckets; // each patch takes one learned position of the grid, not a weighted mean of
                   // several
     // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
     // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
@@ -122,10 +123,10 @@ struct vision_kind {
     // True: features are taken after v->post. False: if the file has v->post, it only serves
     // measurements (SigLIP).
     bool post_norm;
-    // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL: its
-    // rows unchanged.
+    // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL:
+    // leaves the rows unchanged.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
-    // Return S of a picture, and Dv'. NULL: a row for each patch, as wide as the stream.
+    // Return S of a picture, and Dv'. NULL: one row per patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
     int64_t (*feature_width)(const struct vision_config *c);
 };
@@ -135,8 +136,9 @@ extern const struct vision_kind vision_intern_transformers, vision_intern_author
 
 // --- config --------------------------------------------------------------------------------------
 
-// Returns the usual defaults of a picture processor: all switches but `crop`, bicubic, mean and
-// deviation 0.5, white background; squares of the encoder, if it has a fixed size.
+// Returns the usual defaults of a picture processor: all switches on but `crop`, bicubic
+// resampling, mean and deviation 0.5, a white background and, if the encoder has a fixed size,
+// squares of that size.
 struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit);
 
 // Selects the kind by the object's model_type; json NULL or without a model_type: CLIP.
@@ -185,8 +187,8 @@ void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vi
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// Returns one tile of a fixed-size encoder: whole patches only; the rest at the right and bottom
-// edges is ignored.
+// Returns the pixels as one tile of a fixed-size encoder; ignores incomplete patches at the right
+// and bottom edges.
 struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels);
 // Computes the features [S, Dv'] of several pictures, concatenated.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
@@ -199,7 +201,7 @@ struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
 // sequence order. A class token that becomes a visual token gets the largest value
 // (vision_focus.c).
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token);
-// Returns the number of a picture's features for the projector.
+// Returns how many features of a picture the projector reads.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_feature_width(const struct vision_config *c);
 
@@ -210,7 +212,7 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 
 // --- the projector -------------------------------------------------------------------------------
 
-// Features [S,Dv] to visual tokens [S',D]:
+// The projector turns features [S,Dv] into visual tokens [S',D]:
 //
 //   x -> norm of each feature -> `merge` features joined to one row -> linear -> GELU -> linear
 //

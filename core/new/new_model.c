@@ -26,7 +26,7 @@
 #include "core/new/shards.h"
 
 enum { PIECE = 8 << 20 }; // weights drawn and written at a time
-enum { QUANTILES = 4 };   // limit of distinct spreads in a shape
+enum { QUANTILES = 4 };   // maximum number of distinct spreads in a shape
 
 struct job {
     const struct shape *shape;

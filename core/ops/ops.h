@@ -54,7 +54,7 @@ struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *
 // Gathers rows as f32 (a cache may be rounded or quantised).
 struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Blends rows: row i of [n,D] is the sum over k of weight[i*most+k] times row index[i*most+k] of
-// x[N,D]. Host arrays; the weights are constants.
+// x[N,D]. index and weight are host arrays; the weights are constants.
 struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
                              const float *weight, int64_t n, int64_t most);
 // Writes rows of x to rows index[] of `into`; returns `into`. With a tape, `into` must not be a

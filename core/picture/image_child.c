@@ -192,7 +192,7 @@ static int decoder_start(struct image_decoder *d, size_t size, const char *name,
     return 0;
 }
 
-// Ends the child and returns its wait status; `late` kills it.
+// Ends the child and returns its wait status; if `late`, kills it.
 static int decoder_stop(struct image_decoder *d, bool late)
 {
     int status = 0;

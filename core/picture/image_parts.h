@@ -1,4 +1,4 @@
-// core/picture/image_parts.h -- shared by the files of the picture reader; others use
+// core/picture/image_parts.h -- shared by the files of the picture reader; other code uses
 // core/picture/image.h.
 #ifndef CORE_PICTURE_IMAGE_PARTS_H
 #define CORE_PICTURE_IMAGE_PARTS_H

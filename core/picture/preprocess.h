@@ -1,5 +1,5 @@
 // core/picture/preprocess.h -- turns an RGB picture into the vision encoder's input, as the
-// reference does.
+// reference implementation does.
 //
 // struct picture_config holds preprocessor_config.json; the family fills it.
 #ifndef CORE_PICTURE_PREPROCESS_H
@@ -108,7 +108,7 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
 // Writes the same values as rows [patches, 3 * times * patch * patch] for video encoders. A row's
-// axes are (channel, time, y, x), and every time has the same picture. Patches are ordered by
+// axes are (channel, time, y, x), and every time step has the same picture. Patches are ordered by
 // blocks of merge x merge.
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
                         int64_t patch, int64_t merge, int64_t times);

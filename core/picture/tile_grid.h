@@ -44,7 +44,7 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
 // --- by size -------------------------------------------------------------------------------------
 
 // The sizes of a picture after its two resizes, and the grid into which it is then cut; 0 x 0
-// tiles: too many.
+// tiles: the picture would need too many.
 struct tile_plan {
     int64_t width[2], height[2];
     struct tile_grid grid;
@@ -53,7 +53,7 @@ struct tile_plan {
 // `most` > 0: at most that many tiles, including the thumbnail, or as few as possible.
 struct tile_plan tile_plan_by_size(const struct picture_config *c, int64_t width, int64_t height,
                                    int64_t most);
-// As tile_grid_cut.
+// Like tile_grid_cut.
 int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
 

@@ -36,9 +36,9 @@ struct point {
 // Returns Spearman's rank correlation of x and y, skipping points with infinities or NaNs (ties get
 // their mean rank); NaN for fewer than three points or without variation.
 double rank_correlation(const struct point *points, size_t n);
-// The same with the p-value of Student's t approximation (t = r sqrt((n - 2) / (1 - r^2))), and a
-// 95% interval of 2000 bootstrap samples of the points with a fixed seed; these assume independent
-// points. NaN where undefined.
+// Like rank_correlation, with the p-value of Student's t approximation (t = r sqrt((n - 2) / (1 -
+// r^2))) and a 95% interval from 2000 bootstrap samples of the points with a fixed seed. The
+// p-value and the interval assume independent points. NaN where undefined.
 struct correlation {
     double r, p, low, high;
     size_t points;

@@ -80,7 +80,8 @@ struct depth { // of h[l]
     double logits; // mean q.k/sqrt(d) of text queries and earlier visual keys
     // Mean products of normed inputs: text and earlier visual tokens; text and all visual tokens.
     double dot, dot_all;
-    // Largest singular value of E[u v^T] over the latter pairs (App. B.4); its trace is dot_all.
+    // Largest singular value of E[u v^T] over the pairs of dot_all (App. B.4); its trace is
+    // dot_all.
     double singular;
 };
 

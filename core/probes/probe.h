@@ -1,7 +1,7 @@
 // core/probes/probe.h -- a probe: a measurement that reads a pass and changes nothing.
 //
 // A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
-// commands/probe.c makes a command of each probe. A probe reads one pass over a prompt and its
+// commands/probe.c turns each probe into a command. A probe reads one pass over a prompt and its
 // answer (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages
 // them over a data set.
 //
@@ -29,10 +29,10 @@ struct site_args;
 // Query rows to measure.
 enum probe_token {
     PROBE_TOKEN_DEFAULT, // the probe's choice
-    PROBE_TOKEN_ANSWER,  // all tokens of the answer, mean
+    PROBE_TOKEN_ANSWER,  // the mean over all tokens of the answer
     PROBE_TOKEN_EACH,    // each token of the answer, with its own map
     PROBE_TOKEN_LAST,    // the prompt's last row, which predicts the first token
-    PROBE_TOKEN_NUMBER,  // one token of the answer, from 0
+    PROBE_TOKEN_NUMBER,  // one token of the answer, counted from 0
     PROBE_TOKEN_ROW,     // one row of the sequence
 };
 
@@ -47,7 +47,7 @@ struct probe_options {
     double threshold;         // of attention sinks
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: the probe finds them
-    bool pixels;              // lists the Dice over pixels first
+    bool pixels;              // lists the Dice coefficient over pixels first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
 };

@@ -11,7 +11,7 @@
 //
 //   struct results_mean m = { 0 };
 //   results_mean_add(&m, &r); ...
-//   results_mean_take(&m, &mean);                  // NAME, NAME.std and NAME.interval beside it
+//   results_mean_take(&m, &mean);                  // tables NAME, NAME.std and NAME.interval
 #ifndef CORE_PROBES_RESULTS_H
 #define CORE_PROBES_RESULTS_H
 
@@ -50,7 +50,8 @@ struct result_kind {
     double low, high; // range of the colours; both 0: the range of the map's values
     // Returns true if a layer has a map under these settings. NULL: every layer has one.
     bool (*has)(const struct settings *s, int layers, int layer);
-    bool on_request;  // the screen does not run the command, which needs more options or much time
+    bool on_request; // the screen does not run the command by itself: it needs more options or much
+                     // time
     const char *live; // name of its maps during an answer; NULL: none
 };
 
@@ -71,7 +72,7 @@ struct result_table {
     bool kept;   // if own: a data set's table has the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
-    bool log_y;  // y of the points on a logarithmic axis
+    bool log_y;  // the y axis of the points is logarithmic
 };
 
 // Values of the tokens of a picture, or of one of its tiles.
@@ -115,10 +116,11 @@ const struct result_table *results_find(const struct results *r, const char *tab
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Name ending of the tables of 95% intervals, which files and the session have, and figures draw.
+// Ends the names of tables of 95% intervals, which are written to files and the session and drawn
+// in figures.
 #define RESULTS_INTERVAL ".interval"
 
-// Means over samples, zeroed at first.
+// Means over samples; zero-initialised is empty.
 struct results_mean {
     // For each table cell the fields of a struct tally; for maps, sums and counts.
     struct results sums;
@@ -143,7 +145,7 @@ void results_show(const struct results *r, const struct sinks *sinks);
 char *results_path(const char *path, const char *ending, const char *name, int number);
 // Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
 // each, the maps together to PATH-maps.csv. Writes all files or none; PATH must be a regular file
-// if there are several.
+// if several files are written.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // Makes an event of a map; borrows its values.

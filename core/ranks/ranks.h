@@ -10,9 +10,9 @@
 // forever. A rank that fails ends all of them (ranks_abort).
 //
 // ranks_open loads Open MPI's library at run time. It needs no headers: ranks.c declares the part
-// of the binary interface that it uses, the same in versions 2 to 5 (libmpi.so.40). Before each sum
-// the ranks sleep until the last one arrives, because Open MPI itself would spin. This frees the
-// processor for other programs, and the time counts as lost (waited_us).
+// of the binary interface that it uses, which is the same in versions 2 to 5 (libmpi.so.40). Before
+// each sum the ranks sleep until the last one arrives, because Open MPI itself would spin. This
+// frees the processor for other programs, and the time counts as lost (waited_us).
 //
 // Room core/ranks/: sums and messages between the processes of a job. Uses base.
 #ifndef CORE_RANKS_RANKS_H
@@ -31,13 +31,14 @@ struct ranks {
     int beside, local;     // number of ranks on this machine; this rank's index among them
     struct ranks_gpu *gpu; // NCCL, if the ranks have GPUs (ranks_gpu_open); NULL: none
     void *comm;            // MPI's handle of the group
-    struct ranks *whole; // the group that this is part of (ranks_part), or itself; has the counters
+    // The group that this one is a part of (ranks_part), or this one; it holds the counters below.
+    struct ranks *whole;
     // For the display: other threads may read these at any time.
     atomic_bool waiting;       // for other ranks
     _Atomic int64_t done;      // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
-    // `bytes`: summed and shared, counted once for any number of ranks; `moved_us`: microseconds
-    // that this took after all ranks had arrived.
+    // `bytes`: bytes summed and broadcast, counted once for any number of ranks; `moved_us`:
+    // microseconds that this took after all ranks had arrived.
     _Atomic int64_t bytes, moved_us;
     // Threads that take turns (ranks_flights).
     pthread_mutex_t turn;
@@ -61,8 +62,8 @@ int ranks_number(const struct ranks *r);               // 0 for NULL
 int ranks_count(const struct ranks *r);                // 1 for NULL
 void ranks_add_done(struct ranks *r, int64_t samples); // adds to r->done
 // Assigns items to `ranks` ranks, the most expensive first, each to the rank with the least total
-// cost so far: owner[count]. Equal inputs give equal assignments, in every rank. Returns the rank
-// with the highest total.
+// cost so far: owner[count]. Equal inputs give equal assignments, so every rank gets the same one.
+// Returns the rank with the highest total.
 int ranks_assign(const int64_t *cost, size_t count, int ranks, int *owner);
 
 // Sums x over the ranks. Only rank `to` gets the sum, and the others keep their numbers; -1: all
@@ -71,7 +72,7 @@ void ranks_sum_floats(struct ranks *r, float *x, size_t count, int to);
 void ranks_sum_doubles(struct ranks *r, double *x, size_t count); // all get it
 // Broadcasts the bytes of rank `from` to all ranks.
 void ranks_share(struct ranks *r, void *data, size_t size, int from);
-// True if these bytes equal rank 0's; always true in rank 0 and in a single process. All ranks call
+// True if these bytes equal rank 0's; always true on rank 0 and in a single process. All ranks call
 // it.
 bool ranks_same(struct ranks *r, const void *data, size_t size);
 // Waits for all ranks.

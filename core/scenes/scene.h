@@ -71,7 +71,7 @@ void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..cou
 
 // --- world.c ------------------------------------------------------------------------------------
 
-// Returns the most common shape of a colour, which is the prior of this world.
+// Returns the most common shape among objects of a colour: the demo world's prior.
 int common_shape(int colour);
 // Draws a scene of at most `most` objects; the caller rejects unsuitable scenes.
 void scene_draw(struct scene *s, int most, struct dice *d);
@@ -123,7 +123,7 @@ void put_description(struct buf *b, const struct scene *s);
 enum { TURNS_MAX = 8 };
 
 struct turn {
-    const char *kind, *metric, *strategy; // strategy: for yes/no, else NULL
+    const char *kind, *metric, *strategy; // strategy: NULL unless it is a yes/no question
     struct buf question, answer, key;     // key: text that the metric searches for; empty: answer
 };
 

@@ -19,10 +19,11 @@
 //   lessons.json          questions of all kinds, 1 in 5 with a description     (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            existence: six per picture, half of them yes          (yesno)
-// in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric" (exact, yesno, contains)
-// and, if the metric does not search for the whole answer, "answer". yesno.json also has
-// "strategy", as in POPE (Li et al. 2023): random; popular asks for a common object of this world;
-// adversarial asks for a shape and a colour that both occur in the picture but not together.
+// The .json files are in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric"
+// (exact, yesno, contains) and, if the metric does not search for the whole answer, "answer".
+// yesno.json also has "strategy", as in POPE (Li et al. 2023): random; popular asks for a common
+// object of this world; adversarial asks for a shape and a colour that both occur in the picture
+// but not together.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.

@@ -29,7 +29,7 @@ struct set_record {
     int64_t row;        // its row in that file, from 0
     bool shared;        // several files have the same ids for different rows, so the file's name
                         // must make them unique
-    bool nan;           // trailing choices "nan" are absent
+    bool nan;           // trailing choices with the text "nan" count as absent
     struct scratch scratch; // texts made from the record
 };
 
@@ -37,8 +37,8 @@ struct set_format {
     const char *name;
     // True if a file that begins with these bytes has this format.
     bool (*is)(const char *path, const char *head, size_t size);
-    // `folder`: base of relative picture paths. `folder`, `path` and `columns` outlive the format.
-    // NULL on error.
+    // `folder`: base of relative picture paths. `folder`, `path` and `columns` must outlive the
+    // format. NULL on error.
     void *(*open)(const char *path, const char *folder, const struct set_columns *columns,
                   int64_t *count, struct err *err);
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
@@ -56,7 +56,7 @@ extern const struct set_format set_format_tsv, set_format_lines, set_format_obje
 
 // True for a folder, and for a pattern of files ("BLINK/*/val-*.parquet").
 bool set_folder_is(const char *path);
-// Checks that there are files, and that each has a known format.
+// Checks that the folder or pattern has files, and that each has a known format.
 int set_folder_check(const char *path, const struct set_columns *columns, struct err *err);
 
 // Recognises the format by the file's first bytes. Returns NULL with a message if the format is
@@ -89,8 +89,8 @@ cJSON *set_python_list(const char *text);
 
 // --- rows of JSON --------------------------------------------------------------------------------
 
-// Renames the first of the keys `from` that a row has to the record's key `to`, unless the row
-// already has `to`. A table ends with a row without `to`.
+// Of the keys `from`, the first one in a row becomes the record's key `to`, unless the row already
+// has `to`. A table ends with a row without `to`.
 struct set_names {
     const char *to, *from[8];
 };

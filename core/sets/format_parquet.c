@@ -30,7 +30,7 @@ struct shards {
     struct parquet *files; // [count]
     int64_t *first;        // index of each file's first row
     size_t count;
-    size_t last; // the file read last, which alone keeps decoded pages
+    size_t last; // the file read last, the only one that keeps decoded pages
     // GQA's pictures are in separate files, whose rows follow those of the questions.
     int64_t question_rows;
     struct names image_ids; // ids of the picture rows, in order
@@ -139,7 +139,7 @@ static bool is_needed(const char *name)
     return false;
 }
 
-// Turns the number of the right choice into a letter: ScienceQA, AI2D, MMLU. HellaSwag's endings
+// Turns the number of the right choice into a letter (ScienceQA, AI2D, MMLU). HellaSwag's endings
 // keep their numbers, as in its own file.
 static void letter_answer(struct set_record *r)
 {
@@ -183,7 +183,7 @@ static int make_record(struct set_record *r, cJSON *row, int64_t number, struct 
     set_put_answers(r, json_get(r->json, "answer"), "answer"); // VQAv2's [{"answer": "red", ...}]
     letter_answer(r);
     if (!json_get(r->json, "index")) set_put(r, "index", index);
-    r->nan = true; // lmms-eval's MMBench
+    r->nan = true; // for lmms-eval's MMBench
     return 0;
 }
 
@@ -400,7 +400,7 @@ static const char *shards_hash(const void *self)
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// Numbers the pictures by their columns: a column between them may be empty.
+// Numbers the pictures by their columns, because a column between two of them may be empty.
 static void number_pictures(const struct parquet_row *row, struct set_record *r)
 {
     if (!row->picture_count) return;

@@ -92,8 +92,8 @@ struct opened {
     } * parts; // [count of samples] the row and expression of each sample; NULL: one sample per row
     struct names keys; // of the samples read so far: hashes of id and question
     struct place {
-        int64_t index, row; // of the sample, in the set; in its file
-        const char *file;   // of a set of several files; NULL: one
+        int64_t index, row; // of the sample: index in the set; row in its file
+        const char *file;   // the sample's file, if the set has several; else NULL
     } * first;              // [keys.count] the first sample of each key
     size_t room;
     pthread_mutex_t lock; // guards keys, first and room
@@ -385,7 +385,8 @@ static void put_place(struct buf *b, const struct place *p)
     if (p->file) buf_printf(b, " of '%s'", p->file);
 }
 
-// LLaVA gives the questions of TextVQA the id of their picture: two of them may be alike.
+// LLaVA gives each question of TextVQA the id of its picture, and two questions about a picture may
+// be identical.
 static bool id_is_picture(const struct opened *o, const struct sample *s)
 {
     const char *picture = s->dialogue.path_count ? text_file_name(s->dialogue.paths[0]) : "";
@@ -393,8 +394,8 @@ static bool id_is_picture(const struct opened *o, const struct sample *s)
     return !o->set->needs && strlen(s->id) == stem && !strncmp(s->id, picture, stem);
 }
 
-// Fills s->repeats if an earlier sample has the same id, kind, group, question and picture files:
-// files that were joined may overlap. Different questions may share an id (MME's pairs).
+// Fills s->repeats if an earlier sample has the same id, kind, group, question and picture files,
+// because joined files may overlap. Different questions may share an id (MME's pairs).
 static void find_repeat(struct opened *o, struct sample *s, const struct place *here, int64_t part)
 {
     const struct dialogue *d = &s->dialogue;
@@ -467,7 +468,8 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
 
 // --- the data set --------------------------------------------------------------------------------
 
-// Returns whether the prompt shows a key: writes the prompt of a record with a mark in this key.
+// Finds out whether the prompt shows a key by writing the prompt of a record with a mark in this
+// key.
 static bool shows(const struct set_way *way, const char *key)
 {
     static const char mark[] = "marked";
@@ -484,7 +486,7 @@ static bool shows(const struct set_way *way, const char *key)
     return shown;
 }
 
-// Returns whether the set reads a key of the user's (--columns).
+// Returns whether the set reads a key that the user named (--columns).
 static bool reads(const void *self, const char *key)
 {
     const struct opened *o = self;

@@ -36,9 +36,9 @@ struct set_way {
     int max_tokens;     // of an answer
     const char *metric;
     const struct set_total *total; // score of the whole set; NULL: only the metric's
-    const char *source;            // the suite's file with prompt or rule
+    const char *source;            // the suite's file that defines the prompt or the rule
     enum prompt_lost lost;         // choices that the prompt leaves out
-    enum set_marks marks;          // "<image 1>" in a question
+    enum set_marks marks;          // how marks such as "<image 1>" in a question are treated
     const char *before, *after;    // texts before and after the output of `ask`; NULL: none
 };
 

@@ -77,7 +77,7 @@ static void put_vqa(struct writing *w, struct set_record *r, const char *prompt,
     buf_puts(&w->out, "}");
 }
 
-// MM-Vet's script wants an object of answers by id, "v1_17".
+// MM-Vet's script expects an object that maps ids, such as "v1_17", to answers.
 static void put_mmvet(struct writing *w, struct set_record *r, const char *prompt,
                       const char *answer)
 {
@@ -272,8 +272,8 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
     w->first = false;
 }
 
-// Writes the answers of all rows up to the last one, because lmms-eval looks up each. A row that
-// repeats an earlier one has its answer.
+// Writes the answers of all rows up to the last one, because lmms-eval looks up each row. A row
+// that repeats an earlier one gets the earlier one's answer.
 static void put_logs(struct writing *w, const struct submission *s)
 {
     const char **answers = xcalloc((size_t)w->data->count, sizeof *answers);
@@ -304,7 +304,8 @@ static void put_cell(struct buf *b, const cJSON *cell)
     cJSON_free(json);
 }
 
-// The id under which VLMEvalKit has a row: it puts RefCOCO's split in front ("RefCOCO+_testA_7").
+// Returns the id that VLMEvalKit gives a row of RefCOCO, which begins with the split
+// ("RefCOCO+_testA_7").
 static const char *vlmevalkit_id(struct set_record *r)
 {
     const char *split = set_text(r, "split"), *category = set_text(r, "category");
@@ -313,7 +314,7 @@ static const char *vlmevalkit_id(struct set_record *r)
                           set_text_of(r->json, "index", ""));
 }
 
-// Changes a row to what VLMEvalKit's dataset has when it reads predictions.
+// Changes a row to what VLMEvalKit's dataset contains when VLMEvalKit reads predictions.
 static void as_vlmevalkit(const struct eval_set *set, struct set_record *r)
 {
     if (!strcmp(set->name, "refcoco")) set_put(r, "index", vlmevalkit_id(r));
@@ -325,7 +326,8 @@ static bool is_left_out(const char *column)
     return !strcmp(column, "image") || !strcmp(column, "prediction");
 }
 
-// A row has the cells of the columns found so far; empty cells complete it at the end.
+// First writes each row with the cells of the columns found so far; adds the missing empty cells
+// once all columns are known.
 static int put_predictions(struct writing *w, const struct submission *s,
                            const struct eval_set *set, struct err *err)
 {

@@ -51,7 +51,7 @@ extern const struct set_total set_total_boxes;
 extern const struct set_total set_total_f1;
 // F1 over all questions; a question of several kinds ("a,b") counts once for each.
 extern const struct set_total set_total_f1_all;
-// A question counts if all its rotations (the same group) are right.
+// A question counts if all its rotations (the questions of its group) are answered right.
 extern const struct set_total set_total_circular;
 
 // The mean of each group, if there are several; at most SET_NUMBERS of them.

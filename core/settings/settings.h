@@ -2,10 +2,10 @@
 // scripts, sessions, help and completion.
 //
 // A setting is a row: key, type, range, default, unit, what a change invalidates, one sentence of
-// help, and other words for it. Each subject (the sampler, a method, the jobs) has an array of
-// rows, NAME_settings, in its own file, and a line in core/lists.h. Code reads values where it uses
-// them: the sampler's at every token, others when an answer begins. A set belongs to one thread;
-// other threads get copies.
+// help, and other words that find it in a search. Each subject (the sampler, a method, the jobs)
+// has an array of rows, NAME_settings, in its own file, and a line in core/lists.h. Code reads
+// values where it uses them: the sampler's at every token, others when an answer begins. A set
+// belongs to one thread; other threads get copies.
 //
 // Room core/settings/: the table of settings, sets of their values, and changes posted from another
 // thread. Uses base.
@@ -65,14 +65,14 @@ enum setting_use {
     USE_ARITHMETIC, // precision of matrix products
 };
 
-// The state that settings act on; NULL: none. Each room uses its own part.
+// The state that settings act on. Pointers may be NULL; each setting uses only some of the fields.
 struct setting_env {
     struct settings *settings; // the values that are checked or applied
     const struct backend *backend;
     struct model *model;
     struct adapters *adapters; // loaded for the model
     struct adapter *adapter;   // selected by the setting `adapter`, once checked
-    bool reload;               // reads that adapter's folder even if it is loaded
+    bool reload;               // reads the folder of `adapter` again even if it is loaded
     struct conversation *conversation, *stashed;
     struct sinks *sinks;
 };
@@ -95,8 +95,8 @@ struct setting {
     // Applies the new value; returns what becomes stale. NULL: takes no action, and `stale` says
     // what becomes stale.
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
-    // Resolves the value (`auto`) for comparing and recording; the caller frees the result. `model`
-    // may be NULL. NULL: not recorded as a setting.
+    // Resolves a value such as `auto` for comparing and recording; the caller frees the result.
+    // `model` may be NULL. NULL: not recorded as a setting.
     char *(*effective)(const struct model *model, const struct backend *backend,
                        const struct settings *s);
     // Returns the value that a script sets to replay a session's `value` for the answer that began
@@ -141,7 +141,7 @@ void settings_free(struct settings *s);
 void settings_swap(struct settings *a, struct settings *b);
 
 // Checks the value against the row and stores it in canonical spelling, the only one that readers
-// see (no adapter is "none", whatever was typed). -1 with a message that says what is allowed; the
+// see ("none" for no adapter, whatever was typed). -1 with a message that says what is allowed; the
 // old value stays.
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err);
 void settings_reset(struct settings *s, const char *key);
@@ -162,8 +162,8 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
-// The same for a list of other things: `of` and `what` name them in messages ("prompt", "visual
-// token").
+// Like settings_layers, for a list of other things, which `of` and `what` name in messages
+// ("prompt", "visual token").
 int settings_numbers(const struct settings *s, const char *key, int64_t count, const char *of,
                      const char *what, bool *set, struct err *err);
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);

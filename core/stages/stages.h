@@ -15,7 +15,7 @@
 // Several conversations run in turn (graph.conversation): a stage computes one while other stages
 // compute the others (core/eval/evaluate_share.c).
 //
-// Room core/stages/: layers of a model in several processes. Uses ranks, model and what it uses.
+// Room core/stages/: layers of a model in several processes. Uses ranks, model and what they use.
 #ifndef CORE_STAGES_STAGES_H
 #define CORE_STAGES_STAGES_H
 
@@ -31,7 +31,7 @@ struct stages {
 
 // Returns the stages of a decoder; NULL if this process has all layers.
 const struct stages *stages_of(const struct decoder *d);
-// Makes model_open load this rank's layers; it fails with more ranks than layers.
+// Makes model_open load this rank's layers; loading fails if there are more ranks than layers.
 struct model_partition stages_partition(struct ranks *ranks);
 // Distributes layers of these sizes over `count` stages, at least one each, to minimise the largest
 // stage. The first stage holds `first` bytes more, the last one `last`. Stage k gets layers from[k]

@@ -307,7 +307,7 @@ static int generate(struct answering *a)
         if (graph_stop(&a->graph)) break;
         if ((status = apply_changes(a)) < 0) break;
         if (tokens_left(a) <= 0) break; // possible after changed settings
-        // Damaged weights give NaN, from which every token would be 0.
+        // Damaged weights give NaN, from which the sampler would pick token 0 every time.
         const char *damage = logits_damage(logits_now(a), vocab);
         if (damage) {
             graph_fail(&a->graph, "the model computed %s for token %lld: %s", damage,

@@ -61,7 +61,7 @@ struct picture {
     // Tokens newline, newline + newline_step ... end a row of the picture; step 0: none.
     int64_t newline, newline_step;
     // The prompt has text between the tokens (prompt_options.picture_mark): before each part of
-    // part_tokens tokens, which are part_cols parts a row; part_tokens 0: none.
+    // part_tokens tokens; the parts form rows of part_cols parts. part_tokens 0: no such text.
     int64_t part_tokens, part_cols;
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.
     struct tensor *visual;

@@ -2,7 +2,8 @@
 //
 //   messages -> text, the ranges that the user typed, and a hole for every picture and every list
 //   of kept ids
-//   -> ids: the whole text is tokenised at once, as the reference does with the rendered prompt
+//   -> ids: the whole text is tokenised at once, as the reference implementation does with the
+//   rendered prompt
 //   -> rows: the holes are filled
 //
 // Typed text never becomes a special token, so nobody can forge an assistant turn or a picture by

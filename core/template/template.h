@@ -71,7 +71,7 @@ int prompt_sequence(const struct message *messages, size_t count, const struct p
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
-// prompt_dated returns true if the template includes the date. The others return the date
+// prompt_dated returns true if the template includes the date. The other two return the date
 // (chat.date, or today); the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
@@ -85,9 +85,9 @@ struct prompt_answer {
     bool open; // no end-of-turn text follows it
 };
 
-// As prompt_sequence; also locates the answers' rows, in *answers [*answer_count], which the caller
-// frees. The sequence's prompt (used by pruning) ends where the last answer begins. answers NULL:
-// skips this.
+// Like prompt_sequence, but also locates the answers' rows, in *answers [*answer_count], which the
+// caller frees. The sequence's prompt (used by pruning) ends where the last answer begins. answers
+// NULL: skips this.
 int prompt_answers(const struct message *messages, size_t count, const struct picture *pictures,
                    size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,

@@ -17,7 +17,7 @@
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 
-// Budget of steps for all renderings that locate the answers of one sample: some seconds.
+// Budget of steps for all renderings that locate the answers of one sample: a few seconds.
 static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
 
 struct chat_template {
@@ -356,7 +356,7 @@ static int find_answer(const struct rendering *r, const struct message *messages
     if (status == 0) {
         const size_t start = common_length(&before.text, &out->text);
         const size_t end = common_length(&turn.text, &out->text);
-        size_t typed = start; // end of its text
+        size_t typed = start; // end of the message's text
         for (size_t k = 0; k < out->span_count; k++)
             if (out->spans[k].source == (int32_t)i) typed = out->spans[k].end;
         const bool known = o->layout != layout_find("plain");

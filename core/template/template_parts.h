@@ -9,7 +9,8 @@
 
 // --- layouts ------------------------------------------------------------------------------------
 //
-// The strings come from the published chat templates; tests compare with the output of those.
+// The strings come from the published chat templates; tests compare a layout's output with that of
+// its template.
 
 // Handling of the system message.
 enum system_place {

@@ -40,7 +40,7 @@ enum {
     SET_DEPTH_MAX = 16,             // sets in sets
     MATCH_LIMIT = 20 * 1000000,     // steps of one match
     HEAP_LIMIT = 256 * 1024,        // KiB
-    STACK_LIMIT = 64 * 1024 * 1024, // bytes; a long run in a group needs some 30 per character
+    STACK_LIMIT = 64 * 1024 * 1024, // bytes; a repeated group needs about 30 per character matched
 };
 static const size_t TEXT_MAX = (size_t)256 << 20; // bytes; limit on a text after replacements
 
@@ -319,8 +319,8 @@ static void rewrite_interval(struct rewrite *r, size_t atom)
     r->at = close + 1 + again;
 }
 
-// Copies up to and including the first `end` after `least` bytes; without an `end`, only those
-// bytes.
+// Copies up to and including the first `end` after `least` bytes; without an `end`, copies only
+// those bytes.
 static void rewrite_copy(struct rewrite *r, size_t least, char end)
 {
     const size_t left = (size_t)(r->end - r->at);
@@ -438,7 +438,8 @@ void pattern_release(struct pattern *p)
     *p = (struct pattern){ 0 };
 }
 
-// CPU time of this thread excludes the time when the machine is busy with other work or asleep.
+// Reads the thread's CPU time, which excludes the time when the machine is busy with other work or
+// asleep.
 double search_clock(void)
 {
     struct timespec t;

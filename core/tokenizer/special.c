@@ -1,11 +1,11 @@
 // core/tokenizer/special.c -- tokens that only the small files beside a tokenizer name.
 //
-// As in transformers (4 and 5): added tokens of tokenizer_config.json ("added_tokens_decoder"), or
-// else of added_tokens.json, in the order of their ids; then special tokens with a name
-// ("eos_token") or in a list ("additional_special_tokens", "extra_special_tokens"). A token whose
-// text is known keeps its id and gets the flags of the file; a new one gets the next free id,
-// even if the file gives it another id. Only with a class that transformers lacks (code beside the
-// model) do tokens keep the files' ids.
+// Adds tokens as transformers (4 and 5) does: added tokens of tokenizer_config.json
+// ("added_tokens_decoder"), or else of added_tokens.json, in the order of their ids; then special
+// tokens with a name ("eos_token") or in a list ("additional_special_tokens",
+// "extra_special_tokens"). A token whose text is known keeps its id and gets the flags of the file;
+// a new one gets the next free id, even if the file gives it another id. Only with a class that
+// transformers lacks (code beside the model) do tokens keep the files' ids.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct merging {
     struct names known;        // texts of the list's members
     cJSON **items;             // [known.count] the members
     size_t capacity;           // of `items`
-    bool whole;                // the list of a tokenizer.json file, which should be complete
+    bool whole;                // `list` is from a tokenizer.json file, which should be complete
     bool own;                  // new tokens get the files' ids, if given, and match the
                                // unnormalised text
     const struct tokenizer *t; // has the vocabulary; NULL: `vocab` has it

@@ -4,7 +4,7 @@
 //   "normalized" -> words (pre-tokenizer) -> ids (BPE or unigram), and the post-processor's tokens
 //   around them.
 //
-// As in the reference, the leftmost added token wins; on ties, the longest.
+// As in the reference implementation, the leftmost added token wins; on ties, the longest.
 #include "core/tokenizer/tokenizer.h"
 
 #include <stdarg.h>
@@ -90,8 +90,8 @@ static bool stands_alone(const char *text, size_t length, size_t start, size_t e
 struct found {
     const struct added *token;
     size_t start, end; // with the white space that lstrip and rstrip add
-    size_t next;       // end of the token itself, where the search continues: that white space may
-                       // contain the next token
+    size_t next; // end of the token itself, where the search continues, because the white space
+                 // after it may contain the next token
 };
 
 const struct added *added_longest(const struct added_list *list, const char *text, size_t length)
@@ -111,7 +111,7 @@ static bool added_next(const struct added_list *list, const struct typed *typed,
         if (!a) continue;
         *f = (struct found){ a, at, at + a->length, at + a->length };
         if (a->single_word && !stands_alone(text, length, f->start, f->end)) {
-            at = f->end - 1; // skips its text
+            at = f->end - 1; // skips the token's text
             continue;
         }
         int32_t c;

@@ -11,7 +11,7 @@
 //   build.c      fills the tables of struct tokenizer, for all readers
 //   tokenizer.c  passes a text through all stages: added tokens, words, ids, post-processor
 //   words.c      normaliser and pre-tokenizer: text -> words
-//   pattern.c    their regular expressions (Oniguruma's dialect, run by PCRE2)
+//   pattern.c    regular expressions of both (Oniguruma's dialect, run by PCRE2)
 //   charsmap.c   SentencePiece's normaliser: table of replacements, rules for spaces
 //   bpe.c        word -> ids, by merging
 //   unigram.c    word -> ids, the likeliest split
@@ -36,7 +36,7 @@
 // back (-1: not in the alphabet).
 int32_t byte_char(uint8_t byte);
 int char_byte(int32_t c);
-// Appends the text in that alphabet.
+// Appends the text in GPT-2's byte alphabet.
 void bytes_put(struct buf *out, const char *text, size_t length);
 
 // --- patterns ----------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ struct search {
     pcre2_match_data *match;
     pcre2_match_context *context;
     pcre2_jit_stack *stack; // allocated when a match first needs it
-    double began, seconds;  // thread time: first reading of the clock (0: none yet), and limit
+    double began, seconds;  // thread time of the first clock reading (0: none yet); time limit
     size_t work;            // estimated nanoseconds since the clock was read
     size_t last;            // offset of the last callout
     size_t most;            // limit on the text's length after replacements, in bytes
@@ -89,7 +89,7 @@ enum normal_kind {
     NORMAL_PREPEND, // prepends `text`
     NORMAL_REPLACE, // replaces `pattern` by `text`
     NORMAL_LOWERCASE,
-    NORMAL_STRIP,    // strips white space at the `left`, `right`
+    NORMAL_STRIP,    // strips white space on the `left`, the `right` or both
     NORMAL_BYTES,    // ByteLevel
     NORMAL_CHARSMAP, // applies `map`, grapheme by grapheme
     NORMAL_PIECES,   // applies SentencePiece's `map` and `spaces`
@@ -101,7 +101,7 @@ enum prepend { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
 struct space_rules {
     enum prepend dummy; // adds a space before the text
     bool suffix;        // adds it after the text instead
-    bool squeeze;       // keeps one of several spaces, and none at the ends
+    bool squeeze;       // reduces runs of spaces to one space and drops spaces at the ends
     bool escape;        // writes spaces as U+2581
 };
 
@@ -119,7 +119,7 @@ struct normal {
 
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
-    SPLIT_METASPACE, // replaces spaces by `text`, and prepends one
+    SPLIT_METASPACE, // replaces each space by `text`, and prepends `text` (`prepend`)
     SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
     SPLIT_PREFIX,    // prepends a space (ByteLevel's add_prefix_space)
 };
@@ -153,7 +153,7 @@ struct decode {
     int64_t start, stop;
     bool prepend; // DECODE_METASPACE, DECODE_PIECES: drops the first token's mark
     bool squeeze; // DECODE_PIECES: also drops every mark before the first letter
-    bool fused;   // receives one text in pieces, not tokens
+    bool fused;   // receives one text piece by piece instead of tokens
 };
 
 enum { STAGES_MAX = 16 };
@@ -258,7 +258,8 @@ struct tokenizer {
     int32_t byte_id[256]; // ids of <0x00>, ... with byte_fallback; else -1
     int32_t unknown;      // id of unk_token; -1 if none
     bool fuse_unknown, ignore_merges;
-    bool marks_apart; // no token has U+2581 after another character, so words end before it
+    bool marks_apart; // no token has U+2581 after another character, so a word ends before each
+                      // U+2581
 
     struct added_list added, added_normal;
     struct added_list symbols; // user-defined, which the normaliser does not change
@@ -268,7 +269,7 @@ struct tokenizer {
     int normal_count, split_count, decode_count;
     struct ids before, after; // ids that the post-processor adds
     struct buf notice;        // for the user; empty: none
-    double normalising;       // when normalising the added tokens began: they share a time limit
+    double normalising; // thread time when normalising the added tokens began: all share a limit
 };
 
 // Returns the id in the model's vocabulary; -1 if none.
@@ -295,13 +296,14 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again
 void bytes_find(struct tokenizer *t, bool fallback);
 // Allocates a table for `count` merges.
 void merges_make(struct tokenizer *t, size_t count);
-// For formats that list tokens instead of merges: makes every split of a token into two tokens a
-// merge, with the rank of the whole token. Rank UINT32_MAX: the token takes no part in merging.
+// For formats that list tokens instead of merges: adds a merge for every way to split a token into
+// two tokens, with the rank of the whole token. Rank UINT32_MAX: the token takes no part in
+// merging.
 void merges_derive(struct tokenizer *t, const uint32_t *rank);
 // Appends the merges that result in token `id`.
 void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, struct merges *out);
-// Ends a reader: returns the tokenizer, or frees it, adds the file's name to the message and
-// returns NULL.
+// Called at the end of a reader: returns the tokenizer if `status` is 0; else frees it, adds the
+// file's name to the message and returns NULL.
 struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
                                  struct err *err);
 // Fills a unigram model's trie with all texts except special tokens; needs the scores.
@@ -315,10 +317,11 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
 void added_sort(struct added_list *list);
 // Returns -1 if there is no space for another stage.
 int stages_full(int count, struct err *err);
-// Marks the stages of the decoder after Fuse and ByteLevel, which receive a text, not tokens.
+// Sets `fused` in the decoder's stages that follow Fuse or ByteLevel: they receive a text, not
+// tokens.
 void mark_fused(struct tokenizer *t);
 
-// Appends a text to a list "a, b".
+// Appends a text to a comma-separated list.
 void list_put(struct buf *b, const char *text);
 
 // --- folders -----------------------------------------------------------------------------------
@@ -389,9 +392,9 @@ const struct class_kind *companions_kind(const cJSON *config);
 // Reads "add_bos_token" or "add_eos_token"; null is false.
 int companions_flag(const cJSON *config, const char *key, bool otherwise, bool *flag,
                     struct err *err);
-// Adds the special tokens of the class that the config does not name.
+// Adds the class's special tokens that the config does not name.
 void companions_defaults(cJSON *config);
-// Apply the settings that differ between the files beside a tokenizer's file and that file, or add
+// Apply the settings in which the small files differ from the tokenizer's file beside them, or add
 // a notice that the settings are ignored. companions_prefix changes a tokenizer.json before the
 // reader parses it, and returns true if it changed anything.
 bool companions_prefix(cJSON *json, const struct companions *c);
@@ -417,7 +420,7 @@ bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);
 
-// Word patterns of tiktoken and its relatives, for files without one.
+// Word patterns of tiktoken and its relatives, for files that contain no pattern.
 #define WORDS_GPT2 \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define WORDS_SUFFIX "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -485,8 +488,8 @@ int normal_run(struct encoder *e, const char *text, size_t length, const char **
 int split_run(struct encoder *e, const char *text, size_t length, bool first);
 void bpe_word(struct encoder *e, const char *word, size_t length);
 void unigram_word(struct encoder *e, const char *word, size_t length);
-// Encodes an unknown character as its bytes' tokens or the unknown token. *pending: the last id is
-// the unknown token.
+// Encodes an unknown character as the tokens of its bytes, or as the unknown token. *pending: the
+// last id is the unknown token.
 void unknown_char(const struct tokenizer *t, const char *text, size_t n, bool *pending,
                   struct ids *out);
 // Starts a cache of words for long texts.

@@ -80,8 +80,8 @@ static int unicode_map(enum unicode_form form, const char *text, size_t length, 
     return n < 0 ? err_set(err, "normalising the text: %s", utf8proc_errmsg(n)) : 0;
 }
 
-// Copies runs of stable characters; the rest, with the stable character before it (it may combine
-// with a mark), goes through utf8proc.
+// Copies runs of stable characters; the rest goes through utf8proc, with the stable character
+// before it, which may combine with a mark.
 static int nfc(const char *text, size_t length, struct buf *out, struct err *err)
 {
     size_t i = 0, last = 0, done = 0; // last: start of the stable character before i

@@ -1,6 +1,6 @@
 // core/train/save.h -- checkpoints of a training run: the complete state for its next step.
 //
-//   OUT/checkpoint-STEP/state.safetensors     masters, both moments, and in the metadata the step
+//   OUT/checkpoint-STEP/state.safetensors     masters, both moments and, in the metadata, the step
 //   OUT/checkpoint-STEP/...                   with train.keep > 0: the weights as a model or an
 //                                             adapter, like a result (core/train/result.h)
 //   OUT/best-STEP.safetensors                 masters of the best validation so far
@@ -29,9 +29,9 @@ struct save_point {
     int64_t step;           // steps done
     double loss;            // of the last step; NaN: unknown
     double validation;      // loss of the last validation; NaN: none
-    double score;           // ... and its score
-    double sets[SAVE_SETS]; // of this validation: scores of evaluation sets; NaN: none
-    double best;            // best validation score, without a metric its loss
+    double score;           // score of the last validation; NaN: none
+    double sets[SAVE_SETS]; // scores of the evaluation sets in that validation; NaN: none
+    double best;            // score of the best validation; without a metric, its loss
     double best_loss;       // loss of that validation: breaks ties of the score
     int64_t best_step;      // -1: none yet
 };

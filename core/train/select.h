@@ -37,8 +37,8 @@ struct select_item {
     int64_t shape[WEIGHT_MAX_RANK];
     bool linear;    // the weight of a linear layer [out,in]
     bool extra;     // a method's parameter: no part rule matches it, but "norm_align.*" does
-    bool with_part; // of a method: trained with any weight of its part
-    bool always;    // of a method: always trained
+    bool with_part; // a method's parameter: trained if any weight of its part is
+    bool always;    // a method's parameter: always trained
 };
 
 struct selected {
@@ -63,11 +63,11 @@ struct selection {
 
 struct select_lora {
     int64_t rank;    // default rank of rules
-    double alpha;    // for that rank; another rank keeps the ratio
-    bool stabilised; // rsLoRA: alpha is for every rank
+    double alpha;    // for that rank; a rule with another rank keeps the ratio of alpha to rank
+    bool stabilised; // rsLoRA: alpha applies to every rank
 };
 
-// Return name and rules of the methods of train.method. NULL past the end.
+// Return the name and the rules of a method of train.method. NULL past the end.
 const char *select_method_name(int index);
 const char *select_method_rules(const char *name); // NULL: no such method
 // Returns the method's default learning rate.

@@ -558,8 +558,8 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
-        // The run may have been killed after writing its record, before it deleted these files. Its
-        // own train.keep applies.
+        // The run may have been killed after writing its record, before it deleted these files. The
+        // finished run's own train.keep applies.
         tidy(&t, t.out.keep);
     }
     sft_release(&t);
@@ -573,7 +573,7 @@ static int run(struct job *j, struct err *err)
     return sft_job(j, NULL, err);
 }
 
-// In the shell: checks that can reject the job at once.
+// Makes those checks in the shell that can reject the job at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

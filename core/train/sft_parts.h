@@ -1,5 +1,5 @@
-// core/train/sft_parts.h -- shared by the files of the training job; others use the job
-// (core/jobs/job.h); a sweep calls sft_validation_check.
+// core/train/sft_parts.h -- shared by the files of the training job; other code uses the job
+// (core/jobs/job.h), except that a sweep calls sft_validation_check.
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
@@ -43,7 +43,7 @@ struct sft_set {
     int64_t chosen, skipped; // samples of the chosen kinds, and unusable ones among them
     char *why;               // why the first skipped sample is unusable; NULL: none
     char *unread;            // keys that nothing reads, with counts; NULL: none
-    size_t picture_files;    // number of distinct files
+    size_t picture_files;    // number of distinct picture files
     struct names contents;   // SHA-256 of each picture that could be read
     int64_t answer;          // largest number of trained tokens in a sample
     char pictures[HASH_HEX]; // SHA-256 over the bytes of all these pictures
@@ -53,12 +53,13 @@ struct sft_set {
 enum { SFT_SETS = SAVE_SETS };
 struct sft_sets {
     struct sft_scored {
-        char *name; // of its series: the set's, with a number if several files are of one set
+        char *name; // of its series of scores: the set's name, numbered if several files belong to
+                    // one set
         struct set_source from;
         struct dataset data;
     } list[SFT_SETS];
     size_t count;
-    const struct metric *metric; // of the first: the direction of all scores
+    const struct metric *metric; // of the first set; all sets' scores have its direction
     char *words;                 // owner of the texts
 };
 
@@ -86,7 +87,7 @@ struct sft_plan {
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
         char data[HASH_HEX], samples[HASH_HEX], validation[HASH_HEX], adapter[HASH_HEX];
-        char pictures[HASH_HEX]; // of both sets
+        char pictures[HASH_HEX]; // of training and validation
     } hashes;                    // SHA-256; "": none
 };
 
@@ -94,11 +95,11 @@ struct sft_plan {
 struct sft_state {
     struct save_point point; // steps, losses and best validation
     int64_t epoch;           // of `order`; -1: no order yet
-    int64_t *order;          // [train.count] samples in this epoch's order, as in the data file
-    int32_t *rows;           // [train.count] rows of each
-    int32_t *tokens;         // [train.count] trained tokens of each
-    double loss;             // of the last step
-    struct graph_kl kl;      // of the last step
+    int64_t *order;  // [train.count] indices of the samples in the data file, in this epoch's order
+    int32_t *rows;   // [train.count] rows of each sample
+    int32_t *tokens; // [train.count] trained tokens of each sample
+    double loss;     // of the last step
+    struct graph_kl kl; // of the last step
     bool torn;    // the step's validation has failed or was stopped: no checkpoint may be written
     double saved; // time of the last checkpoint
 };
@@ -106,7 +107,7 @@ struct sft_state {
 // Measurements of this process.
 struct sft_report {
     struct pace pace;
-    double begun; // time; writing checkpoints moves it forward
+    double begun; // start time, moved forward by the time that writing checkpoints takes
     int64_t begun_step;
     int64_t begun_waited;    // microseconds of waiting for other ranks before the steps
     int64_t bytes, moved_us; // of the steps' sums and messages
@@ -122,7 +123,7 @@ struct sft {
     struct sft_set train, validation; // validation.count 0: none
     bool validation_file;             // validation.data is a separate file
     struct sft_sets sets;             // validation by evaluation sets; count 0: none
-    bool headers;                     // the check does not decode pictures: for forecasts
+    bool headers; // for forecasts: the check reads headers of pictures and does not decode them
 
     struct adapter *base; // of the setting `adapter`, which training continues from; NULL: none
     struct methods methods;
@@ -192,10 +193,10 @@ int sft_validate(struct sft *t, double *loss, struct err *err);
 struct sft_work {
     int64_t from, to;
 };
-// Sets the work of a rank in a step of `count` samples with these rows; rank -1: of all ranks, in
-// the order of the samples. Returns its number of parts, at most `count`. If the number of ranks
-// divides the number of micro-batches, each rank gets whole micro-batches of about equal total cost
-// (rows); otherwise the samples are cut into runs of about equal cost.
+// Sets the work of a rank in a step of `count` samples with these rows; rank -1: the work of all
+// ranks, in the order of the samples. Returns the number of parts in `work`, at most `count`. If
+// the number of ranks divides the number of micro-batches, each rank gets whole micro-batches of
+// about equal total cost (rows); otherwise the samples are cut into runs of about equal cost.
 int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                    struct sft_work *work);
 // Returns true if each rank gets whole micro-batches.
@@ -203,16 +204,16 @@ bool sft_assigns_batches(const struct sft *t, int64_t count);
 // Returns the number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
 // Returns the bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4
-// for each trained element (twice where masters are shared out; train.exact_sum: once for each
-// micro-batch), 4 for each row of a table whose reached rows are known, 16 for the losses of a
-// sample, and 8 for each parameter's part of the norm where masters are shared out.
+// for each trained element (twice where masters are distributed over the ranks; train.exact_sum:
+// once for each micro-batch), 4 for each row of a table whose reached rows are tracked, 16 for the
+// losses of a sample, and 8 for each parameter's part of the norm where masters are distributed.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);
 // Sums the losses over the ranks; each rank passes 0 for other ranks' samples.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
-// train.exact_sum: adds the gradients of micro-batches one by one in their order, in float32: the
-// same bits in all ranks, and with any number of ranks.
+// For train.exact_sum: add the gradients of micro-batches one by one in their order, in float32, so
+// that the sums have the same bits on all ranks, and with any number of ranks.
 void sft_exact_begin(struct sft *t); // sets the sums of a step to 0
 // Adds the gradients of `count` ranks, one micro-batch each.
 void sft_exact_add(struct sft *t, int64_t count);
@@ -222,13 +223,13 @@ void sft_sums_release(struct sft *t);
 
 // sft_score.c. Sets t->plan.metric from train.score and the data.
 void sft_score_choose(struct sft *t);
-// Computes the metric's mean over the validation samples, or the mean of the sets' scores, which it
-// writes to of_set[SFT_SETS]. 0 or -1 (t->graph may be cancelled).
+// Computes the metric's mean over the validation samples or, with evaluation sets, the mean of
+// their scores; writes each set's score to of_set[SFT_SETS]. 0 or -1 (t->graph may be cancelled).
 int sft_score(struct sft *t, double *score, double *of_set, struct err *err);
 
-// sft_sets.c. Reads the sets of train.validation; *sets is empty if it names none.
+// sft_sets.c. Reads the sets of train.validation; *sets is empty if the setting names none.
 int sft_sets_read(struct sft_sets *sets, const struct settings *s, struct err *err);
-// Opens their files; hex: SHA-256 of all.
+// Opens the sets' files; hex: SHA-256 over all of them.
 int sft_sets_open(struct sft_sets *sets, char hex[HASH_HEX], struct err *err);
 char *sft_sets_names(const struct sft_sets *sets); // "mean of pope, mmstar"
 void sft_sets_release(struct sft_sets *sets);

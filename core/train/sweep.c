@@ -42,8 +42,8 @@ struct score {
     int64_t step;
 };
 
-// A value and the score of its run. Its cell has the settings with this value, and the name of its
-// folder and series.
+// A value and the score of its run. The value's grid cell has the settings with this value, and the
+// name of the run's folder and series.
 struct value {
     const char *text; // as in the cell's settings
     char *typed;
@@ -103,7 +103,7 @@ static int add_value(struct sweep *s, const char *text, struct proposal *p, stru
     struct settings *settings = p->env.settings;
     struct grid *g = &s->grid;
     int status = 0;
-    p->env.settings = NULL; // now the grid's
+    p->env.settings = NULL; // the grid owns them now
     proposal_release(p);
     for (size_t i = 0; s->values && i < g->count && status == 0; i++)
         if (same_value(p->env.model, s->key, g->cells[i].settings, settings))
@@ -205,7 +205,7 @@ static int group_ranks(struct sweep *s, int ranks, const struct settings *settin
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
-    // Without a list of adapters the model is not changed.
+    // The proposal has no list of adapters, so it does not change the model.
     struct proposal p = { .from = settings,
                           .env = { .model = (struct model *)(uintptr_t)model },
                           .training = true };
@@ -353,7 +353,7 @@ static int record(const struct sweep *s, const struct run_folder *out, const str
     return status;
 }
 
-// Seeds are repetitions of one run: reports their mean.
+// Runs with different seeds repeat one run: reports the mean of their scores.
 static void report_mean(struct job *j, const struct sweep *s)
 {
     struct tally t = { 0 };
@@ -396,8 +396,8 @@ static void report_results(struct job *j, const struct sweep *s, size_t best)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// A failed run (a learning rate too high) is recorded and the sweep continues, unless the cause
-// would also fail the next run (a full disk, changed data).
+// A failed run (say, the learning rate was too high) is recorded and the sweep continues, unless
+// the cause would also fail the next run (such as a full disk or changed data).
 static int train(struct grid *g, size_t cell, struct err *err)
 {
     struct sweep *s = g->self;

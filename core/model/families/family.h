@@ -35,7 +35,7 @@ struct picture_kind {
     // none.
     void (*newlines)(const struct model *m, struct picture *p);
     // Sets p->part_tokens and part_cols: the parts of the visual tokens that the prompt marks with
-    // text (family.picture_mark); they are its tiles. NULL: no text.
+    // text (family.picture_mark); these parts are the picture's tiles. NULL: no text.
     void (*parts)(const struct model *m, struct picture *p);
     // Sets the pixel size of a typical picture, for forecasts.
     void (*usual)(const struct model *m, int64_t *width, int64_t *height);
@@ -103,7 +103,7 @@ struct family {
     // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
     const char *picture_before, *picture_after;
     // The text before part i of `count` of a picture's visual tokens (picture_kind.parts), which
-    // are `cols` parts a row; NULL: none.
+    // form rows of `cols` parts; NULL: none.
     void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
     bool templates_write_marks; // its folders' chat templates already contain these texts
     // Pictures are encoded differently if the prompt shows several (picture_shape.several).
@@ -117,7 +117,8 @@ struct family {
     // NULL: not known.
     const char *boxes;
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
-    // Rotary positions of s, which shows these pictures (their shapes are set); NULL: 0..n-1.
+    // Sets the rotary positions of s, which shows these pictures (their shapes are set). NULL:
+    // 0..n-1.
     void (*positions)(const struct model *m, const struct picture *pictures, struct sequence *s);
 };
 
