@@ -12,7 +12,8 @@
 //
 // Two controls (norm.form) separate the parts of LayerNorm, with the same g and b: rms divides each
 // token by its root mean square, without centring; scale divides all tokens of a picture by one
-// number, the mean of these, which has no gradient: directions and relative norms stay.
+// number, the mean of their root mean squares, through which no gradient flows: directions and
+// relative norms stay.
 #include <math.h>
 #include <stdlib.h>
 

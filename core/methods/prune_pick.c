@@ -127,8 +127,8 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 
 // --- chosen tokens -------------------------------------------------------------------------------
 
-// Chooses among the view's tokens by prune.tokens, or as sinks by their phi and the contributions
-// in `score`, which phi then replaces.
+// Chooses among the view's tokens: those that prune.tokens lists, or sinks, by their phi and their
+// contributions in `score`. For sinks, then overwrites `score` with phi.
 static int choose_named(const struct prune *p, struct graph *g, int stage,
                         const struct prune_view *view, const int32_t *rows, float *score,
                         bool *stays)

@@ -145,8 +145,8 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // GLM's wrapper does this; so do other wrappers for <answer>. OCRBench keeps the box
-        // marks.
+        // GLM's wrapper removes the thinking and takes the text between the marks; other wrappers
+        // do the same for <answer>. OCRBench keeps the box marks.
         struct buf b = { 0 };
         for (const char *from, *end;
              (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));

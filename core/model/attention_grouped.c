@@ -3,8 +3,8 @@
 //
 //   x = before(h);  q = rope(Wq x), k = rope(Wk x), v = Wv x;  h += o(attention(q, k, v))
 //
-// attention_packed is the same with Wq, Wk and Wv as one weight, ordered by key head: the rows of
-// its H/Hkv query heads, then of its key, then of its value (InternLM2).
+// attention_packed is the same with Wq, Wk and Wv as one weight (InternLM2), which has for each key
+// head the rows of its H/Hkv query heads, then of the key, then of the value.
 //
 // attention_normed applies an RMSNorm to each query and key head before the rotation; all query
 // heads share one gain, all key heads another (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
@@ -18,7 +18,7 @@
 // --- config and weights --------------------------------------------------------------------------
 
 // Sets c->window if a layer's sliding window is shorter than the context. Sequences that fit in the
-// window are exact; longer ones are refused, as no window mask is implemented.
+// window are exact; longer ones are refused, because no window mask is implemented.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use;

@@ -85,7 +85,7 @@ char *converted_name(const char *name, const struct settings *s)
 
 // --- which weights -------------------------------------------------------------------------------
 
-// True for matrices of the language model that are not in blocks yet.
+// True for matrices of the language model that are not block-quantised yet.
 static bool may_change(const struct model *m, const struct safetensor *t)
 {
     const enum model_part_kind part = m->family->part(m, t->name);
@@ -325,7 +325,8 @@ int converted_use(struct model *m, const struct gguf_kind *kind,
     while (changed < c->tensor_count &&
            dtype_of(m, kind, c->tensors[changed]) == c->tensors[changed]->dtype)
         changed++;
-    if (changed == c->tensor_count) return checkpoint_fetch(c, 0, progress, err); // none
+    if (changed == c->tensor_count)
+        return checkpoint_fetch(c, 0, progress, err); // nothing to convert
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *form = form_of(kind);

@@ -182,7 +182,7 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
         return false;
     }
     const int status = step_play(g, d, r, s, past, h);
-    if (status > 0) { // the next step records it again
+    if (status > 0) { // the next step makes a new recording
         replay_forget(r);
         return false;
     }

@@ -11,8 +11,8 @@
 // the pairs that turn beta_fast and beta_slow times in the original context. It also scales queries
 // and keys: cos and sin are multiplied by 0.1 ln factor + 1, or by "attention_factor".
 //
-// Frequencies and angles are rounded to float where the reference rounds them; without that,
-// results differ visibly at position 8000.
+// Frequencies and angles are rounded to float where the reference implementation rounds them;
+// without that, results differ visibly at position 8000.
 #include "core/model/rope.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@
 #include "core/ops/ops.h"
 #include "core/template/sequence.h"
 
-// Returns the rotated elements of a head; share 0, in structs filled by hand, means 1.
+// Returns the number of rotated elements of a head; share 0, in structs filled by hand, means 1.
 int64_t rope_rotated(const struct rope_config *r)
 {
     return r->share > 0 ? (int64_t)((double)r->dim * r->share) : r->dim;

@@ -6,9 +6,9 @@
 //   any size       patches row by row, or cell by cell of merge x merge, and cells window by window
 //                  if the kind has windows; a row attends to its picture or window
 //
-// The kind's features or the projector join each cell into one row (pixel shuffle in the
-// references). Easy to get wrong: cells go row by row; a cell of 2 x 2 is ordered (2r, 2c), (2r,
-// 2c+1), (2r+1, 2c), (2r+1, 2c+1).
+// The kind's features or the projector join each cell into one row (pixel shuffle in the reference
+// implementations). Easy to get wrong: cells go row by row; a cell of 2 x 2 is ordered (2r, 2c),
+// (2r, 2c+1), (2r+1, 2c), (2r+1, 2c+1).
 #include <math.h>
 #include <stdlib.h>
 
@@ -171,8 +171,9 @@ struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, s
 }
 
 // Gathers the learned positions of the patches of all tiles, [S', Dv]: patch i of n along an axis
-// takes position floor(i side / n). The reference computes this in f32, so at some sizes (19 of 19)
-// a patch takes the position before; at those of published models, none does.
+// takes position floor(i side / n). The reference implementation computes this in f32, so at some
+// sizes (19 of 19) a patch takes the position before; at the sizes of published models, no patch
+// does.
 static struct tensor *bucket_positions(struct graph *g, const struct vision_batch *b)
 {
     const struct vision_config *c = &b->vision->config;

@@ -192,7 +192,8 @@ static void close_source(struct part_source *p)
     checkpoint_close(p->checkpoint);
 }
 
-// Other encoders' features (grids, windows, tiles) do not suit LLaVA's projector.
+// Features of encoders other than CLIP, SigLIP and MoonViT (grids, windows, tiles) do not suit
+// LLaVA's projector.
 static int check_encoder(const struct checkpoint *c, struct err *err)
 {
     for (int64_t i = 0; i < c->tensor_count; i++)
@@ -277,7 +278,7 @@ static int put_drawn(struct join *j, struct safetensors_writer *w, const struct 
                      struct err *err)
 {
     const int64_t n = shape_tensor_count(t);
-    if (t->rank == 2) j->inputs = t->size[1]; // its bias comes next
+    if (t->rank == 2) j->inputs = t->size[1]; // the matrix's bias comes next
     const bool second = strstr(t->name, "linear_2");
     const double bound = (second ? j->options.scale : 1) / sqrt((double)j->inputs);
     float *x = xreallocarray(NULL, (size_t)n, sizeof *x);

@@ -268,7 +268,7 @@ static const struct shape shapes[] = {
     // Llama-2 and CLIP ViT-L/336 with one linear projector.
     LLAVA("mm-llama2-7b", LLAMA_7B, LLAMA_2, CLIP_L_336, 1),
     LLAVA("mm-llama2-13b", LLAMA_13B, LLAMA_2, CLIP_L_336, 1),
-    // Less than 2 MB, opens instantly, for trying the shell.
+    // For trying the shell: smaller than 2 MB, opens instantly.
     { .name = "tiny",
       DECODER("llama", 4, 96, 6, 2, 16, 256),
       .context = 4096,
@@ -297,7 +297,7 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.1 },
-    // Less than 10 MB, to train in the demo world (demo/make.vlmsh).
+    // For training in the demo world (demo/make.vlmsh): smaller than 10 MB.
     { .name = "demo",
       DECODER("llama", 8, 192, 6, 3, 32, 448),
       .context = 2048,

@@ -11,7 +11,7 @@
 
 #include "core/picture/image_parts.h"
 
-// Offset after the sub-blocks at `at`; 0: they are cut off.
+// Returns the offset after the sub-blocks at `at`; 0 if they are cut off.
 static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
 {
     while (at < size && bytes[at]) at += (size_t)bytes[at] + 1;
@@ -24,7 +24,8 @@ static size_t table_size(uint8_t flags)
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-// Offset after the frame whose descriptor (from ',' on) is at `at`; 0: the frame is cut off.
+// Returns the offset after the frame whose descriptor (from ',' on) is at `at`; 0 if the frame is
+// cut off.
 static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
 {
     if (size - at < 11) return 0;

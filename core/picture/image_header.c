@@ -103,7 +103,7 @@ static int png_read(struct image_header *h, const uint8_t *bytes, size_t size, c
         return image_damaged(name, "the PNG is truncated or does not start with its header", err);
     h->width = image_big(bytes + 16, 4);
     h->height = image_big(bytes + 20, 4);
-    h->alpha = true; // also with a colour key (tRNS): the reference composites it over white too
+    h->alpha = true; // also with a colour key (tRNS), which the reference composites over white too
     bool pixels = false;
     for (size_t at = 8; size - at >= 12;) {
         size_t length = image_big(bytes + at, 4);

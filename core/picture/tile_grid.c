@@ -8,10 +8,10 @@
 // area is more than half of the grid's.
 //
 // By size, as transformers does for Idefics3 and SmolVLM: the picture's longest edge is resized to
-// a fixed length, also up; then both sides to multiples of a tile's, the aspect ratio not kept; the
-// result is cut, and the whole result, resized to one tile, comes last. A picture of one tile has
-// no last one. The steps easy to get wrong: the three resizes follow each other, and a shorter side
-// that the first one makes odd grows by one pixel.
+// a fixed length, even if that enlarges it; then both sides to multiples of a tile's, the aspect
+// ratio not kept; the result is cut, and the whole result, resized to one tile, comes last. A
+// picture of one tile gets no such extra tile. The steps easy to get wrong: the three resizes
+// follow each other, and a shorter side that the first one makes odd grows by one pixel.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with
@@ -79,8 +79,8 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
 
 // --- by size -------------------------------------------------------------------------------------
 
-// Resizes the longer side to `longest` and rounds the other one down, then with `even` up to an
-// even number.
+// Resizes the longer side to `longest`, and the other side in proportion, rounded down and then,
+// with `even`, up to an even number.
 static void fit_longest(int64_t *width, int64_t *height, int64_t longest, bool even)
 {
     const double aspect = (double)*width / (double)*height;

@@ -1,7 +1,7 @@
 // core/probes/measure.c -- a pass over prompt and answer, in separate memory.
 //
 // Runs prompt and answer in one pass: causal attention shows each row the same keys as when it was
-// generated, and pruning queries the prompt's last row (sequence->prompt).
+// generated, and pruning uses the prompt's last row as its query (sequence->prompt).
 #include "core/probes/measure.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// core/probes/measure_data.c -- a probe over a data set, and over checkpoints.
+// core/probes/measure_data.c -- runs a probe over a data set, or over checkpoints.
 #include "core/probes/measure_data.h"
 
 #include <math.h>
@@ -37,12 +37,12 @@ struct data_pass {
     struct masks masks;
     struct conversation c;
     struct results_mean mean;
-    struct results kept; // tables of all samples' rows
+    struct results kept; // kept tables, with the rows of all samples
     struct series series;
     struct data_notices notices;
     int64_t broken;       // number of samples skipped
     const char *replaced; // a metric of the data that cannot score an answer alone; NULL: none
-    struct err why;       // why the first one was skipped
+    struct err why;       // why the first skipped sample was skipped
 };
 
 static int answer(struct data_pass *w, struct err *err)
@@ -130,8 +130,8 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
     return score;
 }
 
-// Appends the first reference as the answer, if the dialogue ends with the question. Choices that
-// are known by number have no reference.
+// Appends the first reference as the answer, if the dialogue ends with the question. If the data
+// gives the right choice by number, appends the choice's text.
 static void give_reference(struct data_pass *w, const struct sample *s)
 {
     struct message m = { .role = ROLE_ASSISTANT };

@@ -1,5 +1,5 @@
-// core/probes/measure_data.h -- a probe over the samples of a data set (means and deviations), or
-// over checkpoints.
+// core/probes/measure_data.h -- runs a probe over the samples of a data set (means and deviations),
+// or over checkpoints.
 #ifndef CORE_PROBES_MEASURE_DATA_H
 #define CORE_PROBES_MEASURE_DATA_H
 

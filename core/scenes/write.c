@@ -290,7 +290,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
     };
     const struct turn *conversation[TURNS_MAX];
     for (int i = 0; i <= FINDS; i++) {
-        // Draws the lesson before the names to find.
+        // Makes the lesson before drawing the names to find.
         if (i == FINDS && write_lesson(j, s, index, &d, err) < 0) return -1;
         j->turns[i].count = 0;
         topics[i].make(&j->turns[i], s, &d);

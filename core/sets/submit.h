@@ -7,9 +7,9 @@
 //
 // VQAv2: a JSON list of {"question_id", "answer"}, with answers cleaned as EvalAI does. MMBench:
 // the table without pictures, hints and categories, with a column "prediction" (TSV, which
-// spreadsheets open and save as xlsx). MM-Vet: a JSON object of answers by id. Others: LLaVA's JSON
-// lines {"question_id", "prompt", "text", "answer_id", "model_id", "metadata"}. Ids are numbers
-// where the file has numbers.
+// spreadsheets open and save as xlsx). MM-Vet: a JSON object that maps ids to answers. Others:
+// LLaVA's JSON lines {"question_id", "prompt", "text", "answer_id", "model_id", "metadata"}. Ids
+// are numbers where the file has numbers.
 #ifndef CORE_SETS_SUBMIT_H
 #define CORE_SETS_SUBMIT_H
 

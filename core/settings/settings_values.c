@@ -127,7 +127,7 @@ refused:
     return NULL;
 }
 
-// Rounds half to even, as the reference does.
+// Rounds half to even, as the reference implementation does.
 static int64_t span_end(const struct span *s, double end, int64_t layers)
 {
     return (int64_t)(s->percent ? rint(end / 100 * (double)layers) : end);

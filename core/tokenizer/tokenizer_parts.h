@@ -119,7 +119,7 @@ struct normal {
 
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
-    SPLIT_METASPACE, // replaces each space by `text`, and prepends `text` (`prepend`)
+    SPLIT_METASPACE, // replaces each space by `text`, and prepends `text` as `prepend` says
     SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
     SPLIT_PREFIX,    // prepends a space (ByteLevel's add_prefix_space)
 };

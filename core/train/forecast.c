@@ -173,8 +173,8 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
 
 // --- the forecast --------------------------------------------------------------------------------
 
-// Counts every lane like the largest: over a whole run each lane eventually gets the longest
-// samples. Returns the bytes of an arena.
+// Counts every lane as if it were the largest, because over a whole run each lane eventually gets
+// the longest samples. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
 {
     size_t arena = 0, held = 0;

@@ -46,7 +46,7 @@ struct forecast {
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);
-// Forecasts the same for a shape (core/new/shapes.h), trained on `where`.
+// Like forecast_model, for a shape (core/new/shapes.h) trained on `where`.
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
                    const struct backend *where, struct err *err);
 // Forecasts with the samples of a data file; reads the pictures' headers and decodes some of them.

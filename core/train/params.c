@@ -98,7 +98,7 @@ static int out_of_memory(const struct param *one, struct err *err)
                    one->name, (double)one->count * 16e-6, one->where->name);
 }
 
-// Replaces the tensor's data with a master. The parameter owns the name.
+// Replaces the tensor's data with a master. Takes ownership of `name`.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
@@ -180,7 +180,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
 
 // --- moments -------------------------------------------------------------------------------------
 
-enum { SHARED_FROM = 64 << 20 }; // bytes of moments from which train.shard auto shares them out
+enum { SHARED_FROM = 64 << 20 }; // bytes of moments from which train.shard auto distributes them
 
 static int rank_count(const struct params *p)
 {

@@ -72,8 +72,8 @@ static bool matches(const struct selecting *k, size_t i, const char *pattern)
     return found;
 }
 
-// Returns the layer of a weight, for LoRA: "layers.0.self_attn.q_proj" for that name with
-// ".weight"; NULL for other names. The caller frees it.
+// Returns the name of a weight's layer, for LoRA: the weight's name without ".weight", as in
+// "layers.0.self_attn.q_proj"; NULL if the name does not end in ".weight". The caller frees it.
 static char *layer_of(const char *plain)
 {
     const size_t n = strlen(plain), tail = strlen(".weight");

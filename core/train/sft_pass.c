@@ -29,7 +29,7 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows)
 {
     const int64_t numbers = t->where->own_memory ? PASS_NUMBERS_GPU : PASS_NUMBERS;
     const int64_t most = numbers / t->job->model->decoder.config.hidden;
-    if (settings_flag(t->job->settings, "train.prune")) return !count; // its rows differ by sample
+    if (settings_flag(t->job->settings, "train.prune")) return !count; // kept rows differ by sample
     return !count || (count < PASS_SAMPLES && rows + rows / count <= most);
 }
 
@@ -162,7 +162,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
         s.tokens += (double)state->tokens[first + i] / (double)count;
     int status;
 
-    // Computes this rank's part of them, then sums over all ranks.
+    // Computes this rank's part of the samples, then sums over all ranks.
     t->graph.tape = &t->tape;
     if (settings_flag(settings, "train.exact_sum")) {
         status = run_exact(t, &s, err);
