@@ -10,7 +10,7 @@ enum { ARENA_ALIGN = 64, ARENA_CHUNK = 1 << 20, GROWTH = 8 };
 
 // The header is host memory; only `data` is device memory.
 struct arena_chunk {
-    struct arena_chunk *older; // the chunk used before this
+    struct arena_chunk *older; // the chunk used before this one
     struct arena_chunk *spare; // chunks kept for reuse, on the newest chunk only
     char *data;
     size_t size, offset;

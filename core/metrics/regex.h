@@ -6,7 +6,7 @@
 #include <pcre2.h>
 
 // Compiles a constant pattern: \d, \w and \s are Unicode's, and the text need not be valid UTF-8.
-// The caller frees it by pcre2_code_free.
+// The caller frees the result with pcre2_code_free.
 pcre2_code *regex_compile(const char *pattern);
 
 #endif

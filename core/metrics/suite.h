@@ -1,4 +1,4 @@
-// core/metrics/suite.h -- prepares an answer for a rule like the rule's suite: removes thinking,
+// core/metrics/suite.h -- prepares an answer for a rule as the rule's suite does: removes thinking,
 // extracts marked answers.
 //
 //   enum thought thought;
@@ -15,7 +15,7 @@ enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
 // The treatment of the answer's thinking, tags and marks.
 enum thought {
     THOUGHT_NONE,    // the answer has no thinking
-    THOUGHT_REMOVED, // the rule reads the answer without it
+    THOUGHT_REMOVED, // the rule reads the answer without the thinking
     THOUGHT_KEPT,    // the rule reads the thinking too
     THOUGHT_OPEN,    // the thinking does not end, so the rule reads it
     THOUGHTS

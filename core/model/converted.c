@@ -325,8 +325,7 @@ int converted_use(struct model *m, const struct gguf_kind *kind,
     while (changed < c->tensor_count &&
            dtype_of(m, kind, c->tensors[changed]) == c->tensors[changed]->dtype)
         changed++;
-    if (changed == c->tensor_count)
-        return checkpoint_fetch(c, 0, progress, err); // nothing to convert
+    if (changed == c->tensor_count) return checkpoint_fetch(c, 0, progress, err); // no change
     struct gguf *f = find_file(m, kind, progress, err);
     if (!f || checkpoint_replace(c, f, err) < 0) return -1;
     char *form = form_of(kind);

@@ -56,7 +56,7 @@ static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_
     return t;
 }
 
-// Computes u [m,H,D], v_i W_O[n] of m keys from `from` on.
+// Computes u [m,H,D]: v_i W_O[n] of every head n, for m keys from `from` on.
 static int head_outputs(struct graph *g, struct tensor *slices, const float *v, int64_t from,
                         int64_t m, int64_t heads, int64_t kv_heads, float *u)
 {

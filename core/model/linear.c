@@ -24,7 +24,7 @@ static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t hea
     return op_columns_of(g, heads, parts, rest ? 3 : 2);
 }
 
-// The inverse: puts the two elements of each pair side by side.
+// The inverse of split_pairs: puts the two elements of each pair side by side.
 static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t heads,
                                  struct head_order o)
 {

@@ -106,7 +106,7 @@ static int32_t argmax(const float *logits, int64_t vocab)
 }
 
 // Penalises each id of the history once: divides positive logits, multiplies negative ones (like
-// the reference's RepetitionPenaltyLogitsProcessor).
+// transformers' RepetitionPenaltyLogitsProcessor).
 static void penalise(float *logits, int64_t vocab, const int32_t *history, size_t count,
                      double penalty)
 {

@@ -53,9 +53,9 @@ static bool has_class_token(const cJSON *vision)
     return json_text(vision, "model_type", "", &type, &err) == 0 && !strncmp(type, "clip", 4);
 }
 
-// Copies the feature layer and its rows from the encoder's config. Where that names none, uses for
-// CLIP the last layer but one without the class token (Liu et al. 2023), for other encoders all
-// rows of the last layer.
+// Copies the feature layer and the choice of its rows from the encoder's config. If the config
+// names none, uses for CLIP the last layer but one without the class token (Liu et al. 2023), for
+// other encoders all rows of the last layer.
 static void put_features(cJSON *config, const struct checkpoint *encoder)
 {
     static const char layer[] = "vision_feature_layer", how[] = "vision_feature_select_strategy";

@@ -38,7 +38,7 @@ struct shape {
     int feature_layer; // vision_feature_layer; 0: -2, as published
     int projector_layers;
     // TOWER_OWN: texts of config.json (with token ids 0) and preprocessor_config.json; the family's
-    // file lists the tensors. Of the sizes above, only vocab and words apply.
+    // file lists the tensors. The sizes above, except vocab and words, are ignored.
     const char *config, *preprocessor;
     const char *marks; // special tokens that prompts contain (struct family_shape), or NULL
     double spread;     // standard deviation of the random weights

@@ -50,7 +50,7 @@ int image_xmp_orientation(const uint8_t *xml, size_t size)
     return 0;
 }
 
-// The index in the stored picture [height, width] of pixel (x, y) of the upright one.
+// Returns the index in the stored picture [height, width] of pixel (x, y) of the upright picture.
 static int64_t stored_index(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
 {
     int64_t right = width - 1, bottom = height - 1;

@@ -4,7 +4,7 @@
 // x and y = x + FFN(norm(x)) are rows of the residual stream (methods page, section 3):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
 // The fit of both modalities: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2, and the part
-// of the FFN that alpha explains, 1 - J / sum (y - x)^2: skipping the FFN has 0.
+// of the FFN that alpha explains, 1 - J / sum (y - x)^2, which is 0 if the FFN is skipped.
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ static void ffn_compute(const struct calibration_sums *s, float *const *results)
     }
 }
 
-// Returns how much more samples have changed alpha, relative to its distance from 1.
+// Returns how far the added samples have changed alpha, relative to alpha's distance from 1.
 static double ffn_change(const struct calibration_sums *now, const struct calibration_sums *before)
 {
     double change = 0, size = 0;
@@ -101,7 +101,8 @@ static void ffn_show(const struct calibration_sums *s, float *const *results, in
     for (int64_t k = 0; results[ALPHA] && k < s->width; k++)
         sum += (double)results[ALPHA][layer * s->width + k];
     table_add(b, results[ALPHA] ? "%.4f" : "-", sum / (double)s->width);
-    // Of visual tokens all, of text the part of the FFN; files of earlier versions lack them.
+    // Shows all numbers for visual tokens, but only OF_FFN for text; files of earlier versions lack
+    // these.
     static const int shown[] = { RESIDUAL, R_SQUARED, OF_FFN, FITS + OF_FFN };
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         table_add(b, results[FIT] ? "%.5g" : "-",

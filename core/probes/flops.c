@@ -83,7 +83,7 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
     if (site != SITE_FFN) return 0;
     for (int64_t i = 0; i < n; i++) c->rows += in_prompt(args, i);
     const int64_t computed = args->only ? args->only_count : n;
-    // The pass ends with text: generated tokens are treated like it.
+    // The pass ends with text, and generated tokens are treated like text.
     c->text_ffn = !args->only || (computed > 0 && args->only[computed - 1] == n - 1);
     for (int64_t i = 0; i < computed; i++)
         c->ffn += in_prompt(args, args->only ? args->only[i] : i);

@@ -130,7 +130,7 @@ struct correlation rank_correlate(const struct point *points, size_t n)
             drawn[i] = finite[(size_t)(random_unit(SEED, RANDOM_BOOTSTRAP, t * c.points + i) *
                                        (double)c.points)];
         const double one = rank_correlation(drawn, c.points);
-        if (!isnan(one)) r[count++].value = one; // a sample of equal points has none
+        if (!isnan(one)) r[count++].value = one; // equal points have no correlation
     }
     if (count >= 40) {
         qsort(r, count, sizeof *r, by_value);

@@ -21,7 +21,7 @@ struct pope {
     const struct pope_request *request;
     size_t names;
     int64_t *have;     // [names] number of pictures that have the object
-    int64_t *together; // [names, names] number of pictures that have both
+    int64_t *together; // [names, names] number of pictures that have both objects
     size_t *picture;   // [count] pictures in the order drawn
     int64_t count;
 };

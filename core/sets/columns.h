@@ -22,7 +22,8 @@ struct set_columns {
         char *column;    // of the file
     } list[SET_COLUMNS];
     size_t count;
-    // Of the set that reads the columns; set_columns_check refuses others. NULL: no set.
+    // True if the set that reads the columns uses this key; set_columns_check refuses other keys.
+    // NULL: no set.
     bool (*reads)(const void *self, const char *key);
     const void *self;
 };

@@ -89,8 +89,8 @@ cJSON *set_python_list(const char *text);
 
 // --- rows of JSON --------------------------------------------------------------------------------
 
-// Of the keys `from`, the first one in a row becomes the record's key `to`, unless the row already
-// has `to`. A table ends with a row without `to`.
+// The first key of `from` that a row has becomes the record's key `to`, unless the row already has
+// `to`. A table ends with a row without `to`.
 struct set_names {
     const char *to, *from[8];
 };

@@ -186,13 +186,13 @@ static void hash_row(const struct set_record *r, char hex[HASH_HEX])
 }
 
 // Finds out whether two files use an id for different rows. Compares only the first rows of each
-// file, because reading all would take long. `rows`: of all files.
+// file, because reading all would take long. `rows`: number of rows in all files.
 static void find_collisions(struct parts *p, int64_t rows)
 {
     enum { LOOKED = 32 };
     struct names ids = { 0 };
     struct first {
-        size_t file; // the last that has the id
+        size_t file; // the last file that has the id
         char hex[HASH_HEX];
     } *first = xcalloc(p->count * LOOKED + 1, sizeof *first);
     for (size_t i = 0; i < p->count; i++) {

@@ -1,6 +1,6 @@
-// core/sets/format_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds pictures in
-// base64 -- one, or a Python list of several -- or, in at most 64 characters, the index of another
-// row with that picture. Tables without "image" name files in "image_path".
+// core/sets/format_tsv.c -- VLMEvalKit's format: a TSV file whose column "image" holds one picture
+// in base64, a Python list of several, or (in at most 64 characters) the index of another row with
+// that picture. Tables without "image" name files in "image_path".
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -33,9 +33,9 @@ static const char image_name[] = "image", key_name[] = "index";
 struct pass {
     struct set_index *x;
     size_t room, key_room;
-    uint64_t at; // of the next byte
+    uint64_t at; // offset of the next byte
     struct set_row row;
-    uint64_t field_at; // of the field, in the file
+    uint64_t field_at; // offset of the field in the file
     size_t column;
     int image, key; // columns; -1: none
     const struct set_columns *columns;

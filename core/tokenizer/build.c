@@ -165,7 +165,7 @@ int added_read(const cJSON *item, struct added *a, struct err *err)
 int added_put(struct tokenizer *t, struct added a, struct err *err)
 {
     const char *text = a.text;
-    // As in the reference, a token of the vocabulary keeps its id.
+    // As in the reference implementation, a token of the vocabulary keeps its id.
     const size_t length = strlen(text);
     int32_t known = vocabulary_find(t, text, length), c;
     if (known >= 0) a.id = known;

@@ -178,9 +178,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
     else if (!model)
         t = companions_read(json, FROM_FILE, &c, path, err);
     else if (is_ranks(file, size) || text_ends(path, "/tiktoken.model") ||
-             text_ends(
-                 path,
-                 ".tiktoken")) // a damaged file is recognised by its name and gets a fitting error
+             text_ends(path, ".tiktoken")) // by name too: a damaged file then gets a fitting error
         t = tokenizer_parse_ranks(file, size, &c, path, err);
     else
         t = tokenizer_parse_pieces(file, size, &c, path, err);

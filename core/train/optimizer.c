@@ -44,7 +44,8 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
         .clip = settings_real(s, "train.clip"),
         .schedule =
             settings_is(s, "train.schedule", "cosine") ? SCHEDULE_COSINE : SCHEDULE_CONSTANT,
-        // The reference's schedule starts at 0, so a run of one step would train nothing.
+        // The reference implementation's schedule starts at 0, so a run of one step would train
+        // nothing.
         .warmup = steps > 1 ? (int64_t)ceil(settings_real(s, "train.warmup") * (double)steps) : 0,
         .steps = steps,
     };

@@ -17,7 +17,7 @@ struct run_folder {
     char *path;
     int lock;
     bool begun;   // an earlier process started a run here
-    bool done;    // ... and finished
+    bool done;    // an earlier process finished the run
     int64_t keep; // train.keep of that run; -1: unknown
 };
 

@@ -16,7 +16,7 @@ enum { IN_PLACE = 1 << 14 }; // gradients with at least this many elements are s
 // --- the work of a rank --------------------------------------------------------------------------
 
 // Assigns each sample to the rank whose share of all rows contains the sample's midpoint. Lists the
-// work of `rank`; -1: of all ranks.
+// work of `rank`; -1: the work of all ranks.
 static int64_t assign_samples(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                               struct sft_work *work)
 {

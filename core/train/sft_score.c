@@ -1,5 +1,6 @@
 // core/train/sft_score.c -- validation by evaluation sets, or by a metric over the held-out
-// samples, if train.score or the data names one. Otherwise validation uses their loss (sft_pass.c).
+// samples, if train.score or the data names one. Otherwise validation uses the held-out samples'
+// loss (sft_pass.c).
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,14 +10,15 @@
 int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
                          const cJSON *vision, const char *layer_key, struct err *err);
 // Reads the decoder that the config's object `key` selects; `tied` is the default of
-// "tie_word_embeddings" if neither level has it.
+// "tie_word_embeddings" if neither the object nor the config has it.
 int internvl_read_decoder(struct model *m, const cJSON *config, const char *key, bool tied,
                           struct err *err);
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.
 struct picture_config internvl_picture(const struct vision_config *v);
 
-// Locate the tiles of a picture on its grid, and make the encoder's input from their pixels, which
-// are released: for kinds of pictures that are cut row by row, with the thumbnail last.
+// For kinds of pictures that are cut row by row, with the thumbnail last. internvl_places locates
+// the tiles of a picture on its grid; internvl_input makes the encoder's input from the tiles'
+// pixels and releases these.
 int internvl_places(const struct model *m, struct picture_shape shape, struct tile_grid grid,
                     struct picture_tile *tiles, int most);
 struct vision_picture internvl_input(struct graph *g, const struct model *m, struct image *tiles,

@@ -9,7 +9,8 @@
 #include "core/model/families/text.h"
 #include "core/ops/ops.h"
 
-// LayerNorm of each patch, the patches of a token joined, linear, GELU, linear.
+// Normalises each patch (LayerNorm), joins the patches of a token, then applies linear, GELU,
+// linear.
 static const struct projector_kind projector = { .norm = "pre_norm",
                                                  .norm_bias = true,
                                                  .eps = 1e-5,

@@ -22,7 +22,7 @@ static const struct decoder_kind decoder = {
     .gguf = "qwen2vl",
 };
 
-// RMSNorm of each patch, the patches of a token joined, linear, GELU, linear.
+// Normalises each patch (RMSNorm), joins the patches of a token, then applies linear, GELU, linear.
 static const struct projector_kind merger = {
     .norm = "ln_q",
     .eps = 1e-6,
