@@ -79,7 +79,7 @@ cannot draw '$work/none': a figure's name must end in .png, .svg or .pdf"
 lines "${ask[@]}" "/norms --figure $work/norms.svg --csv $work/norms.csv" "/sinks --figure $work/deep_sinks.pdf" \
     "/attention --layer all --figure $work/attention.png" "/contribution --figure $work/c.svg"
 same "names" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')" \
-    "attention-curves.png attention.png attention.rows.png c-contribution.svg c.svg deep_sinks.pdf deep_sinks.tokens.pdf norms.alignment.csv norms.alignment.svg norms.attention.csv norms.attention.svg norms.cosines.csv norms.cosines.svg norms.interface.csv norms.layers.csv norms.svg norms.theory.csv "
+    "attention-curves.png attention.png attention.rows.png c-contribution.svg c.svg deep_sinks.pdf deep_sinks.tokens.pdf norms.alignment.csv norms.alignment.svg norms.attention.csv norms.attention.svg norms.cosines.csv norms.cosines.svg norms.interface.csv norms.layers.csv norms.steps.csv norms.steps.svg norms.svg norms.theory.csv norms.turns.csv norms.turns.svg "
 lines "${ask[@]}" "/sinks --figure $work/deep_sinks.svg"
 for text in 'C (attention contribution)' 'phi (largest normalised value in the sink dimensions)' 'text tokens' 'visual tokens'; do
     grep -qF ">$text</text>" "$work/deep_sinks.tokens.svg" || fail "the points of /sinks have no '$text'"
