@@ -125,6 +125,12 @@ out=$("$VLMSH" --plain --db "$dir/db" -c "/checkup $dir/short --out $dir/out-sho
 cp "$model/model.safetensors" "$dir/short/model.safetensors"
 out=$(checkup "$dir/short" --out "$dir/out-short" --only opens) || fail "a repaired model" "$out"
 
+# The files of every family are sound.
+for config in tests/goldens/*/config.json; do
+    golden=${config%/*}
+    out=$(checkup "$golden" --out "$dir/opens-${golden##*/}" --only opens) || fail "$golden" "$out"
+done
+
 # A template must agree with the tokens that end answers.
 finds_template() { # golden, what to change, what the check must say
     cp -r tests/goldens/$1 "$dir/$1" && chmod -R u+w "$dir/$1" && (cd "$dir/$1" && eval "$2") || fail "making $1" ""
