@@ -178,13 +178,21 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
 
 // --- rows ----------------------------------------------------------------------------------------
 
+// Checks that the rows fit, each repeated so many times.
+static int check_rows(const struct score_plan *p, size_t times, struct err *err)
+{
+    size_t rows;
+    if (!mul_overflows(p->row_count, times, &rows) && rows <= ROWS_MAX) return 0;
+    return err_set(err, "a plan has at most %d rows", ROWS_MAX);
+}
+
 // Takes the name and the words.
 static int add_row(struct score_plan *p, char *name, char *words, struct err *err)
 {
     p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
     struct score_row *r = &p->rows[p->row_count++];
     *r = (struct score_row){ .name = name, .words = words, .step = -1 };
-    if (p->row_count > ROWS_MAX) return err_set(err, "a plan has at most %d rows", ROWS_MAX);
+    if (check_rows(p, 1, err) < 0) return -1;
     char *at = strstr(words, "model=");
     if (!at || (at > words && at[-1] != ' ')) return 0;
     const size_t length = strcspn(at, " "), key = strlen("model=");
@@ -277,6 +285,10 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
     struct score_plan to = { 0 };
     size_t count;
     int64_t *steps = list_steps(run->folder, &count);
+    if (check_rows(p, count + 1, err) < 0) {
+        free(steps);
+        return -1;
+    }
     for (size_t i = 0; i < p->row_count && count; i++) {
         const struct score_row *r = &p->rows[i];
         if (*run->row && strcmp(run->row, r->name) != 0) {
@@ -336,10 +348,12 @@ static int multiply(struct score_plan *p, const struct factors *f, struct err *e
 {
     int status = 0;
     if (!p->row_count) status = add_row(p, xstrdup(""), xstrdup(""), err);
-    if (f->models.count) multiply_models(p, f);
+    if (f->models.count && (status = check_rows(p, f->models.count, err)) == 0)
+        multiply_models(p, f);
     for (size_t i = 0; i < f->run_count && status == 0; i++)
         status = multiply_checkpoints(p, &f->runs[i], err);
-    if (f->seeds.count) multiply_seeds(p, &f->seeds);
+    if (status == 0 && f->seeds.count && (status = check_rows(p, f->seeds.count, err)) == 0)
+        multiply_seeds(p, &f->seeds);
     for (size_t i = 0; i < p->row_count; i++)
         if (!*p->rows[i].name) {
             free(p->rows[i].name);

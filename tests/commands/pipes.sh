@@ -77,6 +77,7 @@ refused "evaluated data of a job" "pipe.json" $llava -c "/eval $work/pipe.json"
 refused "trained data" "pipe.json" $llava -c "/train $work/pipe.json $work/run"
 refused "validation" "pipe.json" $llava -c "/set train.validation $work/pipe.json" \
     -c "/train $work/good.json $work/run"
+refused "plan of scores" "pipe.csv" $llava -c "/eval --plan $work/pipe.csv $work/scores"
 refused "planned data" "pipe.json" $llava -c "/train plan $work/pipe.json"
 refused "calibrated data" "pipe.json" $llava -c "/calibrate norms $work/pipe.json $work/sums"
 refused "compared data" "pipe.json" $llava -c "/compare off | now --data $work/pipe.json --limit 1"

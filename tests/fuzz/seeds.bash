@@ -71,6 +71,9 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
         ;;
+    score_plan)
+        printf 'set yes/no: Makefile --limit 3\n# note\nrow a: off\nrow "b c": @fastv prune.seed={seed} model=x\nseeds 1 2\nmodel m: y\ncompare a, m | b c\n' >"$2/plan"
+        ;;
     jinja)
         for f in tests/goldens/*/chat_template.jinja; do cp "$f" "$2/$(basename "$(dirname "$f")")"; done
         for f in tests/goldens/*/tokenizer_config.json; do

@@ -164,6 +164,12 @@ static void plans_are_multiplied(void **state)
         p = read_plan(folder, wrong[i][0], &err);
         assert_non_null(strstr(err.text, wrong[i][1]));
     }
+    struct buf many = { 0 };
+    buf_printf(&many, "set one: %s/set.json\n", folder);
+    for (int i = 0; i < 101; i++) buf_printf(&many, "row %d: x{seed}\nmodel %d: m%d\n", i, i, i);
+    p = read_plan(folder, many.data, &err);
+    assert_non_null(strstr(err.text, "a plan has at most 10000 rows"));
+    buf_release(&many);
     text = xasprintf("set one: %s/set.json\ncheckpoints %s\n", folder, run);
     p = read_plan(folder, text, &err);
     assert_non_null(strstr(err.text, "has no checkpoints with weights"));
