@@ -114,7 +114,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo checkup screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real
+.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo checkup screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real deps-ci
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -174,6 +174,7 @@ deps-test: ; @tools/packages.sh $(TEST_PACKAGES)
 deps-lint: ; @tools/packages.sh $(PACKAGES) $(LINT_PACKAGES)
 deps-real: ; @tools/packages.sh $(REAL_PACKAGES)
 deps-fuzz: ; @tools/packages.sh $(PACKAGES) $(FUZZ_PACKAGES)
+deps-ci:   ; @tools/packages.sh $(sort $(TEST_PACKAGES) $(LINT_PACKAGES) $(FUZZ_PACKAGES))
 
 run: deps-run
 	@$(MAKE) --no-print-directory $(JOBS) vlmsh
