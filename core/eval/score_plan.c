@@ -278,12 +278,21 @@ static int64_t *list_steps(const char *run, size_t *count)
     return steps;
 }
 
+static bool has_row(const struct score_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->row_count; i++)
+        if (!strcmp(p->rows[i].name, name)) return true;
+    return false;
+}
+
 // Adds a row for each checkpoint of a run, with its words, to the row that it names, or to all.
 // Step 0 is the row as it is, before the training.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };
     size_t count;
+    if (*run->row && !has_row(p, run->row))
+        return err_set(err, "checkpoints: there is no row '%s'", run->row);
     int64_t *steps = list_steps(run->folder, &count);
     if (check_rows(p, count + 1, err) < 0) {
         free(steps);
@@ -322,13 +331,15 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
     return 0;
 }
 
-static void multiply_seeds(struct score_plan *p, const struct names *seeds)
+static int multiply_seeds(struct score_plan *p, const struct names *seeds, struct err *err)
 {
     static const char mark[] = "{seed}";
     struct score_plan to = { 0 };
+    bool used = false;
     for (size_t i = 0; i < p->row_count; i++) {
         const struct score_row *r = &p->rows[i];
         const bool has = strstr(r->words, mark) || (r->model && strstr(r->model, mark));
+        used |= has;
         for (size_t k = 0; k < (has ? seeds->count : 1); k++) {
             row_copy(&to, r, "", NULL, NULL, -1);
             char **texts[] = { &to.rows[to.row_count - 1].words, &to.rows[to.row_count - 1].model };
@@ -342,6 +353,7 @@ static void multiply_seeds(struct score_plan *p, const struct names *seeds)
         }
     }
     replace_rows(p, &to);
+    return used ? 0 : err_set(err, "seeds: no row has {seed} in its words");
 }
 
 static int multiply(struct score_plan *p, const struct factors *f, struct err *err)
@@ -353,7 +365,7 @@ static int multiply(struct score_plan *p, const struct factors *f, struct err *e
     for (size_t i = 0; i < f->run_count && status == 0; i++)
         status = multiply_checkpoints(p, &f->runs[i], err);
     if (status == 0 && f->seeds.count && (status = check_rows(p, f->seeds.count, err)) == 0)
-        multiply_seeds(p, &f->seeds);
+        status = multiply_seeds(p, &f->seeds, err);
     for (size_t i = 0; i < p->row_count; i++)
         if (!*p->rows[i].name) {
             free(p->rows[i].name);
@@ -363,13 +375,6 @@ static int multiply(struct score_plan *p, const struct factors *f, struct err *e
 }
 
 // --- the file ------------------------------------------------------------------------------------
-
-static bool has_row(const struct score_plan *p, const char *name)
-{
-    for (size_t i = 0; i < p->row_count; i++)
-        if (!strcmp(p->rows[i].name, name)) return true;
-    return false;
-}
 
 static int check_compares(const struct score_plan *p, struct err *err)
 {

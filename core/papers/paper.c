@@ -124,11 +124,14 @@ struct number {
     double value, low, high; // NaN: unknown
 };
 
-static int read_if_there(struct csv *t, const char *out, const char *name, struct err *err)
+static int read_if_there(struct csv *t, const char *out, const char *name, const char *first,
+                         struct err *err)
 {
     char *path = xasprintf("%s/%s", out, name);
     *t = (struct csv){ 0 };
-    const int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
+    int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
+    if (status == 0 && t->column_count && csv_column(t, first) < 0)
+        status = err_set(err, "'%s' has no column '%s'", path, first);
     free(path);
     return status;
 }
@@ -137,9 +140,9 @@ int paper_results_read(struct paper_results *r, const struct paper_table *t, con
                        bool demo, const char *out, struct err *err)
 {
     *r = (struct paper_results){ .table = t, .variant = xstrdup(variant), .demo = demo };
-    if (read_if_there(&r->scores, out, "scores/scores.csv", err) == 0 &&
-        read_if_there(&r->compared, out, "scores/compare.csv", err) == 0 &&
-        read_if_there(&r->measured, out, "measured.csv", err) == 0)
+    if (read_if_there(&r->scores, out, "scores/scores.csv", "row", err) == 0 &&
+        read_if_there(&r->compared, out, "scores/compare.csv", "from", err) == 0 &&
+        read_if_there(&r->measured, out, "measured.csv", "row", err) == 0)
         return 0;
     paper_results_release(r);
     return -1;
@@ -391,16 +394,30 @@ static struct number difference(const struct paper_results *r, const struct pape
     return (struct number){ b.value - a.value, b.low - a.high, b.high - a.low };
 }
 
+static struct number turned(const struct number *n)
+{
+    return (struct number){ -n->value, -n->high, -n->low };
+}
+
+static enum claim_verdict above(const struct number *n, double bound)
+{
+    if (isnan(n->value) || isnan(bound)) return CLAIM_MISSING;
+    if (or_else(n->low, n->value) > bound) return CLAIM_SHOWN;
+    return or_else(n->high, n->value) < bound ? CLAIM_OPPOSITE : CLAIM_OPEN;
+}
+
 static enum claim_verdict judge(const struct paper_claim *c, const struct number *d)
 {
-    double low = or_else(d->low, d->value), high = or_else(d->high, d->value);
-    if (isnan(d->value)) return CLAIM_MISSING;
-    if (c->less) {
-        const double turned = -low;
-        low = -high;
-        high = turned;
-    }
-    return low > -c->margin ? CLAIM_SHOWN : high < -c->margin ? CLAIM_OPPOSITE : CLAIM_OPEN;
+    const struct number n = c->less ? turned(d) : *d;
+    return above(&n, -c->margin);
+}
+
+static enum claim_verdict near(const struct number *n, double said, double share)
+{
+    const struct number negative = turned(n);
+    const enum claim_verdict a = above(n, said - share * fabs(said));
+    const enum claim_verdict b = above(&negative, -said - share * fabs(said));
+    return a > b ? a : b; // the worse
 }
 
 enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims)
@@ -426,11 +443,7 @@ enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims
         } else {
             here = find(r, c->to, column);
             paper = said;
-            const bool good = c->equal > 0 ? fabs(here.value - said) <= c->equal * fabs(said)
-                                           : here.value > c->above;
-            v = isnan(here.value) || (c->equal > 0 && isnan(said)) ? CLAIM_MISSING
-                : good                                             ? CLAIM_SHOWN
-                                                                   : CLAIM_OPPOSITE;
+            v = c->equal > 0 ? near(&here, said, c->equal) : above(&here, c->above);
         }
         const size_t row = csv_add_row(claims);
         char *one = number_text(paper), *two = here_text(&here);

@@ -192,10 +192,17 @@ static void plans_are_multiplied(void **state)
     assert_null(strstr(p.rows[3].words, "adapter="));
     score_plan_release(&p);
     free(text);
-    text = xasprintf("set one: %s/set.json\ncompare a | b\n", folder);
-    p = read_plan(folder, text, &err);
-    assert_non_null(strstr(err.text, "there is no row 'a'"));
-    free(text);
+    static const char *const unknown[][2] = {
+        { "compare a | b", "compare: there is no row 'a'" },
+        { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'" },
+        { "row a: off\nseeds 1 2", "seeds: no row has {seed} in its words" },
+    };
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        text = xasprintf("set one: %s/set.json\n%s\n", folder, unknown[i][0]);
+        p = read_plan(folder, text, &err);
+        assert_non_null(strstr(err.text, unknown[i][1]));
+        free(text);
+    }
     free(run);
     scratch_remove(folder);
 }

@@ -119,13 +119,15 @@ static void verdicts_follow_the_rule(void **state)
         .text = "down", .from = "old", .to = "new", .column = "b", .less = true
     };
     const struct paper_claim near = { .text = "near", .to = "old", .column = "a", .equal = 0.1 };
+    const struct paper_claim close = { .text = "close", .to = "new", .column = "a", .equal = 3.1 };
+    const struct paper_claim over = { .text = "over", .to = "new", .column = "a", .above = 11.5 };
     const struct paper_claim none = { .text = "none", .from = "old", .to = "gone", .column = "a" };
     const struct paper_claim within = {
         .text = "within", .from = "old", .to = "new", .column = "a", .margin = 3
     };
     static const struct {
         const char *compared;
-        int claims; // bits: up, down, near, none, within, apart, spread, layers
+        int claims; // bits: up, down, near, none, within, apart, spread, layers, close, over
         enum paper_verdict verdict;
         const char *words;
     } cases[] = {
@@ -141,14 +143,15 @@ static void verdicts_follow_the_rule(void **state)
         { "", 8, VERDICT_NOT_MEASURABLE, "not measured" },
         { "", 32 | 64, VERDICT_SHOWN, "shown shown" }, // 5 - 4 > 0
         { "", 128, VERDICT_SHOWN, "shown" },
+        { "", 256 | 512, VERDICT_NOT_MEASURABLE, "open open" }, // the interval has the bound
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct paper_claim *const all[] = { &up,     &down,  &near,   &none,
-                                                  &within, &apart, &spread, &layers };
-        struct paper_claim list[9] = { 0 };
+        const struct paper_claim *const all[] = { &up,    &down,   &near,   &none,  &within,
+                                                  &apart, &spread, &layers, &close, &over };
+        struct paper_claim list[11] = { 0 };
         struct csv told = { 0 };
         struct buf words = { 0 };
-        for (int k = 0, n = 0; k < 8; k++)
+        for (int k = 0, n = 0; k < 10; k++)
             if (cases[i].claims >> k & 1) list[n++] = *all[k];
         char *compared = xasprintf("%s%s", head, cases[i].compared);
         assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
@@ -180,6 +183,18 @@ static void the_layout_has_both_numbers(void **state)
     csv_release(&told);
 }
 
+static void tables_without_rows_are_refused(void **state)
+{
+    const struct paper_table t = { .name = "t", .columns = columns, .published = "" };
+    struct paper_results r;
+    struct err err;
+    char *folder = scratch_new();
+    scratch_text(folder, "measured.csv", "layer,a\n0,1\n");
+    assert_int_equal(paper_results_read(&r, &t, "", false, folder, &err), -1);
+    assert_non_null(strstr(err.text, "measured.csv' has no column 'row'"));
+    scratch_remove(folder);
+}
+
 static void variants_are_found(void **state)
 {
     const struct paper_table t = { .name = "t", .variants = "L LLaVA 7B|Q Qwen" };
@@ -206,6 +221,7 @@ int main(void)
         cmocka_unit_test(tables_are_complete),
         cmocka_unit_test(verdicts_follow_the_rule),
         cmocka_unit_test(the_layout_has_both_numbers),
+        cmocka_unit_test(tables_without_rows_are_refused),
         cmocka_unit_test(variants_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
