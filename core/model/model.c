@@ -244,10 +244,16 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
     const struct picture_shape s = p->shape;
     int64_t width, height;
     if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // width 0: not sized yet
-    const struct picture_config c =
-        preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
-    if (any_size(m) && preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0)
-        return -1;
+    if (any_size(m)) {
+        const struct picture_config c =
+            preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
+        if (preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0) return -1;
+    }
+    if (m->picture.max_tiles)
+        return err_set(err,
+                       "this model's preprocessing cuts a picture of %lld x %lld pixels into more "
+                       "than %lld tiles: /set image.max_tokens limits them",
+                       (long long)s.width, (long long)s.height, (long long)m->picture.max_tiles);
     return err_set(err, "a picture of %lld x %lld pixels has no visual tokens with this model",
                    (long long)s.width, (long long)s.height);
 }

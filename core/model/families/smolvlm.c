@@ -102,7 +102,7 @@ static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
 
 static void picture_parts(const struct model *m, struct picture *p)
 {
-    p->part_tokens = tile_tokens(m);
+    p->part_tokens = p->tokens ? tile_tokens(m) : 0;
     p->part_cols = plan_of(m, p->shape).grid.cols;
 }
 

@@ -218,6 +218,29 @@ static void a_picture_that_costs_too_much_is_refused(void **state)
     golden_close(&g);
 }
 
+// SmolVLM with a longest edge of eight tiles: 8 x 8 are too many, 4 x 8 are not.
+static void a_picture_of_too_many_tiles_is_refused(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct picture p = { 0 };
+    golden_open(&g, "smolvlm");
+    struct model m = *engine_model(g.engine);
+    m.picture.longest = 8 * m.picture.width;
+    model_size_picture(&m, &p, 100, 100, 1, (struct picture_limit){ .share = 0.5 });
+    assert_int_equal(p.tokens, 0);
+    assert_int_equal(p.part_tokens, 0); // else a prompt would leave out the picture
+    assert_int_equal(model_check_picture(&m, &p, &err), -1);
+    if (!strstr(err.text, "more than 63 tiles")) fail_msg("%s", err.text);
+    model_size_picture(&m, &p, 100, 50, 1, (struct picture_limit){ 0 });
+    must(model_check_picture(&m, &p, &err), &err);
+    assert_int_equal(p.tokens, 33 * p.part_tokens);
+    model_size_picture(&m, &p, 100, 100, 1, (struct picture_limit){ .most = 63 * p.part_tokens });
+    must(model_check_picture(&m, &p, &err), &err);
+    assert_int_equal(p.tokens, 50 * p.part_tokens);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_change_encodes_pictures_again),
         cmocka_unit_test(impossible_limits_are_refused),
         cmocka_unit_test(a_picture_that_costs_too_much_is_refused),
+        cmocka_unit_test(a_picture_of_too_many_tiles_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
