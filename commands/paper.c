@@ -169,6 +169,51 @@ static char *with_adapter(char *commands, const char *model)
     return buf_take(&b);
 }
 
+// Names the options that the plan does not use.
+static void name_unused(const struct plan *p)
+{
+    const struct asked *a = p->asked;
+    const struct paper_table *t = p->table;
+    const char *of_sets = !t->rows ? "" : a->demo ? "${LIMIT}" : "${SETS} ${LIMIT}";
+    char *text = xasprintf("%s%s%s%s", a->demo ? t->demo : t->plan, t->rows ? t->rows : "",
+                           t->after ? t->after : "", of_sets);
+    const struct {
+        const char *option, *variable;
+        bool given;
+    } all[] = {
+        { "--model", a->small ? "" : "${MODEL}", a->model != NULL },
+        { "--sets", "${SETS}", a->sets != NULL },
+        { "--data", "${DATA", a->data != NULL },
+        { "--limit", "${LIMIT}", a->limit > 0 },
+        { "--steps", "${STEPS}", a->steps > 0 },
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].given && (!*all[i].variable || !strstr(text, all[i].variable)))
+            sinks_notice(p->shell->sinks, "%s is not used by %s %s%s", all[i].option,
+                         p->paper->name, t->name,
+                         a->small  ? " --small"
+                         : a->demo ? " --demo"
+                                   : "");
+    free(text);
+}
+
+// Checks the paths, which the plan's commands do not quote, and that the data can be read.
+static int check_words(const struct plan *p, const char *model, const char *data1,
+                       const char *data2, struct err *err)
+{
+    const char *const words[] = { p->out, model, data1, data2 };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i] && strpbrk(words[i], " \t\n\"'|#"))
+            return err_set(err,
+                           "'%s': a path in a plan of commands cannot have spaces or any of \"'|#; "
+                           "make a link without them",
+                           words[i]);
+    for (size_t i = 2; i < sizeof words / sizeof *words; i++)
+        if (words[i] && !p->asked->demo && dataset_check(words[i], err) < 0)
+            return err_in(err, "--data");
+    return 0;
+}
+
 // Makes the texts of the plan.
 static int expand(struct plan *p, struct err *err)
 {
@@ -194,7 +239,9 @@ static int expand(struct plan *p, struct err *err)
     char *after = paper_expand(p->table->after ? p->table->after : "", values, &name);
     if (text && p->table->rows) p->scores = paper_scores_plan(p->table, a->demo, values, &name);
     const bool whole = text && after && (p->scores || !p->table->rows);
+    const int status = whole ? check_words(p, model, data1, data2, err) : 0;
     if (whole) {
+        name_unused(p);
         struct buf b = { 0 };
         buf_printf(&b, "# %s, %s: %s\n%s%s", p->paper->name, p->table->name, p->table->title,
                    small ? small : "", text);
@@ -214,7 +261,7 @@ static int expand(struct plan *p, struct err *err)
     free(steps);
     free(demo);
     free(start);
-    return whole ? 0 : missing(p, name.text, err);
+    return whole ? status : missing(p, name.text, err);
 }
 
 // --- the forecast --------------------------------------------------------------------------------

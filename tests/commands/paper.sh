@@ -26,6 +26,10 @@ error: norm-alignment table3 needs --data STAGE1,STAGE2: --model: a joined model
 error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I InternVL3-8B
 > /paper ira table4 --small
 error: ira table4 trains models, which --small does not: use --demo
+> /paper capa figure3 --demo --out "$work/a b"
+error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
+> /paper capa figure3 --model $work/tiny --data $work/none.json
+error: --data: cannot open '$work/none.json': No such file or directory
 > /paper capa table1 --demo --out $work/sets
 error: '$work/sets' holds other files: choose another folder with --out
 E
@@ -37,6 +41,8 @@ same "13 rows of two sets" "$(costs)" "scores 26"
 check_has "in a sentence" 'select(.event=="notice").text' "at most 14.1 GB of memory"
 lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/own.json --out $work/dry5 --dry"
 same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
+lines "/paper capa figure3 --demo --model $work/tiny --sets $work/sets --data x --limit 2 --steps 3 --out $work/dry6 --dry"
+same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$work/events" | grep -c '^--[sd].* is not used by capa figure3 --demo$')" 3
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "no sets" 'select(.event=="error").message' "$work/dry2/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
