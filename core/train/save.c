@@ -260,7 +260,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "validation", "%a", at->validation);
     put_metadata(w, "score", "%a", at->score);
     for (int i = 0; i < SAVE_SETS && !isnan(at->sets[i]); i++) {
-        char key[16];
+        char key[24];
         snprintf(key, sizeof key, "score.%d", i);
         put_metadata(w, key, "%a", at->sets[i]);
     }
@@ -346,7 +346,7 @@ static int read_point(const struct safetensors *f, struct save_point *at, struct
     at->validation = read_number(f, "validation");
     at->score = read_number(f, "score");
     for (int i = 0; i < SAVE_SETS; i++) {
-        char key[16];
+        char key[24];
         snprintf(key, sizeof key, "score.%d", i);
         at->sets[i] = read_number(f, key);
     }
