@@ -50,7 +50,7 @@ for _ in $(seq 300); do
     jq -e 'select(.event=="table" and .name=="evaluation")' "$work/events" >/dev/null && break
     sleep 0.1
 done
-jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so far: [0-9.]* over [1-4] questions" ||
+jq -r 'select(.event=="notice") | .text' "$work/events" | grep -q "mean score so far: [0-9.]* over [1-4] question" ||
     [ "$(value n)" = 4 ] || fail "no score so far"
 tiny "/job $job cancel" "/wait"
 
