@@ -141,6 +141,35 @@ int set_folder_check(const char *path, const struct set_columns *columns, struct
     return status;
 }
 
+// --- rows ----------------------------------------------------------------------------------------
+
+static const struct part *part_of(const struct parts *p, int64_t index)
+{
+    size_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const size_t middle = (low + high) / 2;
+        if (p->list[middle].first <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &p->list[low];
+}
+
+static int read_row(const struct parts *p, int64_t index, bool texts, struct set_record *r,
+                    struct err *err)
+{
+    const struct part *part = part_of(p, index);
+    const struct set_format *f = part->format;
+    const int status =
+        (texts && f->read_texts ? f->read_texts : f->read)(part->self, index - part->first, r, err);
+    if (status < 0) return err_in(err, "'%s'", part->path);
+    r->file = part->label;
+    r->row = index - part->first;
+    r->shared = p->collide;
+    return 0;
+}
+
 // --- opening -------------------------------------------------------------------------------------
 
 static void parts_close(void *self)
@@ -196,13 +225,13 @@ static void find_collisions(struct parts *p, int64_t rows)
         char hex[HASH_HEX];
     } *first = xcalloc(p->count * LOOKED + 1, sizeof *first);
     for (size_t i = 0; i < p->count; i++) {
-        const struct part *part = &p->list[i];
+        const int64_t from = p->list[i].first;
         const int64_t end = i + 1 < p->count ? p->list[i + 1].first : rows;
-        for (int64_t k = 0; k < LOOKED && part->first + k < end; k++) {
+        for (int64_t k = from; k < end && k < from + LOOKED; k++) {
             struct set_record r = { 0 };
             struct err ignored;
             bool known = false;
-            const bool read = part->format->read(part->self, k, &r, &ignored) == 0;
+            const bool read = read_row(p, k, true, &r, &ignored) == 0;
             const char *id = read ? set_text(&r, "index") : NULL;
             if (id) {
                 char hex[HASH_HEX];
@@ -268,35 +297,6 @@ static const char *parts_hash(const void *self)
     }
     if (good) hash_end(&all, p->hash);
     return *p->hash ? p->hash : NULL;
-}
-
-// --- rows ----------------------------------------------------------------------------------------
-
-static const struct part *part_of(const struct parts *p, int64_t index)
-{
-    size_t low = 0, high = p->count;
-    while (high - low > 1) {
-        const size_t middle = (low + high) / 2;
-        if (p->list[middle].first <= index)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &p->list[low];
-}
-
-static int read_row(const struct parts *p, int64_t index, bool texts, struct set_record *r,
-                    struct err *err)
-{
-    const struct part *part = part_of(p, index);
-    const struct set_format *f = part->format;
-    const int status =
-        (texts && f->read_texts ? f->read_texts : f->read)(part->self, index - part->first, r, err);
-    if (status < 0) return err_in(err, "'%s'", part->path);
-    r->file = part->label;
-    r->row = index - part->first;
-    r->shared = p->collide;
-    return 0;
 }
 
 static int parts_read(void *self, int64_t index, struct set_record *r, struct err *err)
