@@ -92,6 +92,14 @@ static void add_value(struct score_cell *c, struct score_value v)
     c->list[c->count++] = v;
 }
 
+// Returns the index of the number that stands for the whole set.
+static int quoted_number(const struct evaluation *e)
+{
+    for (int i = 0; i < e->number_count && e->total->part; i++)
+        if (!strcmp(e->numbers[i].name, e->total->part)) return i;
+    return e->total->quoted < e->number_count ? e->total->quoted : 0;
+}
+
 void score_table_add(struct score_table *t, const char *row, int64_t step, const char *set,
                      const struct evaluation *e, const struct score_answer *answers, size_t count)
 {
@@ -115,7 +123,7 @@ void score_table_add(struct score_table *t, const char *row, int64_t step, const
     }
     for (int i = 0; i < e->number_count; i++) {
         const struct set_number *number = &e->numbers[i];
-        const bool quoted = i == (e->total->quoted < e->number_count ? e->total->quoted : 0);
+        const bool quoted = i == quoted_number(e);
         const struct score_column column = { .quoted = quoted,
                                              .percent = number->unit != NUMBER_OTHER && !m->smaller,
                                              .smaller = m->smaller };

@@ -241,6 +241,8 @@ const struct set_total set_total_splits = {
     .name = "splits",
     .rule = "the mean of each split, as the suites report it",
     .apart = true,
+    .part = "validation",
+    .unit = UNIT_QUESTION,
     .count = count_splits,
 };
 
@@ -312,6 +314,7 @@ const struct set_total set_total_hallusion = {
         "right, and the mean of the three that tables quote",
     .apart = true,
     .quoted = 3,
+    .unit = UNIT_SET,
     .count = count_hallusion,
 };
 
@@ -350,19 +353,38 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Scores by group: those of group g are list[start[g]] .. list[start[g + 1] - 1].
+// Scores by unit: those of unit g are list[start[g]] .. list[start[g + 1] - 1].
 struct groups {
     const struct set_score **list;
     size_t *start;
     size_t count;
 };
 
-static void group_scores(struct groups *g, const struct set_score *scores, size_t n)
+// Returns the name of the unit of score i.
+static char *unit_name(const struct set_total *t, const struct set_score *s, size_t i)
+{
+    if (!*s->group || t->unit == UNIT_QUESTION) return xasprintf("\n\n%zu", i);
+    if (t->unit == UNIT_GROUP) return pair_name(s);
+    size_t length = strcspn(s->group, "\n");
+    while (length && s->group[length] != '_') length--;
+    return xasprintf("%s\n%.*s", s->kind, (int)length, s->group);
+}
+
+// Returns the name of a group in the unit that is drawn as the i-th; each part gets the number.
+static char *drawn_name(const char *group, size_t i)
+{
+    const size_t first = strcspn(group, "\n");
+    return xasprintf("%zu %.*s\n%zu %s", i, (int)first, group, i,
+                     group + first + (group[first] == '\n'));
+}
+
+static void group_scores(struct groups *g, const struct set_total *t,
+                         const struct set_score *scores, size_t n)
 {
     struct names names = { 0 };
     size_t *of = xcalloc(n + 1, sizeof *of);
     for (size_t i = 0; i < n; i++) {
-        char *name = *scores[i].group ? pair_name(&scores[i]) : xasprintf("\n\n%zu", i);
+        char *name = unit_name(t, &scores[i], i);
         of[i] = names_add(&names, name, NULL);
         free(name);
     }
@@ -392,8 +414,10 @@ size_t set_total_draws(const struct set_total *total, const struct set_score *sc
                        const struct metric *m, int number, double draws[SET_DRAWS])
 {
     struct groups g;
+    struct set_number all[SET_NUMBERS];
     size_t room = n;
-    group_scores(&g, scores, n);
+    group_scores(&g, total, scores, n);
+    total->count(total, scores, n, m, all);
     struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
     // A group that is drawn twice counts as two groups.
     char **names = xcalloc(g.count + 1, sizeof *names);
@@ -409,11 +433,17 @@ size_t set_total_draws(const struct set_total *total, const struct set_score *sc
                     drawn = xreallocarray(drawn, room, sizeof *drawn);
                 }
                 drawn[count] = *g.list[at];
-                drawn[count++].group = names[i];
+                if (total->unit == UNIT_GROUP) drawn[count].group = names[i];
+                if (total->unit == UNIT_SET) drawn[count].group = drawn_name(drawn[count].group, i);
+                count++;
             }
         }
-        total->count(total, drawn, count, m, numbers);
-        draws[draw] = numbers[number].value;
+        const int known = total->count(total, drawn, count, m, numbers);
+        draws[draw] = NAN;
+        for (int k = 0; k < known; k++) // parts may be in another order
+            if (!strcmp(numbers[k].name, all[number].name)) draws[draw] = numbers[k].value;
+        for (size_t i = 0; i < count && total->unit == UNIT_SET; i++)
+            free((char *)(uintptr_t)drawn[i].group);
     }
     const size_t groups = g.count;
     for (size_t i = 0; i < groups; i++) free(names[i]);

@@ -31,6 +31,10 @@ struct set_total {
     const char *rule; // one sentence
     bool apart;       // the numbers belong to separate parts, so the first has no interval
     int quoted;       // index of the number that tables quote for the whole set
+    const char *part; // the part whose number tables quote instead, if the file has it; NULL: none
+    // What a bootstrap sample draws: groups (questions without a group), questions of any group, or
+    // all groups of a set of pictures ("SET_FIGURE\nSET_QUESTION").
+    enum { UNIT_GROUP, UNIT_QUESTION, UNIT_SET } unit;
     // Computes at most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
                  const struct metric *m, struct set_number *numbers);
@@ -73,9 +77,8 @@ enum { SET_DRAWS = 1000 }; // bootstrap samples
 size_t set_draw(int draw, size_t count, size_t i);
 // Sorts the values of the bootstrap samples; returns their 95% interval.
 void set_draws_interval(double *draws, double *low, double *high);
-// Computes a number of the total, by index, for each bootstrap sample of the groups, or of the
-// questions if the set has no groups. Returns how many groups there are; for fewer than two, draws
-// is unchanged.
+// Computes a number of the total, by index, for each bootstrap sample of the total's units. Returns
+// how many units there are; for fewer than two, draws is unchanged.
 size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
                        const struct metric *m, int number, double draws[SET_DRAWS]);
 // Computes a 95% interval of the first number from these samples; NaN for fewer than two groups.

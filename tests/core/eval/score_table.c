@@ -15,6 +15,7 @@
 #include "core/eval/score_plan.h"
 #include "core/eval/score_table.h"
 #include "core/lists.h"
+#include "core/sets/total.h"
 #include "tests/core/scratch.h"
 
 // Adds a cell whose samples have these scores ("1101"; "-": not scored).
@@ -112,6 +113,32 @@ static void pairs_are_of_the_same_samples(void **state)
     assert_true(isfinite(d.value) && isnan(d.low));
     assert_true(isnan(t.average[0].value)); // no score on B
     assert_true(isnan(t.cells[3][0].mean.value));
+    score_table_release(&t);
+}
+
+// Papers print MMMU's validation split; its interval is that of its own questions.
+static void sets_are_quoted_by_their_split(void **state)
+{
+    struct score_table t = { 0 };
+    struct evaluation e = { .total = &set_total_splits };
+    for (int i = 0; i < 40; i++) {
+        const struct evaluated q = { .metric = metric_find("exact"),
+                                     .kind = "",
+                                     .group = i % 2 ? "validation" : "dev",
+                                     .score = i % 2,
+                                     .class = -1 };
+        evaluation_note(&e, &q);
+    }
+    evaluate_totals(&e);
+    score_table_add(&t, "a", -1, "mmmu", &e, NULL, 0);
+    score_table_finish(&t);
+    static const char *const names[] = { "mmmu dev", "mmmu" };
+    for (int c = 0; c < 2; c++) {
+        const struct score_value *v = &t.cells[0][c].mean;
+        assert_string_equal(t.columns.list[c], names[c]);
+        assert_true(v->value == 100 * c && v->low == 100 * c && v->high == 100 * c);
+    }
+    evaluation_release(&e);
     score_table_release(&t);
 }
 
@@ -213,6 +240,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_papers),
         cmocka_unit_test(repetitions_are_averaged),
         cmocka_unit_test(pairs_are_of_the_same_samples),
+        cmocka_unit_test(sets_are_quoted_by_their_split),
         cmocka_unit_test(plans_are_multiplied),
     };
     lists_register();

@@ -542,6 +542,40 @@ static void test_totals(void **state)
     assert_true(isnan(low) && isnan(high));
 }
 
+// Bootstrap samples keep the parts of a total: here the number of each is the same in all of them.
+static void test_draws_keep_parts(void **state)
+{
+    struct set_score splits[40], figures[6];
+    static const char *const groups[][2] = {
+        { "chart_0_1\nchart_0_1", "chart_0_1\nchart_0_2" },
+        { "chart_1_1\nchart_1_1", "chart_1_1\nchart_1_2" },
+        { "map_0_1\nmap_0_1", "map_0_1\nmap_0_2" },
+    };
+    for (int i = 0; i < 40; i++) // the first drawn question may be of either split
+        splits[i] = (struct set_score){ "x", i % 2 ? "validation" : "dev", i % 2, -1, 0 };
+    for (int i = 0; i < 6; i++) // of two questions about a figure, one is answered
+        figures[i] = (struct set_score){ "VS", groups[i / 2][i % 2], i % 2, -1, 0 };
+    const struct {
+        const struct set_total *total;
+        const struct set_score *scores;
+        size_t n;
+        double numbers[4];
+        int count;
+    } cases[] = {
+        { &set_total_splits, splits, 40, { 0, 1 }, 2 },
+        { &set_total_hallusion, figures, 6, { 50, 0, 50, 100.0 / 3 }, 4 },
+    };
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < cases[c].count; i++) {
+            double draws[SET_DRAWS];
+            assert_int_equal(
+                set_total_draws(cases[c].total, cases[c].scores, cases[c].n, NULL, i, draws),
+                c ? 3 : 40);
+            for (int d = 0; d < SET_DRAWS; d++)
+                assert_true(fabs(draws[d] - cases[c].numbers[i]) < 1e-9);
+        }
+}
+
 // --- MME by another way --------------------------------------------------------------------------
 
 enum { MME_KINDS = 14, MME_ROWS = 400 };
@@ -813,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_python_list),
         cmocka_unit_test(test_totals),
+        cmocka_unit_test(test_draws_keep_parts),
         cmocka_unit_test(test_mme_against_second_implementation),
         cmocka_unit_test(test_f1),
         cmocka_unit_test(test_index),
