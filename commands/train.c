@@ -214,7 +214,7 @@ const struct command command_train = {
         "\n"
         "norm.align on applies norm alignment in training, and trains it if the projector is "
         "trained or train.params selects norm_align.*. train.ira on applies and trains IRA. "
-        "Pruning and FFN approximation are never applied. The plan, the log and "
+        "train.prune on applies pruning; FFN approximation is never applied. The plan, the log and "
         "OUT/training.json list the applied methods; a notice names a method that is on but will "
         "not be applied or trained.\n"
         "--ranks N      trains in N processes (job.ranks)\n"
