@@ -45,6 +45,11 @@ static int take_thinking(void *self, const char *value, struct err *err)
                    value);
 }
 
+static int refuse_settings(void *self, const char *value, struct err *err)
+{
+    return err_set(err, "--settings needs several sets: --sets DIR OUT --settings \"%s\"", value);
+}
+
 #define AT(field) .at = offsetof(struct evaluate_options, field)
 const struct option_row evaluate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, AT(set.data) },
@@ -82,7 +87,8 @@ const struct option_row evaluate_rows[] = {
       "sets), and data sets",
       .take = NULL },
     { "--settings", "\"A | B ...\"",
-      "with --sets: a row for each, as in /compare (default: the current settings)", .take = NULL },
+      "with --sets: a row for each, as in /compare (default: the current settings)",
+      .take = refuse_settings },
     JOB_OPTIONS,
     { 0 },
 };

@@ -17,7 +17,8 @@ int set_source_find(struct set_source *s, struct err *err)
         return err_set(err, "--columns needs a set: --set vqa --columns %s", s->columns);
     if (s->name && !(s->kind = eval_set_need(s->name, err))) return -1;
     if (s->name && !(s->way = eval_set_way(s->kind, s->suite, err))) return -1;
-    if (!s->data) return s->name ? err_set(err, "--set %s needs the set's files", s->name) : 0;
+    if (!s->data)
+        return s->name ? err_set(err, "--set %s needs the set's files: --data FILE", s->name) : 0;
     if (!(s->found = checkpoint_data_file(s->data, s->kind ? s->kind->hub : NULL, err))) return -1;
     s->cached = strcmp(s->found, s->data) != 0;
     s->data = s->found;

@@ -95,6 +95,8 @@ error: --export-predictions is lmms-eval or vlmevalkit, not 'nothing'
 error: --export-predictions lmms-eval: it has no task for the file of --set blink
 > /eval $work/world/yesno.json --set hellaswag --export-predictions lmms-eval
 error: --export-predictions: loglik ranks choices and generates no answers
+> /eval $work/world/yesno.json --settings "off | now"
+error: --settings needs several sets: --sets DIR OUT --settings "off | now"
 > /eval $work/world/yesno.json --dance 1
 error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --here, --plan, --sets, --settings, --ranks, --sbatch
 > /eval --kind , a
