@@ -588,10 +588,10 @@ const char *eval_set_hash(const struct dataset *d)
 int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err)
 {
     const struct opened *o = opened_of(d);
-    if (!o) {
-        *r = (struct set_record){ 0 };
-        return err_set(err, "'%s' is not an evaluation set", d->path);
-    }
+    *r = (struct set_record){ 0 };
+    if (!o) return err_set(err, "'%s' is not an evaluation set", d->path);
+    if (index < 0 || index >= d->count) // in a damaged database
+        return err_set(err, "no sample %" PRId64, index);
     const struct part part = o->parts ? o->parts[index] : (struct part){ index, 0 };
     const int status = o->format->read(o->self, part.row, r, err);
     if (status == 0 && o->set->boxes) take_expression(r, part.part);

@@ -804,6 +804,8 @@ static void test_submission_of_no_sample(void **state)
         const struct set_way *way = eval_set_way(set, "llava", &err);
         assert_int_equal(submission_write(s, path, &d, set, way, "tiny", &err), -1);
         assert_non_null(strstr(err.text, "no sample"));
+        assert_int_equal(predictions_write(s, path, "vlmevalkit", &d, set, "tiny", &err), -1);
+        assert_non_null(strstr(err.text, "no sample"));
         assert_int_equal(access(path, F_OK), -1);
         submission_free(s);
     }
