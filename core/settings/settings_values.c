@@ -106,7 +106,7 @@ static char *list_spell(const struct setting *row, const char *value, struct err
         p = span_read(p, &span);
         if (!p) {
             refuse(row, value, err,
-                   "write layers as 3 or 2-5,22-29, or a range of depth as 60%%-80%%");
+                   "write numbers as 3 or 2-5,22-29, or a range of all as 60%%-80%%");
             goto refused;
         }
         const bool comparable = former.percent == span.percent || former.to < 0;
