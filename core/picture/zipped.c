@@ -26,8 +26,10 @@ struct archive {
     int64_t *before;    // [entries] the entry before it with the same name; -1: none
 };
 
-static struct archive *archives;
-static size_t archive_count, archive_room;
+enum { OPEN_MOST = 256 }; // archives, each an open file, of which a process often has 1024
+
+static struct archive archives[OPEN_MOST]; // the most recently opened last
+static size_t archive_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards the archives
 
 static void archive_release(struct archive *a)
@@ -38,6 +40,13 @@ static void archive_release(struct archive *a)
     free(a->before);
     free(a->path);
     *a = (struct archive){ 0 };
+}
+
+static void forget(size_t i)
+{
+    archive_release(&archives[i]);
+    archive_count--;
+    memmove(&archives[i], &archives[i + 1], (archive_count - i) * sizeof *archives);
 }
 
 static void list_entries(struct archive *a)
@@ -92,15 +101,14 @@ static struct archive *archive_at(const char *path, struct err *err)
             was->st_size == new.st.st_size && was->st_mtim.tv_sec == new.st.st_mtim.tv_sec &&
             was->st_mtim.tv_nsec == new.st.st_mtim.tv_nsec)
             return &archives[i];
-        archive_release(&archives[i]);
-        archives[i] = archives[--archive_count];
+        forget(i);
     }
+    if (archive_count == OPEN_MOST) forget(0);
     new.path = xstrdup(path);
     if (open_zip(&new, err) < 0) {
         archive_release(&new);
         return NULL;
     }
-    archives = xgrow(archives, &archive_room, archive_count, sizeof *archives);
     archives[archive_count] = new;
     return &archives[archive_count++];
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 // needs the headers above
@@ -148,8 +149,29 @@ static void test_bad(void **state)
     refused("missing.png", "missing.png': if it is in 'photos.tar.gz', unpack that archive");
 }
 
+// More archives than the process may open files.
+static void test_many(void **state)
+{
+    struct rlimit usual, few;
+    char name[64];
+    assert_int_equal(mkdir(at("many"), 0777), 0);
+    for (int i = 0; i < 310; i++) {
+        char *file = xasprintf("%d.png=%d", i, i);
+        snprintf(name, sizeof name, "many/%03d.zip", i);
+        write_zip(name, (const char *const[]){ file, NULL }, NULL);
+        free(file);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    few = (struct rlimit){ 300, usual.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    expect("many/309.png", "309");
+    expect("many/0.png", "0");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_places), cmocka_unit_test(test_bad) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_places), cmocka_unit_test(test_bad),
+                                        cmocka_unit_test(test_many) };
     return cmocka_run_group_tests(tests, make, clear);
 }
