@@ -213,14 +213,18 @@ static const struct grid_plan plan = { .run = run_cell, .broken = broken };
 
 // --- the table -----------------------------------------------------------------------------------
 
+enum { SAMPLES_MAX = 10000000 }; // of a set; a damaged file must not name more
+
 struct answers {
     struct score_answer *list;
     size_t count, capacity;
+    bool damaged; // a line is not of a sample
 };
 
 static void take_answer(struct evaluate_work *w, const struct evaluated *e)
 {
     struct answers *a = w->self;
+    a->damaged |= e->done < 1 || e->done > SAMPLES_MAX;
     a->list = xgrow(a->list, &a->capacity, a->count, sizeof *a->list);
     a->list[a->count++] = (struct score_answer){ e->done, e->metric, e->score };
 }
@@ -235,6 +239,9 @@ static int add_cell(const struct scoring *s, size_t cell, struct score_table *t,
     w.take = take_answer;
     w.self = &a;
     if (!s->grid.cells[cell].why) status = evaluate_work_read(&w, kept, err);
+    if (status == 0 && a.damaged)
+        status =
+            err_set(err, "'%s': a line has no valid number of its sample: delete the file", kept);
     if (status == 0)
         score_table_add(t, row->name, row->step, s->plan.sets[cell % s->plan.set_count].name,
                         &w.result, a.list, a.count);

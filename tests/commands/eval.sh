@@ -200,6 +200,10 @@ same "compared" "$(cut -d, -f1-3 "$work/scores/compare.csv" | paste -sd' ')" \
     "from,to,column Pruned,Other,yes/no Pruned,Other,loss"
 same "for documents" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work/scores/table.tex")" \
     '|---|---:|---:|---:| \begin{tabular}{lrrr}'
+kept=$work/scores/cells/Vanilla_yes_no.scores.jsonl && cp "$kept" "$work/whole" && sed -i 's/"done":4,/"done":9000000000000000,/' "$kept"
+tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
+check_has "a damaged file" 'select(.event=="error").message' "'$kept': a line has no valid number of its sample: delete the file"
+cp "$work/whole" "$kept"
 sed -i 's/keep=0.1/keep=0.2/' "$work/scores.plan"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
 check_has "what changed" 'select(.event=="error").message' "4 of 8 cells failed, the first: Pruned, yes/no: model, \
