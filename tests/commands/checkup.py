@@ -83,9 +83,9 @@ def infinite(m):
     m.data[at:at + 2] = b"\x80\x7f"
 
 
-def parts(m):
-    """Two files of weights: those of layers 4 to 7, and the others."""
-    later = [n for l in "4567" for n in m.names("language_model", f".layers.{l}.")]
+def parts(m, layers="4567"):
+    """Two files of weights: those of some layers, and the others."""
+    later = [n for l in layers for n in m.names("language_model", f".layers.{l}.")]
     for number, names in enumerate([[n for n in m.header if n not in later and n != "__metadata__"], later], 1):
         header, data = {}, bytearray()
         for name in names:
@@ -95,6 +95,9 @@ def parts(m):
             m.index[name] = f"model-0000{number}-of-00002.safetensors"
         write(f"{m.folder}/model-0000{number}-of-00002.safetensors", header, data)
     m.header = None
+
+
+def odd_file(m): parts(m, "1357")  # no damage: the order of layers in files is free
 
 
 def swapped_files(m):

@@ -535,7 +535,8 @@ static int try_pairs(struct search *s, enum kind kind, int layers, struct err *e
     return status;
 }
 
-// Returns the number of layers whose weights are all in one file of weights; *first: the first.
+// Returns the number of layers whose weights are all in one file of weights, if they are
+// consecutive, else 0; *first: the first. Tensors sorted by name put layers 1 and 10 together.
 static int layers_in(const struct model *m, int shard, int *first)
 {
     const int layers = m->decoder.config.layers;
@@ -549,11 +550,15 @@ static int layers_in(const struct model *m, int shard, int *first)
         *(safetensors_find(m->checkpoint->shards[shard], w->name) ? &in[layer] : &out[layer]) =
             true;
     }
-    for (int l = layers; l-- > 0;)
-        if (in[l] && !out[l]) *first = l, count++;
+    bool consecutive = true;
+    for (int l = layers; l-- > 0;) {
+        if (!in[l] || out[l]) continue;
+        consecutive &= !count || *first == l + 1;
+        *first = l, count++;
+    }
     free(in);
     free(out);
-    return count;
+    return consecutive ? count : 0;
 }
 
 // The contents of two files of weights may have been swapped.
