@@ -71,7 +71,7 @@ char *checkpoint_locate(const char *name, struct err *err);
 // in the hub cache: org/name/FILE, or org/name for a data set with one parquet file (or one file in
 // shards: the first shard). Of several files, chooses those of `split` ("SPLIT" or
 // "CONFIGURATION/SPLIT"; NULL: none): a file, or a pattern if each configuration has one. NULL: the
-// data set has no file, or several; the message lists several.
+// data set is not in the cache, has no file, or several; the message lists several.
 char *checkpoint_data_file(const char *name, const char *split, struct err *err);
 // Adds the names of the models in the hub cache, sorted; checkpoint_locate accepts them.
 void checkpoint_cached(struct names *found);

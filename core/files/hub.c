@@ -426,8 +426,13 @@ char *checkpoint_data_file(const char *name, const char *split, struct err *err)
             ? repository_folder("datasets", whole)
             : NULL;
     char *snapshot = NULL, *path = NULL;
-    if (!repository || !is_folder(repository))
+    if (!repository || (!is_folder(repository) && (rest || strchr(slash, '.'))))
         path = xstrdup(name); // a file; if it does not exist, opening it reports that
+    else if (!is_folder(repository))
+        err_set(err,
+                "no file '%s', and no '%s' in the hub cache: download it with 'hf download "
+                "--repo-type dataset %s', or give the path of a file",
+                name, repository, name);
     else if (!(snapshot = snapshot_of(repository, false)))
         err_set(err,
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download "

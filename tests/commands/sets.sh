@@ -282,7 +282,8 @@ same "the file that was chosen" "$(value file | sed 's/.*snapshots//' | paste -s
 in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
 check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/Nothing
-check_has "not there" 'select(.event=="error").message' "lmms-lab/Nothing"
+check_has "not there" 'select(.event=="error").message' "no file 'lmms-lab/Nothing', and no "
+check_has "how to get it" 'select(.event=="error").message' "'hf download --repo-type dataset lmms-lab/Nothing'"
 # Probes and calibrations read sets as /eval does: the same numbers as from the same questions in LLaVA's format.
 # --given takes the set's references.
 python3 - "$work/pope.json" <<'P'
