@@ -278,7 +278,8 @@ static const struct paper_table tables[] = {
       .rows = "row Vanilla: off\n" AT("Early", "early") AT("Transition", "transition")
           AT("Late", "late"),
       .claims = pruning_claims,
-      .note = "MM-Vet needs a judge model: its answers can be exported, not scored." },
+      .note = "MM-Vet needs a judge model: its answers can be exported, not scored. Our Avg leaves "
+              "it out." },
     { .name = "table2",
       .title = "FFNs of visual tokens skipped or approximated, without and with pruning",
       .needs =
@@ -295,7 +296,8 @@ static const struct paper_table tables[] = {
               "row CAPA, Skip FFN: off ffn.approx=skip " FFN PRUNE "\n"
               "row CAPA, Hadamard: off ffn.approx=hadamard " FFN PRUNE "\n",
       .claims = ffn_claims,
-      .note = "MM-Vet needs a judge model: its answers can be exported, not scored." },
+      .note = "MM-Vet needs a judge model: its answers can be exported, not scored. Our Avg leaves "
+              "it out." },
     { .name = "figure2",
       .title = "removing attention sinks of little contribution (dumps) or of much (anchors)",
       .needs = "--sets as table1",

@@ -259,8 +259,7 @@ static char *name_of(const struct model *m, const struct variant *v)
     }
 }
 
-// --- predictions
-// ----------------------------------------------------------------------------------
+// --- predictions ---------------------------------------------------------------------------------
 
 // Mean log-probabilities, in nats per token.
 struct score {
