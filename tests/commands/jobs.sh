@@ -154,7 +154,7 @@ error: --smooth must be a whole number from 1 to 1000000, not '0'
 > /plot 1 * --csv
 error: --csv needs FILE
 > /plot 1 loss --dance
-error: unknown option '--dance': options are --figure, --title, --y, --smooth, --log, --points, --csv, --by, --where, --interval
+error: unknown option '--dance': options are --figure, --title, --y, --smooth, --mean, --log, --points, --csv, --by, --where, --interval
 E
 same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
     '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '

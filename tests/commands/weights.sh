@@ -104,7 +104,7 @@ same "left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort | pas
 mv "$kept" "$work/linked" && ln -s "$work/linked" "$kept"
 small q8_0 '/set weights.cache 0' "/load $llama"
 same "through a link" "$(ls "$kept" | wc -l)" 8
-check_has "through a link: said" 'select(.event == "notice").text' 'nothing is removed: it is a link'
+check_has "through a link: said" 'select(.event == "notice").text' 'removes nothing from it because it is a link'
 rm -r "$kept" "$work/linked"
 small q8_0
 # The least recently used models are removed first, whenever they were written.
