@@ -201,7 +201,7 @@ static void test_validation_is_plain(void **state)
     // add up to that of the step.
     double kl = 0;
     for (int l = 1; l <= 3; l++) {
-        char sigma[16], delta[16], gate[16], one[16];
+        char sigma[32], delta[32], gate[32], one[32];
         snprintf(sigma, sizeof sigma, "ira.sigma.%d", l);
         snprintf(delta, sizeof delta, "ira.delta.%d", l);
         snprintf(gate, sizeof gate, "ira.gate.%d", l);
