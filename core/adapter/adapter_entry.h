@@ -31,7 +31,7 @@ static inline const char *name_last_level(const char *name)
 void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
                     float *to);
 
-// Statistics of a vector or matrix: methods page, section 1, Table 4.
+// Statistics of a vector or matrix: the norm alignment paper, Table 4.
 struct adapter_numbers {
     double norm;              // L2
     double magnitude, spread; // mean and standard deviation of |x|

@@ -1,4 +1,4 @@
-// core/engine/presets.c -- the papers' recipes as sets of settings (methods page).
+// core/engine/presets.c -- the papers' recipes as sets of settings.
 #include "core/engine/presets.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 // file, with its tensors and the sums that it collects at the sites of a pass, and a line in
 // core/lists.h.
 //
-// A calibration is a safetensors file with these tensors, by kind (methods page, section 3):
+// A calibration is a safetensors file with these tensors, by kind (CAPA's paper):
 //   ffn    ffn.alpha [L,D] of visual tokens, ffn.alpha_text, ffn.redundancy [L],
 //          ffn.redundancy_text [L], ffn.fit [2,3,L] (of visual and text tokens: residual J of a
 //          token, R^2, part of the FFN that alpha explains); and, for merging files, the sums

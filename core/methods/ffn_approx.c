@@ -1,5 +1,5 @@
 // core/methods/ffn_approx.c -- CAPA's FFN approximation: in selected layers an elementwise product
-// replaces the FFN of visual tokens (methods page, section 3).
+// replaces the FFN of visual tokens (CAPA's paper).
 //
 //   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
 //

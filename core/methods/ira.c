@@ -1,5 +1,5 @@
 // core/methods/ira.c -- information-regularized attention: in chosen layers the values of visual
-// tokens pass a learned bottleneck before attention uses them (methods page, section 4).
+// tokens pass a learned bottleneck before attention uses them (IRA's paper).
 //
 //   [delta, log sigma_q^2] = head(v)                         v [S,Hkv,d], one head per layer
 //   z = v + delta              + g sigma_q eps in training and with ira.sample

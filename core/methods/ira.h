@@ -13,7 +13,7 @@ extern const struct site SITE_KL[1];
 // to of_row, indexed by row of the sequence.
 void ira_divergence(const struct site_args *args, const float *kl, float *of_row);
 
-// Computes the values of visual tokens under IRA (methods page, section 4).
+// Computes the values of visual tokens under IRA.
 // z = v + delta + gate * sigma_q * noise, with v[S,Hkv,d], head[S*Hkv,d+1] (delta, log sigma_q^2),
 // gate[S,Hkv] and noise[S,Hkv,d]. gate and noise are constants. noise NULL: none is added, and gate
 // is not used.

@@ -1,6 +1,5 @@
 // core/methods/norm_align.c -- norm alignment: one LayerNorm on the visual tokens after the
-// projector, so that their norms match those of text (Li et al., "norm alignment"; methods page,
-// section 1).
+// projector, so that their norms match those of text (Li et al., "norm alignment").
 //
 //   v' = (v - mean(v)) / sqrt(var(v) + 1e-5) * g + b            v [S,D], g, b [D]
 //

@@ -1,5 +1,5 @@
 // core/methods/prune.c -- CAPA pruning: keeps only the visual tokens that contribute most after
-// layer K (methods page, section 3).
+// layer K (CAPA's paper).
 //
 // In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that are kept, positions
 // unchanged.

@@ -1,5 +1,5 @@
 // core/methods/prune_score.h -- scores visual tokens for one query row and selects the best
-// (methods page, section 3).
+// (CAPA's paper).
 //
 //   float *score = ...[view.count];
 //   prune_score(g, PRUNE_CONTRIBUTION, seed, &view, score);

@@ -1,4 +1,4 @@
-// core/methods/sinks.h -- attention sinks and their kinds (methods page, section 3, Fig. 2), for
+// core/methods/sinks.h -- attention sinks and their kinds (CAPA's paper, Fig. 2), for
 // pruning, /sinks and their calibration.
 //
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with

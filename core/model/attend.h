@@ -24,7 +24,7 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
 // Returns the probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
 struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
 
-// Computes the attention contribution C_i (CAPA; methods page, section 3) of keys index[0..n) to
+// Computes the attention contribution C_i (CAPA's paper) of keys index[0..n) to
 // the query row with these probabilities [H,1,P]: the norm of token i's own term in the residual
 // stream at that row. `o` is the layer's output projection; v[P,Hkv,d]. Returns [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,

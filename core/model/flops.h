@@ -1,4 +1,4 @@
-// core/model/flops.h -- FLOPs of the language model's passes (methods page, section 3): 2 per
+// core/model/flops.h -- FLOPs of the language model's passes (CAPA's paper): 2 per
 // multiply-add; norms, softmax and the vision encoder are not counted.
 //
 //   flops += flops_attention(config, l, pairs);                              at SITE_VALUES

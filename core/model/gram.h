@@ -1,6 +1,6 @@
-// core/model/gram.h -- contributions of single tokens as inner products (CAPA; methods page,
-// section 3): G_i[n,m] = (v_i W_O[n]).(v_i W_O[m]), so that for any query with probabilities a =
-// A[:,q,i] the contribution is C^2 = a^T G_i a.
+// core/model/gram.h -- contributions of single tokens as inner products (CAPA's paper): G_i[n,m] =
+// (v_i W_O[n]).(v_i W_O[m]), so that for any query with probabilities a = A[:,q,i] the contribution
+// is C^2 = a^T G_i a.
 //
 //   struct grams s = { 0 };
 //   if (grams_add(&s, g, &layer->o, v, heads) < 0) ...       // v [P,Hkv,d]

@@ -1,5 +1,5 @@
 // core/probes/attention.c -- attention of selected rows to the picture: maps by layer and head,
-// share of attention by layer, profile by row of the picture (methods page, sections 1 and 4).
+// share of attention by layer, profile by row of the picture (the norm alignment paper and IRA's).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // core/probes/calibration_ffn.c -- the calibration of the FFN approximation: redundancy of each
 // layer's FFN, and the least-squares factor per dimension that approximates it.
 //
-// x and y = x + FFN(norm(x)) are rows of the residual stream (methods page, section 3):
+// x and y = x + FFN(norm(x)) are rows of the residual stream (CAPA's paper):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
 // The fit of both modalities: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2, and the part
 // of the FFN that alpha explains, 1 - J / sum (y - x)^2, which is 0 if the FFN is skipped.

@@ -1,5 +1,5 @@
 // core/probes/calibration_norms.c -- the calibration `norms`: norms of both modalities and cosines
-// between layers over a data set (methods page, section 1, Figs. 2 and 3).
+// between layers over a data set (the norm alignment paper, Figs. 2 and 3).
 #include <string.h>
 
 #include "core/methods/calibration.h"

@@ -1,5 +1,5 @@
 // core/probes/calibration_phases.c -- the calibration `phases`: for each layer the mean
-// contribution of the visual tokens to the prompt's last row (methods page, section 3), and the
+// contribution of the visual tokens to the prompt's last row (CAPA's paper), and the
 // Hellinger distance between the next token that the row's residual stream after the layer gives,
 // read with the model's own norm and head, and the model's. core/methods/phases.h finds the phases
 // in them.

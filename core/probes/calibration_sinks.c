@@ -1,6 +1,6 @@
 // core/probes/calibration_sinks.c -- the calibration `sinks`: the first token's largest dimensions
-// in each layer over a data set, and the share of each layer's tokens that are sinks (methods page,
-// section 3).
+// in each layer over a data set, and the share of each layer's tokens that are sinks (CAPA's
+// paper).
 #include <math.h>
 
 #include "core/methods/calibration.h"

@@ -1,4 +1,4 @@
-// core/probes/contribution.c -- attention contribution (CAPA; methods page, section 3): the norm of
+// core/probes/contribution.c -- attention contribution (CAPA's paper): the norm of
 // each token's addition to the residual stream of a query, as a map, and its mean by layer and
 // modality (Fig. 9).
 //

@@ -1,4 +1,4 @@
-// core/probes/flops.c -- FLOPs of the prompt and of a generated token (methods page, section 3),
+// core/probes/flops.c -- FLOPs of the prompt and of a generated token (CAPA's paper),
 // without and with the current methods.
 //
 // Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from

@@ -1,5 +1,5 @@
-// core/probes/interface.h -- norms at the interface of vision and language (methods page, section
-// 1, Tables 1 and 2): of the encoder's output, the projector's input and output, and the text
+// core/probes/interface.h -- norms at the interface of vision and language (the norm alignment
+// paper, Tables 1 and 2): of the encoder's output, the projector's input and output, and the text
 // embeddings.
 //
 //   struct interface i = { 0 };

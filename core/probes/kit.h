@@ -79,7 +79,7 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
                      int64_t count, probe_row_fn run, void *self);
 
 // Returns the contributions [count] of these keys to the residual stream of a query with
-// probabilities probs [H,P] (C of the methods page, section 3), valid until the next read of
+// probabilities probs [H,P] (C in CAPA's paper), valid until the next read of
 // `host`. NULL: no keys, or the graph has failed.
 const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,

@@ -1,5 +1,5 @@
 // core/probes/kl.c -- the divergence of each visual token under IRA, mean over key/value heads
-// (methods page, section 4; Fig. 4b), as maps and by layer.
+// (IRA's paper, Fig. 4b), as maps and by layer.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -32,7 +32,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
                  const struct sinks *sinks, struct results *r, struct err *err);
 
 // A measurement over the checkpoints of a training run: results side by side, and the correlation
-// of two result columns over layers and checkpoints (methods page, section 4).
+// of two result columns over layers and checkpoints (IRA's paper).
 //
 //   struct checkpoints s = { .probe = probe };
 //   for (...) checkpoints_add(&s, "out/checkpoint-40", &measured);

@@ -1,5 +1,5 @@
 // core/probes/norms.c -- norms of both modalities from the encoder to the last layer, and their
-// effect on angles and attention (methods page, section 1).
+// effect on angles and attention (the norm alignment paper).
 //
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
 //   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.

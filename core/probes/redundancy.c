@@ -1,5 +1,5 @@
-// core/probes/redundancy.c -- how little each layer's FFN changes its tokens (methods page, section
-// 3): mean of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
+// core/probes/redundancy.c -- how little each layer's FFN changes its tokens (CAPA's paper): mean
+// of cos(x, y), y = x + FFN(norm(x)), over visual and over text tokens.
 //
 // For an approximated FFN, y is the output of the approximation.
 #include <stdlib.h>

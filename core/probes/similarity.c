@@ -1,5 +1,5 @@
-// core/probes/similarity.c -- how alike the residual stream is between layers (methods page,
-// section 2): sim[a,b] = mean over tokens of cos(h[a], h[b]), a, b = 0..L.
+// core/probes/similarity.c -- how alike the residual stream is between layers (the paper on
+// LayerNorm tuning): sim[a,b] = mean over tokens of cos(h[a], h[b]), a, b = 0..L.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// core/train/methods_list.h -- X(NAME, RATE, RULES): the values of train.method (methods page,
-// section 2), their learning rate for train.lr auto, and their rules (core/train/select.h).
+// core/train/methods_list.h -- X(NAME, RATE, RULES): the values of train.method (the paper on
+// LayerNorm tuning), their learning rate for train.lr auto, and their rules (core/train/select.h).
 X("all", 2e-5, "@all")
 X("full", 2e-5, "@decoder; @embedding; @head; @projector")
 X("lora", 2e-4, "lora:*; @projector; @embedding; @head")

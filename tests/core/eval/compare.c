@@ -141,7 +141,7 @@ static void compare_first_token(struct golden *g, const char *const (*pairs)[2],
     compare_with(g, pairs, c);
 }
 
-// Counts 2 FLOPs per multiply-add: methods page, section 3.
+// Counts 2 FLOPs per multiply-add: CAPA's paper.
 static void the_cost_is_that_of_the_formula(void **state)
 {
     static const char *const pairs[][2] = { { "prune.score", "contribution" },

@@ -17,7 +17,7 @@ static double cell(const struct results *r, const char *part, const char *column
     return *v * 1e9;
 }
 
-// FLOPs of a layer with n rows, `ffn` of which pass the FFN, by the methods page.
+// FLOPs of a layer with n rows, `ffn` of which pass the FFN, as the probe counts them.
 static double layer(const struct decoder_config *d, double n, double ffn)
 {
     const double D = (double)d->hidden, H = (double)d->heads, Hkv = (double)d->kv_heads;

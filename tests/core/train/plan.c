@@ -110,7 +110,7 @@ static void test_checkpointing(void **state)
     settings_free(s);
 }
 
-// Table 2 of the paper on LayerNorm tuning (methods page, section 2), where LoRA has rank 64.
+// Table 2 of the paper on LayerNorm tuning, where LoRA has rank 64.
 static void test_shares(void **state)
 {
     (void)state;
