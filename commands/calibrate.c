@@ -38,7 +38,7 @@ static int calibrate_run(struct shell *shell, int argc, char **argv, struct err 
 }
 
 static const struct command_action calibrate_actions[] = {
-    { "merge", "OUT FILE...", "combines the calibrations of several workers into OUT", 2, -1,
+    { "merge", "OUT FILE...", "combines calibrations of parts of the data into OUT", 2, -1,
       .run = merge },
     { 0 },
 };
@@ -47,7 +47,7 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks|phases DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
-    .help = "Calibrates methods on a data set: FFN redundancy, token norms, attention sinks.",
+    .help = "Calibrates methods on a data set: FFN redundancy, token norms, sinks, phases.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
         "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
@@ -56,8 +56,9 @@ const struct command command_calibrate = {
         "norms        norms of visual and text tokens by layer; /norms shows them for\n"
         "             comparison\n"
         "sinks        the first token's largest dimensions by layer, for /sinks\n"
-        "phases       contribution of visual tokens and distance from the output by layer,\n"
-        "             and the early, transition and late layers in them, for prune.layer auto\n"
+        "phases       by layer: contribution of visual tokens, and how far the layer's prediction\n"
+        "             of the next token is from the model's (Hellinger distance); from these,\n"
+        "             the early, transition and late layers, for prune.layer auto\n"
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,

@@ -230,8 +230,8 @@ static int changed_run(struct shell *shell, int argc, char **argv, struct err *e
                                                  : CHANGED_ALL];
     if (w.job && read_job(shell, w.job, err) < 0) return -1;
     if (!shell->changed)
-        return err_set(err, "nothing has been compared yet: /compare off | @fastv --data FILE, or "
-                            "/changed --job N");
+        return err_set(err, "no data set has been compared yet: /compare off | @fastv --data FILE, "
+                            "or /changed --job N");
     const int64_t count = count_selected(shell->changed, which);
     if (!count)
         return err_set(err, "no question is answered %s",

@@ -107,7 +107,8 @@ const struct command command_jobs = {
     .details =
         "Jobs run in separate processes: they continue when the shell exits, and every "
         "shell with the same database sees them. \"interrupted\" means that a job's process is "
-        "gone (kill -9, power failure, a truncated file; /job N shows the reason if it is "
+        "gone (kill -9, power failure, a model file truncated while in use; /job N shows the "
+        "reason if it is "
         "known); /job N resume continues it.",
     .needs = NEEDS_STORE,
     .run = jobs_run,

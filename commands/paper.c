@@ -43,10 +43,13 @@ static const struct option_row options[] = {
       .at = offsetof(struct asked, model) },
     { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
       .at = offsetof(struct asked, sets) },
-    { "--data", "FILE[,FILE]", "training data (for stages 1 and 2), or samples to measure",
-      OPTION_TEXT, .at = offsetof(struct asked, data) },
-    { "--out", "DIR", "the output folder (default: PAPER-TABLE)", OPTION_TEXT,
-      .at = offsetof(struct asked, out) },
+    { "--data", "FILE[,FILE]",
+      "training data (one file for each training stage), or samples to measure", OPTION_TEXT,
+      .at = offsetof(struct asked, data) },
+    { "--out", "DIR",
+      "the output folder (default: PAPER-TABLE; with --demo or --small, followed by -demo or "
+      "-small)",
+      OPTION_TEXT, .at = offsetof(struct asked, out) },
     { "--as", "NAME", "the paper's model whose numbers are shown (default: the first)", OPTION_TEXT,
       .at = offsetof(struct asked, as) },
     { "--demo", NULL, "uses the demo model and its scenes, with stand-ins for the sets",
@@ -62,7 +65,8 @@ static const struct option_row options[] = {
       "ira figure6",
       OPTION_WHOLE, .at = offsetof(struct asked, steps), 1, INT64_MAX },
     { "--dry", NULL,
-      "writes and shows the plan, checks models and settings, and forecasts time, memory and disk",
+      "runs nothing: writes and shows the plan, checks models and settings, and forecasts time, "
+      "memory and disk",
       OPTION_FLAG, .at = offsetof(struct asked, dry) },
     { 0 },
 };
@@ -635,7 +639,8 @@ const struct command command_paper = {
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
         "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it and runs it. The "
-        "resulting table has our numbers beside the paper's, 95% intervals, and a verdict on "
+        "resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
+        "verdict on "
         "each claim of the paper. Trainings, calibrations and evaluations are jobs: to continue "
         "after an interruption, repeat the command. The plan begins with /reset all and loads "
         "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"

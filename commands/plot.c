@@ -80,7 +80,7 @@ static const struct option_row options[] = {
     { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
     { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
     { "--mean", NULL,
-      "draws means with 95% intervals (Student's t): for jobs, over the values of a sweep "
+      "draws means with 95% intervals (Student's t): for jobs, over the runs of a sweep "
       "(/sweep train.seed 1,2,3); for a CSV file, over the rows of a line that have the same X",
       OPTION_FLAG, AT(mean) },
     { "--log", "x|y|xy", "draws logarithmic axes", .take = take_log },
@@ -409,7 +409,7 @@ const struct command command_plot = {
     .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
              "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--mean] [--figure FILE] [--title "
              "TEXT] [--y "
-             "TEXT] [--log xy] [--points]",
+             "TEXT] [--log x|y|xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"
                "/plot 3 --figure loss.png   writes a figure; default series: loss\n"

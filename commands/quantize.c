@@ -190,7 +190,7 @@ const struct command command_quantize = {
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k, the embedding table and the head become "
         "q6_k, and matrices whose row length is not a multiple of 256 become q8_0. Norms and "
         "biases stay f32. The picture encoder and the projector go to mmproj-OUT.gguf beside "
-        "OUT.gguf, in 16 bits. An applied adapter is included.\n"
+        "OUT.gguf, in 16 bits unless --encoder says otherwise. An applied adapter is included.\n"
         "\n"
         "Afterwards, the original and the quantised model predict each token of a text. "
         "/quantize reports the KL divergence of their distributions, how often their likeliest "

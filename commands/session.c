@@ -11,7 +11,7 @@
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {
-        err_in(err, "the session could not be saved (/quit then writes it as a script)");
+        err_in(err, "the session could not be saved (if /quit cannot either, it writes a script)");
         return NULL;
     }
     const char *name = store_session(shell->store);
@@ -152,7 +152,8 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
     const char *file = argv[swapped], *name = argc > 1 ? argv[!swapped] : current(shell, err);
     struct stat st;
     if (!name) return -1;
-    if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0) // mktemp's file is empty
+    // An empty file, such as mktemp makes, may be replaced.
+    if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
         return err_set(err, "'%s' already exists: choose another name", file);
     if (store_export(shell->store, name, file, err) < 0) return -1;
     emit_session(shell, "exported", name, file);
@@ -171,7 +172,7 @@ static const struct command_action actions[] = {
       .run = rename_session },
     { "delete", "NAME", "deletes a session permanently", 1, 1, .run = delete_session },
     { "export", "FILE [NAME]",
-      "writes a transcript if the name ends in .md, otherwise a script "
+      "writes a transcript if FILE ends in .md, otherwise a script "
       "that replays the session",
       1, 2, .run = export },
     { 0 },
@@ -196,8 +197,7 @@ const struct command command_save = {
     .name = "save",
     .also = "export write transcript",
     .usage = "/save FILE",
-    .help = "Exports the session as a transcript (FILE.md), otherwise as a script that replays "
-            "it.",
+    .help = "Exports the session: a transcript if FILE ends in .md, otherwise a script.",
     .min = 1,
     .max = 1,
     .needs = NEEDS_STORE,

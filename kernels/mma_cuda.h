@@ -7,9 +7,9 @@
 //   a[0] (g, 2t..2t+1)   a[1] (g+8, 2t..2t+1)   a[2] (g, 2t+8..2t+9)   a[3] (g+8, 2t+8..2t+9)
 //   b[0] (2t..2t+1, g)   b[1] (2t+8..2t+9, g)
 //   c[0], c[1] (g, 2t..2t+1)   c[2], c[3] (g+8, 2t..2t+1)
-// as (row, column), two bf16 in a register, the lower half first (PTX ISA, "Matrix Fragments for
-// mma.m16n8k16"). So two adjacent tiles c, rounded, form the tile a of the next product. This makes
-// attention possible without a round trip through memory.
+// as (row, column); a register of a or b holds two bf16, the lower half first; each c[i] is one f32
+// (PTX ISA, "Matrix Fragments for mma.m16n8k16"). So two adjacent tiles c, rounded, form the tile a
+// of the next product. This makes attention possible without a round trip through memory.
 //
 //   read_four(r, row)        four 8x8 tiles from shared memory (ldmatrix.x4): lane l passes row
 //                            l % 8 of tile l / 8; r[i] = (g, 2t..2t+1) of tile i
@@ -94,7 +94,7 @@ static __device__ inline unsigned pack_half(float low, float high)
     return both;
 }
 
-// 2^x, with an error of two units in the last place; 0 for -infinity.
+// 2^x, with an error of at most two units in the last place; 0 for -infinity.
 static __device__ inline float power_of_two(float x)
 {
     float y;

@@ -134,8 +134,9 @@ static bool asked_to_cancel(const struct group *g)
     return request == JOB_CANCEL;
 }
 
-// A rank counts as hung if its line stops changing, or does not appear after the others have
-// joined. Time in which this process was itself suspended (a laptop asleep) does not count.
+// A rank counts as hung if its line (in the file rank-K of the job's folder) stops changing, or has
+// not appeared some time after the first other rank joined. Time in which this process was itself
+// suspended (a laptop asleep) does not count.
 static void watch(struct group *g)
 {
     const double slept = clock_seconds() - g->polled;
@@ -357,8 +358,8 @@ static bool said_by_rank(const struct group *g, enum job_state *state, char **me
     return job_reports_state(g->channel.folder, state, message) && job_state_ended(*state);
 }
 
-// Uses rank 0's report of the job's end, or writes one. If mpirun itself died, rank 0 runs on, or
-// even starts, until it notices within a second, and may still report. So this function waits for
+// Uses rank 0's report of the job's end, or writes one. If mpirun itself died, rank 0 may run on,
+// or even start, and may still report; it notices within a second. So this function waits for
 // rank 0's lock, which is free once rank 0 has exited.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {

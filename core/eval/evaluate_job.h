@@ -55,7 +55,8 @@ struct evaluate_options {
                        "answer length, rule and totals"),                                         \
         { "--metric", "M",                                                                        \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "     \
-          "metrics lists them. loglik: if the answer names one of the \"choices\" by number or "  \
+          "metrics lists them. loglik: if the reference names one of the \"choices\" by number "  \
+          "or "                                                                                   \
           "letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and "    \
           "the letters are ranked (MMLU)",                                                        \
           .take = evaluate_take_metric },                                                         \

@@ -61,9 +61,9 @@ static const struct setting ira_settings[] = {
       .def = "renormalised",
       .choices = entropies,
       .stale = STALE_SEEN,
-      .help = "Entropy in IRA's gate, of a visual token's attention over the text queries: "
-              "renormalised (the attention is first scaled to sum to 1) or printed (the "
-              "attention as it is, as Eq. 14 is printed)." },
+      .help = "How IRA's gate computes the entropy of a visual token's attention over the text "
+              "queries: renormalised (the attention is first scaled to sum to 1) or printed "
+              "(without scaling, as in the paper's Eq. 14)." },
     { .key = "ira.prior",
       .type = SETTING_CHOICE,
       .def = "local",

@@ -22,11 +22,12 @@ const struct setting prune_settings[] = {
       .def = "off",
       .choices = scores,
       .stale = STALE_SEEN,
-      .help = "Visual token pruning: score that ranks the tokens (contribution: CAPA; attention: "
-              "FastV; norope: attention without rotary positions; uniform: evenly spaced tokens; "
-              "diversity: DivPrune; cls: the encoder's attention, from its class token if it has "
-              "one; divergence: IRA), or chooses them (sinks: attention sinks; dumps, anchors: "
-              "sinks of that kind, as /sinks finds them; list: prune.tokens), or off.",
+      .help =
+          "Visual token pruning. Scores that rank the tokens: contribution (CAPA), attention "
+          "(FastV), norope (attention without rotary positions), uniform (evenly spaced tokens), "
+          "diversity (DivPrune), cls (the encoder's attention, from its class token if it has "
+          "one), divergence (IRA). Fixed choices: sinks (attention sinks), dumps and anchors "
+          "(sinks of that kind, as /sinks finds them), list (prune.tokens).",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,

@@ -20,7 +20,8 @@ void python_put_char(struct buf *b, int32_t c); // as UTF-8
 bool python_is_digit(int32_t c);                // \d
 int python_digit(int32_t c);                    // value, 0 to 9, of a digit in any script
 bool python_is_alpha(int32_t c);                // str.isalpha
-bool python_is_word(int32_t c); // a letter, mark or digit; or a byte that is not UTF-8
+// A letter, mark or number (unlike \w, not '_'); or a byte that is not UTF-8.
+bool python_is_word(int32_t c);
 // Returns the first position from p on that is not white space.
 const char *python_skip_space(const char *p);
 // Returns the start of the character that ends at p > text.

@@ -48,7 +48,8 @@ static int read_ends(struct model *m, struct err *err)
     return 0;
 }
 
-// The code of a folder whose config.json names a layout also ends answers as the layout does.
+// Adds the end token of the layout that config.json names: the authors' code for these models
+// (InternVL) ends answers at it too.
 static int find_ends(struct model *m, struct err *err)
 {
     if (read_ends(m, err) < 0) return -1;
@@ -75,7 +76,8 @@ static int check_placeholder(const struct model *m, struct err *err)
 {
     if (!m->family->pictures || m->placeholder < m->decoder.config.vocab) return 0;
     return err_set(err,
-                   "config.json: the picture placeholder is token %d, but the vocabulary has %lld",
+                   "the picture placeholder is token %d, but config.json gives the vocabulary only "
+                   "%lld tokens",
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
@@ -166,8 +168,9 @@ struct model *model_open(const char *name, const struct backend *backend,
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (partition && partition->choose(partition, m, err) < 0))
         goto named;
-    // The hash of the original weights identifies the converted ones, so the originals need not be
-    // read. A process that holds only some layers reads their weights when it binds them.
+    // Converted weights are cached under the hash of the original ones. Once that hash is cached
+    // too, a load need not read the originals. A process that holds only some layers reads their
+    // weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
     if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
     if ((kind && converted_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
@@ -226,7 +229,8 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
     p->tokens = k ? k->tokens(m, p->shape) : 0;
     p->newline = p->newline_step = p->part_tokens = p->part_cols = 0;
     const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
-    if (downsampled && any_size(m) && fits) { // a smaller limit, but never an impossible one
+    if (downsampled && any_size(m) && fits) {
+        // Lowers the limit, but not below the fewest tokens that the encoder can give this picture.
         const int64_t most = llrint(limit.share * (double)p->tokens);
         p->shape.most_tokens = most < 1 ? 1 : most;
         p->tokens = k->tokens(m, p->shape);

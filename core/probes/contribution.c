@@ -42,7 +42,8 @@ static void *contribution_start(const struct probe_env *env, struct err *err)
 {
     const struct decoder_config *c = &env->model->decoder.config;
     if (env->options->layer == PROBE_LAYER_ALL) {
-        err_set(err, "/contribution maps one layer only: --layer K (the means cover all layers)");
+        err_set(err, "/contribution maps one layer: --layer K; without --layer, its table covers "
+                     "all layers");
         return NULL;
     }
     struct contribution *s = xcalloc(1, sizeof *s);

@@ -109,7 +109,9 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
     p->focus = xcalloc(c->picture_count + 1, sizeof *p->focus);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
-    model_pass(m->model, p->sequence.pictures); // methods and probes read weights when they start
+    // Before methods and probes start, because they read weights (an adapter may apply only to
+    // passes with pictures).
+    model_pass(m->model, p->sequence.pictures);
     p->visual_count = sequence_visual_count(&p->sequence, 0);
     if (p->sequence.n > conversation_limit(c->model, m->settings))
         return err_set(err, "prompt and answer have %lld tokens, but ctx.max is %lld",
@@ -304,7 +306,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
 
 enum { RUNS = 3, STEPS = 8, ENCODER = 0, PREFILL, TOKEN, TIMES };
 
-// Times the prompt, then single rows: the answer's, then its last token repeatedly.
+// Times the encoder, the prompt, then single rows: the answer's, then the last token repeatedly.
 static int run_timed(const struct measuring *m, struct conversation *c, double ms[TIMES],
                      struct err *err)
 {

@@ -56,7 +56,8 @@ void results_move_tables(struct results *to, struct results *from)
     results_release(from);
 }
 
-// Adds the cells to a table with three columns for each column: the fields of a struct tally.
+// Adds the cells to the sums, a table that holds the fields of a struct tally: for the columns of
+// `from` first all means, then all squares, then all counts.
 static void add_table(struct results_mean *m, const struct result_table *from)
 {
     struct result_table *to = find(&m->sums, from->name);
@@ -79,8 +80,7 @@ static void add_table(struct results_mean *m, const struct result_table *from)
     }
 }
 
-// Adds a map's values to their sums and counts, which a map with twice as many rows holds: first
-// the sums, then the counts.
+// Adds a map's values to a map with twice as many rows: the sums, then below them the counts.
 static void add_map(struct results_mean *m, const struct result_map *from)
 {
     const int cells = from->rows * from->cols;

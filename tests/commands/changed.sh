@@ -32,7 +32,7 @@ lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --j
 check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')
 $(echo "$worse" | sed -n 2p)"
 lines /changed
-check_has "nothing to show" 'select(.event=="error").message' "nothing has been compared yet"
+check_has "nothing to show" 'select(.event=="error").message' "no data set has been compared yet"
 for line in "/changed x" "/changed 0" "/changed 1 2" "/changed --wrong" "/changed --job" "/changed --job 99"; do
     lines "$line"
     check "refused: $line" 'select(.event=="done").ok' false

@@ -9,7 +9,7 @@ shell_at 120 36
 line "'$VLMSH' demo/model"
 wait_for 'Type a question'
 keys M-s
-wait_for 'nothing has been compared yet'
+wait_for 'no data set has been compared yet'
 keys Escape; sleep 0.2
 
 # When the comparison ends, the panel shows the first changed question; JSON events of the same
