@@ -78,7 +78,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
                                                       " that B answers better" };
     struct changed_view *k = &v->changed;
     if (!k->which) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "nothing has been compared yet:");
+        canvas_text(c, area, 0, 0, STYLE_DIM, "no data set has been compared yet:");
         canvas_text(c, area, 0, 1, STYLE_DIM, "/compare off | @fastv --data FILE");
         canvas_text(c, area, 0, 2, STYLE_DIM, "see /help compare");
         return;
