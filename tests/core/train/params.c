@@ -1,5 +1,6 @@
 // tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, how
-// many on published shapes (Table 2 of the paper on LayerNorm tuning), and that the model is restored afterwards.
+// many on published shapes (Table 2 of the paper on LayerNorm tuning), and that the model is
+// restored afterwards.
 #include "tests/core/train/sft.h"
 
 #include "core/adapter/adapter.h"
