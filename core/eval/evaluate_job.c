@@ -433,9 +433,12 @@ const struct grid_plan evaluate_plan = { .run = evaluate };
 int evaluate_work_read(struct evaluate_work *w, const char *kept, struct err *err)
 {
     struct grid none = { 0 };
+    struct grid *grid = w->grid;
+    // cppcheck-suppress autoVariables ; put back below
     w->grid = &none;
     w->result.total = evaluate_options_request(&w->options).total;
     const int status = job_data_read(kept, take_line, w, err);
+    w->grid = grid;
     if (status == 0) evaluate_totals(&w->result);
     return status;
 }
