@@ -1,8 +1,8 @@
-// commands/paper.c -- /paper: the tables of papers, by a plan of ordinary commands.
+// commands/paper.c -- /paper: reproduces the tables of papers with a plan of ordinary commands.
 //
 //   OUT/plan.vlmsh      the commands; /run runs them as well
-//   OUT/scores.plan     of /eval --plan, whose results are in OUT/scores
-//   OUT/measured.csv    of /collect
+//   OUT/scores.plan     the plan for /eval --plan, whose results are in OUT/scores
+//   OUT/measured.csv    results of /collect
 //   OUT/table.csv, .md, .tex, OUT/report.md   the published table with ours beside it, the verdict
 //
 // Trainings, calibrations and evaluations are jobs; the same command continues after an
@@ -133,7 +133,8 @@ static int open_folder(const struct plan *p, struct err *err)
     return err_set(err, "cannot create '%s': %s", p->out, strerror(errno));
 }
 
-// Returns the lines that make the model that sees in OUT/joined; NULL if a part is missing.
+// Returns the line that joins the demo's encoder and SmolLM2 in OUT/joined. NULL if one of them is
+// missing, or if the table's demo trains models.
 static char *make_small(const struct plan *p, struct err *err)
 {
     char *encoder = places_installed("demo/model", "config.json");
@@ -153,7 +154,7 @@ static char *make_small(const struct plan *p, struct err *err)
     return lines;
 }
 
-// Adds a line after each that loads the model.
+// Adds a line that loads the demo's adapter after each line that loads `model`.
 static char *with_adapter(char *commands, const char *model)
 {
     char *folder = places_installed("demo/seeing/adapter", "adapter_config.json");
@@ -277,7 +278,7 @@ struct costs {
     bool partly; // some lines need what earlier lines make
 };
 
-// FLOPs of a token in all weights; the model and the tokens of a sample with one picture.
+// Returns the FLOPs of one token in all weights of the loaded model.
 static double token_flops(const struct costs *c)
 {
     struct event_info info = { 0 };
@@ -285,6 +286,7 @@ static double token_flops(const struct costs *c)
     return 2 * (double)info.parameters;
 }
 
+// Returns the assumed number of tokens of a sample with one picture.
 static double sample_tokens(const struct costs *c)
 {
     enum { TEXT = 64 };
@@ -327,15 +329,15 @@ static int cost_training(struct costs *c, const struct words *w, struct err *err
         steps = ceil(settings_real(s, "train.epochs") * samples_of(w->list[1]) / batch);
     if (forecast_model(&f, engine_model(e), s, 0, err) < 0) return err_in(err, "%s", w->list[2]);
     const double trained = (double)f.count[MODEL_PARTS].trained;
-    // A forward and a backward pass; the weights, and the state of the newest checkpoint.
+    // Time: forward and backward passes. Disk: the weights, and the state of the newest checkpoint.
     add_cost(c, w->list[2], steps * batch,
              steps * batch * 3 * token_flops(c) * (sample_tokens(c) + 192) / c->speed,
              (double)memory_own(&f.parts), trained * (2 + 3 * 4));
     return 0;
 }
 
-// Returns the plan of scores without the rows that use what the plan of commands makes; *rows: how
-// many there are in all, counting a few checkpoints of a run.
+// Returns the plan of scores without the rows that use what the plan of commands makes. *rows: the
+// number of all rows, where each run counts as a few checkpoints.
 static char *scores_now(const struct plan *p, size_t *rows)
 {
     enum { CHECKPOINTS = 5 };
@@ -386,11 +388,11 @@ static double check_scores(const struct costs *c, const char *file, struct err *
 
 static int cost_scores(struct costs *c, const char *file, struct err *err)
 {
-    enum { ANSWER = 16, OF_TOKEN = 8 }; // a generated token takes the time of so many of a prompt
+    enum { ANSWER = 16, OF_TOKEN = 8 }; // a generated token takes as long as 8 prompt tokens
     const struct asked *a = c->plan->asked;
     struct event_info info = { 0 };
     double samples = 0;
-    if (a->demo) { // whose four sets the plan makes
+    if (a->demo) { // the plan makes the demo's four sets
         size_t rows;
         free(scores_now(c->plan, &rows));
         samples = 4 * (double)rows * (double)(a->limit ? a->limit : DEMO_LIMIT);
@@ -404,7 +406,7 @@ static int cost_scores(struct costs *c, const char *file, struct err *err)
     return 0;
 }
 
-// The value of an option among the words; NULL: none.
+// Returns the value of an option among the words; NULL: none.
 static const char *option_of(const struct words *w, const char *name)
 {
     for (int i = 0; i + 1 < w->count; i++)
@@ -437,7 +439,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
         else
             status = shell_line(shell, line, err);
     } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
-        // May need what the plan makes.
+        // Fails if it needs what an earlier line of the plan makes.
         if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
         status = cost_training(c, &w, err);
@@ -609,7 +611,7 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
     struct asked a = { 0 };
     struct plan p = { .asked = &a, .shell = shell };
     if (options_parse(options, &a, argc, argv, err) < 0) return -1;
-    if (a.small) a.demo = true; // with another model
+    if (a.small) a.demo = true; // a demo with another model
     if (a.paper && !(p.paper = paper_find(a.paper, err))) return -1;
     if (!a.table) {
         list(shell, p.paper);

@@ -67,14 +67,14 @@ static char *draw_boxes(struct exporting *x, int picture, const struct boxes *b,
     return path;
 }
 
-// Lists the boxes and points of an answer, below their picture with them.
+// Writes the picture with the boxes and points of an answer drawn on it, and below it their list.
 static void write_boxes(struct exporting *x, const struct saved_entry *e, int picture)
 {
     struct boxes b;
     cJSON *list = json_parse(e->boxes, strlen(e->boxes), "boxes", NULL);
     boxes_from_json(&b, list);
     char *path = b.count && picture >= 0 ? draw_boxes(x, picture, &b, e->boxes) : NULL;
-    if (path) { // relative, as the links to pictures
+    if (path) { // a relative link, like those to pictures
         const char *folder = strrchr(x->folder, '/') + 1;
         char *link = first_words(path + (folder - x->folder), 4000);
         buf_printf(&x->text, "![boxes](<%s>)\n\n", link);

@@ -6,7 +6,8 @@
 //   OUT/compare.csv                  the plan's comparisons of rows
 //   OUT/table.csv, .md, .tex         the table
 //
-// A new job with the same OUT continues its cells: whatever changed since is named and refused.
+// A new job with the same OUT continues these cells; if something has changed since, it refuses and
+// names the change.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -111,8 +112,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// Makes the settings of all rows of one model, and their cells' place in *made. Another model than
-// the job's is opened for that, without its adapter and calibration.
+// Makes the settings of all rows of one model, in made[row]. `name`: a model other than the job's,
+// which is opened for this, without the job's adapter and calibration; NULL: the job's model.
 static int make_settings(struct scoring *s, const char *name, struct settings **made,
                          struct err *err)
 {
@@ -180,7 +181,7 @@ static struct evaluate_work cell_work(const struct scoring *s, size_t cell)
 
 static void release_work(struct evaluate_work *w)
 {
-    w->options = (struct evaluate_options){ 0 }; // the plan's
+    w->options = (struct evaluate_options){ 0 }; // the plan owns the contents
     evaluate_work_release(w);
 }
 
@@ -213,12 +214,12 @@ static const struct grid_plan plan = { .run = run_cell, .broken = broken };
 
 // --- the table -----------------------------------------------------------------------------------
 
-enum { SAMPLES_MAX = 10000000 }; // of a set; a damaged file must not name more
+enum { SAMPLES_MAX = 10000000 }; // of a set; larger numbers in a file mean that it is damaged
 
 struct answers {
     struct score_answer *list;
     size_t count, capacity;
-    bool damaged; // a line is not of a sample
+    bool damaged; // a line belongs to no sample
 };
 
 static void take_answer(struct evaluate_work *w, const struct evaluated *e)

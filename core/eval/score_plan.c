@@ -63,7 +63,7 @@ static bool has_set(const struct score_plan *p, const char *name)
     return false;
 }
 
-// Takes the name and the text.
+// Takes ownership of the name and the text.
 static int add_set(struct score_plan *p, char *name, char *text, int64_t limit, struct err *err)
 {
     const bool twice = has_set(p, name);
@@ -81,7 +81,7 @@ static int add_set(struct score_plan *p, char *name, char *text, int64_t limit, 
     return 0;
 }
 
-// Letters and digits of a name, in lower case.
+// Returns the letters and digits of a name, in lower case.
 static char *plain_name(const char *name)
 {
     struct buf b = { 0 };
@@ -95,7 +95,7 @@ static const struct eval_set *set_of_file(const char *file)
 {
     const struct eval_set *best = NULL;
     char *plain = plain_name(file);
-    size_t most = 2; // "vqa" and longer names
+    size_t most = 2; // only names from 3 characters on ("vqa")
     for (const struct eval_set *s = eval_sets; s->name; s++) {
         char *name = plain_name(s->name);
         if (!s->any && strlen(name) > most && strstr(plain, name)) {
@@ -137,7 +137,7 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
         known |= text_ends(file, endings[i]);
     int status = 1;
     if (text_shard(file, ".parquet", &shard) && shard.part > 1)
-        status = 0; // read with the first
+        status = 0; // this shard is read with the first one
     else if (found && set && (whole || known) && eval_set_check(path, NULL, &why) == 0)
         status = 2;
     else if (found && !whole && known && !set && has_samples(path))
@@ -178,7 +178,7 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// Checks that the rows fit, each repeated so many times.
+// Checks that a plan may have `times` as many rows.
 static int check_rows(const struct score_plan *p, size_t times, struct err *err)
 {
     size_t rows;
@@ -186,7 +186,7 @@ static int check_rows(const struct score_plan *p, size_t times, struct err *err)
     return err_set(err, "a plan has at most %d rows", ROWS_MAX);
 }
 
-// Takes the name and the words.
+// Takes ownership of the name and the words.
 static int add_row(struct score_plan *p, char *name, char *words, struct err *err)
 {
     p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
@@ -285,8 +285,8 @@ static bool has_row(const struct score_plan *p, const char *name)
     return false;
 }
 
-// Adds a row for each checkpoint of a run, with its words, to the row that it names, or to all.
-// Step 0 is the row as it is, before the training.
+// Replaces the row that the run names, or each row if it names none, by several: step 0 is the row
+// as it was (before the training); then follows a row for each checkpoint, with the run's words.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };
@@ -309,7 +309,7 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
             char *folder = xasprintf("%s/checkpoint-%lld", run->folder, (long long)steps[k]);
             char *step = xasprintf("step %lld", (long long)steps[k]);
             char *config = xasprintf("%s/config.json", folder);
-            // A full training of a method that learns leaves both.
+            // Full training with a method that learns leaves both a model and an adapter.
             const bool model = access(config, F_OK) == 0, adapter = adapter_is(folder);
             row_copy(&to, r, step, model ? folder : NULL, adapter ? folder : NULL, steps[k]);
             char **own = &to.rows[to.row_count - 1].words,
@@ -386,7 +386,7 @@ static int check_compares(const struct score_plan *p, struct err *err)
     return 0;
 }
 
-// Reads FOLDER WORDS of "checkpoints [ROW:] FOLDER WORDS"; takes the row.
+// Reads FOLDER WORDS of "checkpoints [ROW:] FOLDER WORDS"; takes ownership of the row.
 static void add_run(struct factors *f, char *row, const char *text)
 {
     const size_t length = strcspn(text, " \t");

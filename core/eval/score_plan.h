@@ -49,10 +49,10 @@ struct score_plan {
         char *from, *to; // names of rows
     } * compares;
     size_t set_count, row_count, compare_count;
-    struct names others; // entries of folders that are no sets
+    struct names others; // entries of folders that are not sets
 };
 
-// limit: of the samples of each set without a --limit of its own; 0: none.
+// limit: number of samples of each set without its own --limit; 0: all.
 int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err);
 // The same from a text; `name` is used in messages.
 int score_plan_parse(struct score_plan *p, const char *text, const char *name, int64_t limit,
@@ -64,8 +64,8 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
 // Checks that the sets can be read.
 int score_plan_check(const struct score_plan *p, struct err *err);
 // Makes the settings of a row from those of `base` for base.env.model (NULL: placeholders such as
-// {late} and the model's own limits are not checked), which the caller frees. *notices (may be
-// NULL) receives what was reset.
+// {late} and the model's own limits are not checked). *notices (may be NULL) receives what was
+// reset. The caller frees the settings.
 struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
                                     struct names *notices, struct err *err);
 void score_plan_release(struct score_plan *p);

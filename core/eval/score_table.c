@@ -26,7 +26,7 @@ static void interval_of(struct score_value *v)
 
 // --- one evaluation ------------------------------------------------------------------------------
 
-// Draws the mean score over the samples that the evaluation processed.
+// Computes the mean score of each bootstrap sample of the samples that the evaluation processed.
 static void draw_means(struct score_value *v, const struct metric *m,
                        const struct score_answer *answers, size_t count, double scale)
 {
@@ -144,7 +144,7 @@ void score_table_add(struct score_table *t, const char *row, int64_t step, const
 
 // --- means ---------------------------------------------------------------------------------------
 
-// The mean over repetitions; a draw draws repetitions, too.
+// Sets the cell's mean over repetitions; each bootstrap sample also draws from the repetitions.
 static void average_cell(struct score_cell *c)
 {
     struct score_value *m = &c->mean;
@@ -169,7 +169,8 @@ static void average_cell(struct score_cell *c)
     if (c->count > 1) interval_of(m);
 }
 
-// The mean over columns of the values, or of their changes from `from` in percent.
+// Returns the mean over columns of the values or, if `change`, of their changes from the first row
+// in percent.
 static struct score_value average_row(const struct score_table *t, size_t row, bool change)
 {
     struct score_value v = { .draws = xcalloc(SET_DRAWS, sizeof *v.draws) };
@@ -250,7 +251,7 @@ static const char *column_name(const struct score_table *t, size_t column)
     return column < t->columns.count ? t->columns.list[column] : "Avg";
 }
 
-// Number of columns, with Avg if there is one.
+// Returns the number of columns, with Avg if there is one.
 static size_t columns_of(const struct score_table *t)
 {
     return t->columns.count + (t->averaged > 1);

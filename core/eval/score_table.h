@@ -14,9 +14,9 @@
 // the mean, over all quoted numbers where more is better, of the change relative to the first row.
 // Several cells of one row and set are repetitions (seeds): their mean counts.
 //
-// Intervals of differences and of Avg are of 1000 bootstrap samples of the sets' samples (or of the
-// groups of a total), and of the repetitions. A bootstrap sample has the same questions in all
-// rows, so differences are paired.
+// Intervals of differences and of Avg come from 1000 bootstrap samples, drawn from the sets'
+// samples (or from the groups of a total) and from the repetitions. A bootstrap sample has the same
+// questions in all rows, so differences are paired.
 #ifndef CORE_EVAL_SCORE_TABLE_H
 #define CORE_EVAL_SCORE_TABLE_H
 
@@ -34,7 +34,7 @@ struct score_answer {
 struct score_value {
     double value, low, high; // NaN: unknown
     int64_t n;               // questions
-    size_t units;            // what the bootstrap samples; 0: no draws
+    size_t units;            // number of units that the bootstrap draws from; 0: no draws
     double *draws;           // [SET_DRAWS], owned
 };
 
@@ -70,7 +70,8 @@ void score_table_long(const struct score_table *t, struct csv *to);
 // Adds rows of a comparison: from, to, column, difference, low, high.
 void score_table_compare(const struct score_table *t, const char *from, const char *to,
                          struct csv *csv);
-// "72.16 (+0.77*)": difference from the first row; *: its interval does not contain 0.
+// Cells are like "72.16 (+0.77*)": the value and its difference from the first row; *: the
+// difference's interval does not contain 0.
 void score_table_wide(const struct score_table *t, struct csv *to);
 void score_table_release(struct score_table *t);
 

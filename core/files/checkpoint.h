@@ -70,8 +70,8 @@ char *checkpoint_locate(const char *name, struct err *err);
 // Returns the path of a data file, which the caller frees: `name` itself, or a file of a data set
 // in the hub cache: org/name/FILE, or org/name for a data set with one parquet file (or one file in
 // shards: the first shard). Of several files, chooses those of `split` ("SPLIT" or
-// "CONFIGURATION/SPLIT"; NULL: none): a file, or a pattern if each configuration has one. NULL: the
-// data set is not in the cache, has no file, or several; the message lists several.
+// "CONFIGURATION/SPLIT"; NULL: none): a file, or a pattern if each configuration has one. Returns
+// NULL if the data set is not in the cache, has no file, or has several, which the message lists.
 char *checkpoint_data_file(const char *name, const char *split, struct err *err);
 // Adds the names of the models in the hub cache, sorted; checkpoint_locate accepts them.
 void checkpoint_cached(struct names *found);

@@ -114,9 +114,9 @@ struct gguf_encoder {
     void (*read)(struct encoder_config *e);
 };
 
-// For `read`: returns whether the file has a tensor; adds the sizes under the keys that Hugging
-// Face has for layers and heads, mean and deviation of pixels, and the id of the placeholder
-// `word`.
+// For `read`. encoder_has returns whether the file has a tensor. The others add to the config: the
+// sizes, with Hugging Face's keys for the numbers of layers and heads; mean and deviation of
+// pixels; the id of the placeholder `word`.
 bool encoder_has(const struct encoder_config *e, const char *name);
 void encoder_sizes(struct encoder_config *e, const char *layers, const char *heads);
 void encoder_means(struct encoder_config *e);

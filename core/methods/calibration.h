@@ -6,6 +6,7 @@
 //   if (calibration_fits(&c, model, &err) < 0) ...           // rejects another model's calibration
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
+//
 // Jobs write calibrations (core/eval/calibrate.c). Each kind is one constant struct in its own
 // file, with its tensors and the sums that it collects at the sites of a pass, and a line in
 // core/lists.h.

@@ -75,7 +75,7 @@ static void ffn_release(void *state)
     free(f);
 }
 
-// Which tokens are approximated: visual ones, text.
+// Reads which tokens are approximated: of[0] visual tokens, of[1] text tokens.
 static void read_tokens(const struct settings *s, bool of[2])
 {
     of[0] = !settings_is(s, "ffn.tokens", "text");

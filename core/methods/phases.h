@@ -1,6 +1,6 @@
-// core/methods/phases.h -- the phases of a model's layers (CAPA, section 5): where it begins to
-// read pictures, where their role changes, and where they stop mattering, found by /calibrate
-// phases.
+// core/methods/phases.h -- the phases of a model's layers (CAPA, section 5): where the model
+// begins to read pictures, where their role changes, and where they stop mattering. /calibrate
+// phases finds them.
 #ifndef CORE_METHODS_PHASES_H
 #define CORE_METHODS_PHASES_H
 
@@ -13,19 +13,19 @@ struct settings;
 
 enum { PHASE_EARLY, PHASE_TRANSITION, PHASE_LATE, PHASES };
 
-// Finds them in the curves [layers] of the visual tokens' contribution and of the Hellinger
-// distance of each layer's reading from the output:
+// Finds the phases in two curves [layers]: the visual tokens' contribution, and the Hellinger
+// distance of each layer's prediction of the next token from the model's:
 //   early       the largest contribution in the first half of the layers
 //   transition  after it, the layer with the largest drop of the contribution to the next one
-//   late        after that, the first layer whose reading has come half of the way to the output
+//   late        after that, the first layer whose distance is at most half of that at `transition`
 void phases_find(const float *contribution, const float *hellinger, int layers, int phase[PHASES]);
-// Reads them from the file of phases.calibration; false in *known: no file is set. -1 if the file
-// does not fit the model.
+// Reads the phases from the file of phases.calibration; *known false: no file is set. -1 if the
+// file does not fit the model.
 int phases_calibrated(const struct settings *s, const struct model *m, int phase[PHASES],
                       bool *known, struct err *err);
 
-// Finds the phases in use: of phases.calibration, else those that the paper gives for the model,
-// else by depth. *source says which.
+// Finds the phases in use: from phases.calibration, else from the paper if it gives them for the
+// model, else by depth. *source says which.
 int phases_of(const struct settings *s, const struct model *m, int phase[PHASES],
               const char **source, struct err *err);
 

@@ -4,7 +4,8 @@
 static const char models[] =
     "internvl2.5 InternVL2.5-8B|internvl2 InternVL2-8B|llava-ov LLaVA-OneVision-8B";
 
-// Full training from the model of stage 1.5 into OUT/NAME, with some settings.
+// Full training of `base` (in the paper, the model of stage 1.5) into OUT/NAME, with `settings` and
+// then `more` commands.
 #define TRAIN(base, name, settings, more, data)                                   \
     "/load " base "\n" settings more "/train " data " ${OUT}/" name " --resume\n" \
     "/wait\n"

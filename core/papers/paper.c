@@ -187,8 +187,8 @@ static double number_of(const struct csv *t, size_t row, const char *column, con
     return x;
 }
 
-// A number of measured.csv; its interval is in the columns "COLUMN low" and "COLUMN high", or
-// follows from those of its deviation over samples, "COLUMN std", and of their number, "n".
+// Returns a number of measured.csv with its interval: from the columns "COLUMN low" and "COLUMN
+// high", or else from the deviation over samples, "COLUMN std", and their number, "n".
 static struct number measured(const struct paper_results *r, size_t row, const char *column,
                               double scale)
 {
@@ -200,7 +200,8 @@ static struct number measured(const struct paper_results *r, size_t row, const c
                             scale * or_else(number_of(t, row, column, "high"), value + error) };
 }
 
-// Our number: of scores.csv (row, column, value), or of measured.csv (row, and a column for it).
+// Returns our number for a row and column: from scores.csv, else from measured.csv, where several
+// rows of that name are averaged.
 static struct number find(const struct paper_results *r, const char *row, const char *column)
 {
     struct number n = { NAN, NAN, NAN };
@@ -251,7 +252,7 @@ static const char *next_published(const struct paper_results *r, const char **at
     return NULL;
 }
 
-// The paper's number as printed, "" for none; an Avg that is not printed is computed.
+// Returns the paper's number as printed, "" for none; computes an Avg that is not printed.
 static char *published_text(const struct paper_table *t, const char *fields, size_t column)
 {
     char *text = NULL;
@@ -311,7 +312,7 @@ static bool is_measured(const struct paper_results *r, const char *column)
     return column && csv_column(&r->measured, column) >= 0;
 }
 
-// Fills the cells of ours in a row; the name of a column is in *to already.
+// Writes our number for the row `name` and a column of the table to column `at` of *to.
 static void put_ours(const struct paper_results *r, struct csv *to, size_t row, const char *name,
                      size_t column, int at)
 {
@@ -378,8 +379,8 @@ void paper_layout(const struct paper_results *r, struct csv *to)
 enum claim_verdict { CLAIM_SHOWN, CLAIM_OPEN, CLAIM_OPPOSITE, CLAIM_MISSING };
 static const char *const claim_words[] = { "shown", "open", "opposite", "not measured" };
 
-// The difference of two rows: the paired one if the scores have it, without bounds if there are too
-// few of them for an interval; else that of two measurements, whose intervals are independent.
+// Returns the difference of two rows: the paired one if compare.csv has it, with infinite bounds if
+// it has no interval; else that of the two numbers, with bounds from their intervals.
 static struct number difference(const struct paper_results *r, const struct paper_claim *c,
                                 const char *column)
 {

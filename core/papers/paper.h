@@ -11,8 +11,8 @@
 //   enum paper_verdict v = paper_judge(&r, &claims);
 //   paper_results_release(&r);
 //
-// A new paper is a file core/papers/NAME.c with `const struct paper paper_NAME` and a line of
-// list.h; a table or figure is a row of its list.
+// A new paper is a file core/papers/NAME.c with `const struct paper paper_NAME`, and a line of
+// core/papers/list.h; a table or figure is a row of its `tables`.
 //
 // Room core/papers/: published tables and how to reproduce them. Uses base.
 #ifndef CORE_PAPERS_PAPER_H
@@ -24,34 +24,35 @@
 #include "core/base/csv.h"
 #include "core/base/err.h"
 
-// A column of the published table, and where ours comes from: a set of the plan of scores, or a
-// column of measured.csv, with its interval in the columns "NAME low" and "NAME high" or its
-// deviation in "NAME std" over "n" samples; of several rows of a name (layers) the mean counts.
-// NULL: not measured.
+// A column of the published table, and the source of our numbers, `ours`: a set of the plan of
+// scores, or a column of measured.csv, with the interval in the columns "NAME low" and "NAME high",
+// or the deviation over "n" samples in "NAME std". If several rows (layers) have the same name,
+// their mean counts. ours NULL: not measured.
 struct paper_column {
     const char *name, *ours;
-    const char *demo; // instead of `ours` with --demo: a stand-in
-    double scale;     // of ours, to the paper's unit; 0: 1
+    const char *demo; // with --demo replaces `ours`
+    double scale;     // factor from our unit to the paper's; 0: 1
 };
 
-// A statement of the paper about one column (of ours).
+// A claim of the paper about one column of our numbers.
 struct paper_claim {
     const char *text;
     const char *from, *to;     // rows: `to` is above `from`
-    const char *column, *demo; // ours, and with --demo; demo NULL: the same
+    const char *column, *demo; // our column; demo: the one with --demo, NULL: the same
     bool less;                 // `to` is below `from`
     double margin;             // `to` may be worse by that much
     double equal;        // from NULL: `to` differs from the paper's number by at most this share
-    const char *against; // from NULL: `column` of `to` is above this column of it
+    const char *against; // from NULL: row `to` is higher in `column` than in this column
     double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
-// Lines that make the scenes of a demo, and the sets of its plan of scores.
+// Commands that draw the scenes of a demo; and the sets of its plan of scores.
 #define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
 extern const char paper_demo_sets[];
 
-// The demo model with a new connector in OUT/base, as papers join an encoder and a language model,
-// and data to train it. Trainings of millions of weights need other rates than those of billions.
+// Commands that make training data and, in OUT/base, the demo model with a new connector, like
+// models that papers join from an encoder and a language model. Learning rates for millions of
+// weights differ from those for billions.
 #define PAPER_DEMO_BASE                                          \
     PAPER_DEMO_WORLD                                             \
     "/scenes 3000 ${OUT}/train --seed 7 --once\n"                \
@@ -69,7 +70,7 @@ extern const char paper_demo_sets[];
     "/adapter load ${OUT}/blank\n"                               \
     "/adapter merge ${OUT}/base --once\n"                        \
     "/adapter unload\n"
-// The same with the connector trained (stage 1), in OUT/start.
+// These commands, then others that train the connector (stage 1) and write the model to OUT/start.
 #define PAPER_DEMO_START                                      \
     PAPER_DEMO_BASE                                           \
     "/load ${OUT}/base\n"                                     \
@@ -84,10 +85,10 @@ extern const char paper_demo_sets[];
 
 struct paper_table {
     const char *name, *title;
-    const char *needs;    // what a person must provide, beside a model
+    const char *needs;    // what the user must provide besides a model
     const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
     const struct paper_column *columns; // ended by a row without a name
-    const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": of all
+    const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
     // Commands with ${MODEL}, ${OUT}, ${SETS}, ${DATA1}, ${DATA2}, ${LIMIT}, ${STEPS}.
     const char *plan, *demo;
     const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
@@ -121,7 +122,7 @@ struct paper_results {
     const struct paper_table *table;
     char *variant; // key
     bool demo;
-    struct csv scores, compared, measured; // empty: not there
+    struct csv scores, compared, measured; // empty: the file does not exist
 };
 
 int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,

@@ -26,7 +26,7 @@ struct archive {
     int64_t *before;    // [entries] the entry before it with the same name; -1: none
 };
 
-enum { OPEN_MOST = 256 }; // archives, each an open file, of which a process often has 1024
+enum { OPEN_MOST = 256 }; // archives; each is an open file, and a process can often open only 1024
 
 static struct archive archives[OPEN_MOST]; // the most recently opened last
 static size_t archive_count;
@@ -120,8 +120,8 @@ struct entry {
     int64_t number;
 };
 
-// Finds the file `name`, in any folder of the archive, first at its top or in its folder `top`
-// ("": none). Returns 1, 0 or -1.
+// Finds the file `name` at the top level of the archive or in its folder `top` ("": none), else in
+// any folder. Returns 1; 0: not found; -1: several folders have it.
 static int find_in(struct archive *a, const char *top, const char *name, struct entry *e,
                    struct err *err)
 {
@@ -152,7 +152,8 @@ static bool is_archive(const char *file)
     return false;
 }
 
-// Lists the archives of a folder, which are looked for again and again if pictures are missing.
+// Lists the archives of a folder. Keeps the last list while the folder is unchanged, because each
+// missing picture needs it.
 static char **list_archives(const char *folder)
 {
     static char *last, **list;

@@ -12,10 +12,10 @@
 
 #include "core/base/err.h"
 
-// Returns 1 if an archive has the file that `path` names, which does not exist itself; 0: none has
-// it; -1 with a message: an archive cannot be read, or has several files of that name.
+// Looks for the archive of `path`, a file that does not exist. Returns 1 if an archive has it; 0:
+// none has it; -1 with a message: an archive cannot be read, or has several files of that name.
 int zipped_find(const char *path, struct err *err);
-// Likewise, and reads the file. *bytes: at most `limit`; free() them.
+// Like zipped_find, but also reads the file, of at most `limit` bytes; free(*bytes).
 int zipped_read(const char *path, size_t limit, char **bytes, size_t *size, struct err *err);
 
 #endif

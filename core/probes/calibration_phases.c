@@ -1,8 +1,8 @@
 // core/probes/calibration_phases.c -- the calibration `phases`: for each layer the mean
 // contribution of the visual tokens to the prompt's last row (CAPA's paper), and the
-// Hellinger distance between the next token that the row's residual stream after the layer gives,
-// read with the model's own norm and head, and the model's. core/methods/phases.h finds the phases
-// in them.
+// Hellinger distance between two predictions of the next token: that of the row's residual stream
+// after the layer, read with the model's last norm and head, and the model's own.
+// core/methods/phases.h finds the phases in these curves.
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,13 +47,13 @@ static int read_row(const struct calibration_sums *s, struct graph *g, const str
     return graph_ok(g) ? 0 : -1;
 }
 
-// The logits of each layer wait in s->rows for the model's.
+// Keeps the logits of each layer in s->rows until the model's are known.
 static int phases_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct calibration_sums *s = self;
     const int64_t vocab = s->model->decoder.config.vocab;
     int32_t query = (int32_t)sequence_query(site_sequence(args));
-    if (!sequence_visual_count(site_sequence(args), 0)) return 0; // it says nothing about pictures
+    if (!sequence_visual_count(site_sequence(args), 0)) return 0; // a prompt without pictures
     if (site == SITE_VALUES) return probe_each_query(g, args, &query, 1, add_contribution, s);
     calibration_rows(s, (s->layers + 1) * vocab / s->width + 1);
     const int64_t layer = site == SITE_FINAL ? s->layers : args->layer;

@@ -32,7 +32,7 @@ struct set_source {
 };
 
 #define SET_SOURCE_USAGE "[--set NAME [--rule SUITE] [--columns NAME=COLUMN,...]]"
-// Rows for a field of that type, with the help of --set.
+// Option rows for `field`, a struct set_source in the struct `type`; set_help: the help of --set.
 #define SET_SOURCE_OPTIONS(type, field, set_help)                                                  \
     { "--set", "NAME", set_help, OPTION_TEXT, .at = offsetof(type, field.name) },                  \
         { "--rule", "SUITE",                                                                       \
@@ -47,8 +47,8 @@ struct set_source {
             OPTION_TEXT, .at = offsetof(type, field.columns)                                       \
     }
 
-// Finds kind and way, and replaces a name in the hub cache (org/name) by the path of its file. -1
-// also if an option needs another one.
+// Sets kind and way, and replaces a name in the hub cache (org/name) by the path of its file. -1
+// also if an option is given without another that it needs.
 int set_source_find(struct set_source *s, struct err *err);
 void set_source_release(struct set_source *s);
 // Checks that the file begins like its kind of data; reads its beginning only.

@@ -32,8 +32,9 @@ struct set_total {
     bool apart;       // the numbers belong to separate parts, so the first has no interval
     int quoted;       // index of the number that tables quote for the whole set
     const char *part; // the part whose number tables quote instead, if the file has it; NULL: none
-    // What a bootstrap sample draws: groups (questions without a group), questions of any group, or
-    // all groups of a set of pictures ("SET_FIGURE\nSET_QUESTION").
+    // The units of a bootstrap sample: groups (a question without a group is a unit), questions
+    // even if they have groups, or sets of pictures with all their groups
+    // ("SET_FIGURE\nSET_QUESTION").
     enum { UNIT_GROUP, UNIT_QUESTION, UNIT_SET } unit;
     // Computes at most SET_NUMBERS numbers, the most important first; returns how many.
     int (*count)(const struct set_total *t, const struct set_score *scores, size_t n,
@@ -81,7 +82,8 @@ void set_draws_interval(double *draws, double *low, double *high);
 // how many units there are; for fewer than two, draws is unchanged.
 size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
                        const struct metric *m, int number, double draws[SET_DRAWS]);
-// Computes a 95% interval of the first number from these samples; NaN for fewer than two groups.
+// Computes a 95% interval of the first number from these samples; NaN for fewer than two units, or
+// if `apart`.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);
 

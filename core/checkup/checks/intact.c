@@ -346,9 +346,9 @@ static double seconds_of(const struct search *s, enum kind kind)
     return s->c->text_s + (knows_text(s->c, &s->base) ? 0 : scenes);
 }
 
-// Scores the description of each scene, as long as the change may be accepted: *gain is then the
-// share by which their loss falls, else -1. `by_text`: the text decides, and the descriptions of
-// a few scenes must only not become less likely.
+// Scores the descriptions of the scenes, until the change is rejected (*gain -1); else *gain is the
+// share by which their loss falls. `by_text`: the text decides, so only a few scenes are scored,
+// and *gain is 0 if none of their descriptions becomes much less likely.
 static int score_change(struct search *s, enum kind kind, bool by_text, struct score *is,
                         double *gain, struct err *err)
 {
@@ -361,7 +361,7 @@ static int score_change(struct search *s, enum kind kind, bool by_text, struct s
         if (checkup_rank(c, c->settings, &truth, 1, &is->own[i], err) < 0) return -1;
         s->seconds += scene_seconds(s, kind);
         is->scenes = i + 1;
-        // No gain is larger than the loss of the first scene, which is the largest.
+        // The mean gain cannot exceed the loss of the first scene, which is the largest.
         if (was->own[i] - is->own[i] > fmax(-0.1 * was->own[0], nats_worse))
             *gain = -1;
         else if (!by_text && (is->scenes == SCENES_FIRST || is->scenes == s->scenes))
@@ -500,8 +500,8 @@ static int try_pair(struct search *s, struct pairs *p, int x, int y, struct err 
     return try_variant(s, (struct variant){ p->kind, a, b, 1 }, err);
 }
 
-// A swap that improves the predictions may have only one of the right layers: tries all with one of
-// them, until none is better.
+// A swap may improve the predictions although only one of its layers is right: tries all swaps with
+// either layer, until none is better.
 static int refine(struct search *s, struct pairs *p, struct variant *refined, struct err *err)
 {
     int status = 0;
@@ -560,7 +560,7 @@ static int layers_in(const struct model *m, int shard, int *first)
     return consecutive ? count : 0;
 }
 
-// The contents of two files of weights may have been swapped.
+// Swaps the layers of two files of weights, whose contents may have been swapped.
 static int try_shards(struct search *s, struct err *err)
 {
     const struct model *m = s->c->model;

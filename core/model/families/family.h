@@ -64,9 +64,9 @@ struct gguf_writer;
 
 // How the encoder and the projector are stored in a GGUF file (mmproj).
 struct family_mmproj {
-    const char *type;      // clip.projector_type
-    bool newline;          // for models with a newline token after each row of features
-    const char *pre;       // name of the norm before the first block, or of patches; NULL: omitted
+    const char *type; // clip.projector_type
+    bool newline;     // for models with a newline token after each row of features
+    const char *pre; // name of the norm before the first block, or of the patch norm; NULL: omitted
     const char *post;      // name of the norm after the last block; NULL: omitted
     bool whole_qkv;        // queries, keys and values are one matrix
     const char *norm;      // name of the projector's norm

@@ -44,8 +44,8 @@ static int read_size(struct picture_config *p, const cJSON *json, struct err *er
     return json_int(size, "width", 1, most, p->width, &p->exact_width, err);
 }
 
-// Without the file, tiles have the size that the encoder was trained with; with it, but without the
-// key, transformers' default.
+// Without preprocessor_config.json, tiles have the encoder's image_size; if the file lacks the
+// size, they have transformers' default.
 static int read_pictures(struct model *m, const cJSON *json, struct err *err)
 {
     struct vision_config *v = &m->vision.config;
@@ -276,7 +276,8 @@ static const struct gguf_encoder gguf_encoder = {
     .read = read_gguf,
 };
 
-// llama.cpp always cuts pictures, into tiles as large as the pictures of the table of positions.
+// llama.cpp always cuts pictures into tiles, of exactly the size that the table of positions
+// covers.
 static int check_gguf(const struct model *m, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
