@@ -87,7 +87,8 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// Finds a cell of one table; `row` and `column` are names or patterns. column NULL: the second.
+// Finds a cell of one table; `row` and `column` are names or patterns. column NULL: the second
+// column.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
 {
     int at = 1;

@@ -55,8 +55,8 @@ static int deviation_of(const struct result_table *t, int column)
     return plain || named ? column + 1 : 0;
 }
 
-// `intervals`: of the means of a data set, which are drawn instead of deviations over tokens; NULL:
-// none.
+// `intervals`: the intervals of means over a data set, drawn instead of the deviations over tokens;
+// NULL: none.
 static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
                                 int column)
 {
@@ -140,8 +140,8 @@ static char *points_label(const struct result_table *t, int column)
     return unit ? xasprintf("%s (%s)", t->columns[column], unit) : xstrdup(t->columns[column]);
 }
 
-// Returns whether at least two rows have both numbers. Samples without reference answers, for
-// example, have no score.
+// Returns whether at least two rows have numbers in both columns. Samples without reference
+// answers, for example, have no score.
 static bool has_points(const struct result_table *t)
 {
     struct plot_line all = points_of(t, 0, POINTS_ALL);

@@ -233,8 +233,8 @@ static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// Requests that a job pause or end. The job's process exits once it has handled the request; a job
-// without a process is cancelled at once.
+// Requests that a job pause or end. The job's process exits once it has handled the request. A
+// request to end cancels a job without a process at once.
 static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
     struct job_row row;

@@ -129,8 +129,8 @@ static int read_word(struct plot *p, struct shell *shell, const char *word, stru
 
 // --- the curves ----------------------------------------------------------------------------------
 
-// Appends the values of the job that resumed a run to those of the earlier job, whose values from
-// that step on are discarded.
+// Appends the values of a job that resumed a run. Discards the earlier job's values from the first
+// step of the new ones on.
 static void continue_curve(struct curve *c, const struct curve *more)
 {
     if (!more->count) return;

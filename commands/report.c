@@ -256,7 +256,7 @@ static int copy_picture(const char *name, const struct folders *folders, struct 
     return status;
 }
 
-// Copies the PNG pictures that the text names without a folder.
+// Copies the PNG pictures that the text links to without a folder.
 static int copy_pictures(const char *text, const struct folders *folders, struct err *err)
 {
     int status = 0;

@@ -161,7 +161,7 @@ struct attention_args {
     const float *q, *k;
     int64_t queries, heads, keys, kv_heads, d;
     float scale;
-    bool renormalised; // the entropy
+    bool renormalised; // the entropy is of renormalised attention
 };
 
 // p[Hkv,T,S] = the mean softmax over the heads of a group; one block per query and group. `one`

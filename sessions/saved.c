@@ -204,7 +204,7 @@ int saved_read(struct store *s, const char *name, struct saved *saved, struct er
         }
         sqlite3_finalize(q);
         if (row < 0) status = -1;
-        // The count will grow.
+        // Leaves room for the count to grow.
         if (status == 0 && (saved->entries < 0 || saved->entries >= INT64_MAX / 2))
             status = damaged(s, saved, "a number of entries out of range", err);
         if (status == 0) status = read_entries(s, saved, err);

@@ -34,8 +34,8 @@ static const char *shown_of(const struct entry *e)
     return text->data ? text->data : "";
 }
 
-// Only in user messages do fences and indentation mark code, whose lines are cut within words; in
-// all other texts, only a tab does.
+// Wraps lines of code within words, too. In user messages, fences and indentation mark code; in all
+// other texts, only a tab does.
 static struct wrap wrap_of(const struct entry *e, int width)
 {
     const char *text = shown_of(e);

@@ -25,7 +25,7 @@ struct tokenizer;
 struct data_notices {
     struct key_counts unread;
     int64_t repeated;        // samples that repeat an earlier one, and are left out
-    char *repeats;           // the first of them; NULL: none
+    char *repeats;           // text about the first of them (sample.repeats); NULL: none
     int64_t untrained;       // answers excluded from training
     int64_t special;         // special tokens that texts spell
     int64_t special_samples; // samples with special tokens

@@ -76,7 +76,7 @@ static double round_step(double span, int most)
 int plot_ticks(double min, double max, int most, double *ticks, char format[16])
 {
     double step = round_step(max - min, most > 1 ? most : 1);
-    // There is one tick more than steps, which may be one too many.
+    // A range of `most` steps can have most + 1 ticks: enlarges the step until the ticks fit.
     for (int n = most - 1; n > 0 && floor(max / step) - ceil(min / step) + 1 > most; n--)
         step = round_step(max - min, n);
     const double large = fmax(fabs(min), fabs(max));
@@ -342,8 +342,8 @@ static void draw_intervals(char *grid, int w, int h, const struct plot_frame *f,
     }
 }
 
-// Draws a line of too many points by columns: its mark at the mean and, for a single line, '.' from
-// minimum to maximum. Draws any other line point by point and returns false.
+// Draws a line of too many points column by column: its mark at the mean and, for a single line,
+// '.' from minimum to maximum. Draws any other line point by point and returns false.
 static bool draw_crowd(char *grid, int w, int h, const struct plot_frame *f,
                        const struct plot_line *line, char mark, bool alone)
 {

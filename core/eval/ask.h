@@ -49,7 +49,7 @@ struct ask_report {
     int64_t answered, failed; // new lines
     int64_t cut[CUTS];        // number of answers that each limit ended
     int64_t there;            // samples already in `out`
-    size_t errors;            // how many of these are lines with an error
+    size_t errors;            // how many of these have a line with an error
     struct err why;           // error of the first new line that has one
     char *notices;            // of the data (core/data/notices.h), owned; NULL: none
     bool stopped;             // the job was stopped, or the engine cancelled

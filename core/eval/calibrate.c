@@ -84,8 +84,8 @@ struct running {
     const struct settings *settings; // without methods that would change the measured tokens
     struct method_tensors tensors;
     struct conversation c;
-    struct calibration_sums *sums, *before; // before: at half of the samples; NULL: none
-    int64_t doubled;                        // number of samples at which it is due
+    struct calibration_sums *sums, *before; // before: at the last doubling; NULL: none yet
+    int64_t doubled;                        // number of samples at the next doubling
     char hash[65], *state;
     char pictures[HASH_HEX]; // hash of the pictures of the processed samples
     struct data_notices notices;

@@ -42,7 +42,7 @@ static int read_side(struct comparing_job *c, int side, struct proposal p, int a
     if (status == 0 && (status = proposal_check(&p, said.list, said.count, err)) == 0) {
         c->title[side] = compare_title(title.length ? title.data : "now", &said, p.env.settings);
         grid_add(&c->grid, names[side], p.env.settings);
-        p.env.settings = NULL; // the grid owns them
+        p.env.settings = NULL; // now owned by the grid
     }
     proposal_release(&p);
     preset_values_release(&said);
@@ -140,8 +140,8 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)": the result after
-// B's title has the scores.
+// Returns "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)". The
+// scores are in the result that follows B's title.
 static char *outcome(const struct job_end *end)
 {
     static const char distance[] = "Hellinger distance, mean";

@@ -163,7 +163,7 @@ static int check_output(const char *option, const char *path, struct err *err)
 int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
 {
     if (!o->submit && !o->predictions) return 0;
-    // Applies to all outputs of this thread: a job has no others; a command's end resets it.
+    // Applies to all outputs of this thread: a job has no others; command_execute resets it.
     file_out_force(o->force);
     if (check_output("--submit", o->submit, err) < 0) return -1;
     return check_output("--export-predictions", o->predictions_file, err);

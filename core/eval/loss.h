@@ -34,9 +34,9 @@ struct loss_item {
     const struct labels *labels;
     uint64_t number;     // index of this draw in the training: seeds methods' noise
     struct graph_kl *kl; // receives IRA's divergence; NULL: ignored
-    // Divisor of the sum of its tokens' losses: the mean number of trained
-    // tokens over all samples of a step makes the step's loss the mean over tokens. 0: the
-    // sample's own number, so that the step's loss is the mean over samples.
+    // Divides the sum of the sample's token losses. If it is the mean number of trained tokens per
+    // sample of the step, the step's loss is the mean over tokens. 0: the sample's own number of
+    // trained tokens, so that the step's loss is the mean over samples.
     double tokens;
 };
 

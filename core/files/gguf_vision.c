@@ -21,7 +21,7 @@ void gguf_encoders_register(const struct gguf_encoder *const *list)
     of_families = list;
 }
 
-// Returns row i of the table, then of the families; NULL after the last.
+// Returns encoder i: first the rows of the table, then those of the families; NULL after the last.
 static const struct gguf_encoder *encoder_at(int i)
 {
     int own = 0;

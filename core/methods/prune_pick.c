@@ -128,7 +128,8 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 // --- chosen tokens -------------------------------------------------------------------------------
 
 // Chooses among the view's tokens: those that prune.tokens lists, or sinks, by their phi and their
-// contributions in `score`. For sinks, then overwrites `score` with phi.
+// contributions in `score`; with p->worst, all other tokens. For sinks, overwrites `score` with
+// phi.
 static int choose_named(const struct prune *p, struct graph *g, int stage,
                         const struct prune_view *view, const int32_t *rows, float *score,
                         bool *stays)

@@ -110,9 +110,9 @@ enum prune_kind prune_kind_of(const struct settings *s)
     return kind;
 }
 
-// Checks the combination of score, mode and layer: scores measured in a layer do not exist before
-// the first layer; scores that do not depend on the query (PRUNE_DIVERSITY and those after it) have
-// no dynamic mode.
+// Checks the combination of score, mode, layer and prune.worst. Scores measured in a layer do not
+// exist before the first layer. Sinks, and scores that do not depend on the query (PRUNE_DIVERSITY
+// and those after it), have no dynamic mode.
 static int check_kind(const struct settings *s, struct err *err)
 {
     const enum prune_kind kind = prune_kind_of(s);

@@ -14,7 +14,7 @@ struct lora {
     bool stabilised;    // rsLoRA (Kalajdzievski 2023, arXiv 2312.03732): scale is alpha / sqrt(r)
 };
 
-// Returns alpha of that scale and rank.
+// Returns the alpha that gives this scale at this rank.
 double lora_alpha(double scale, int64_t rank, bool stabilised);
 
 struct linear {
@@ -31,7 +31,7 @@ struct norm {
 
 // Computes y = x W^T + bias + scale (x A^T) B^T.
 struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct linear *w);
-// Computes y[N,out] + bias[out]; bias data NULL: y.
+// Computes y[N,out] + bias[out]; returns y if there is no bias (data NULL).
 struct tensor *linear_add_bias(struct graph *g, struct tensor *y, const struct tensor *bias);
 // Replaces linear_forward when nothing reads y: returns zeros that only carry gradients back.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);

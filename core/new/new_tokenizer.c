@@ -257,8 +257,8 @@ static const char *word_at(const char *list, int i, int *length)
     return list;
 }
 
-// All rows after the ordinary tokens are special: first Llama 3's, then the shape's marks; the last
-// becomes <image>.
+// All tokens after the ordinary ones are special: first Llama 3's, then the shape's marks, then
+// reserved ones. If the shape has an encoder, the last token is <image>.
 static void add_llama3(struct specials *s, const struct shape *shape, struct new_tokenizer *t)
 {
     static const char *const names[] = {

@@ -194,7 +194,7 @@ static const struct paper_column distance_columns[] = {
     "\"hellinger low=@Hellinger distance, mean, 95% low\" \"hellinger high=@Hellinger distance, " \
     "mean, 95% high\" : /compare off | prune.score=" score " prune.keep=0.25 --data " data        \
     " --limit ${LIMIT}\n"
-// The preset sets the layer; /baseline leaves it.
+// The preset sets prune.layer; /baseline leaves it unchanged.
 #define DISTANCES(data)                                                                        \
     "/load ${MODEL}\n/preset load capa-transition\n/baseline\n" DISTANCE("FastV", "attention", \
                                                                          data)                 \

@@ -49,7 +49,7 @@ static const char scores[] =
     "llama2-chat-13b|LayerNorm|929.3|254.3|16.10|74.96|42.79|79.03\n"
     "llama2-chat-13b|LayerNorm-simp.|824.3|221.1|13.29|52.70|40.20|72.77\n";
 
-// A training with train.method METHOD into OUT/METHOD.
+// Trains with train.method METHOD into OUT/METHOD.
 #define TRAIN(base, method, rate, settings, data)                \
     "/load " base "\n" settings "/set train.method " method "\n" \
     "/set train.lr " rate "\n"                                   \

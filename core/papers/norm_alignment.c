@@ -129,7 +129,7 @@ static const char gains[] =
     "|w/o Norm|71.39|37.72|88.14|42.86|40.70|78.99|60.17|65.96|45.19|59.01\n"
     "|w/ Norm|72.16|41.19|88.88|47.26|45.60|80.83|63.24|66.01|53.21|62.62\n";
 
-// Both stages, with norm.align ALIGN and norm.init INIT, into OUT/NAME-1 and OUT/NAME-2.
+// Trains both stages, with norm.align ALIGN and norm.init INIT, into OUT/NAME-1 and OUT/NAME-2.
 #define STAGE1(base, name, align, init, settings, data)       \
     "/load " base "\n" settings "/set norm.align " align "\n" \
     "/set norm.init " init "\n"                               \

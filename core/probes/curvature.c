@@ -14,7 +14,7 @@ struct curvature {
     int layers;
     struct tally *angle, *split; // [L+1]
     int32_t *run; // [N] the tile or grid row that a visual token belongs to; -1: text, or none
-    bool cut;     // tile or row ends cut at least one picture's line of tokens
+    bool cut;     // ends of tiles or rows interrupt the tokens of at least one picture
 };
 
 // Returns the number of a token's tile, or of its row in pictures whose rows end with an extra
@@ -88,15 +88,15 @@ static int add_layer(void *self, const struct site *site, const struct site_args
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const int only = c->env->options->picture, layer = site == SITE_FINAL ? c->layers : args->layer;
     const float *h = args->x->data; // [N,D]
-    int64_t at[3] = { -1, -1, -1 }; // the newest visual tokens of the pass
+    int64_t at[3] = { -1, -1, -1 }; // the last three visual tokens so far
     for (int64_t i = 0; i < n; i++) {
         if (s->picture[site_row(args, i)] < 0) continue;
         at[0] = at[1], at[1] = at[2], at[2] = i;
         if (at[0] < 0) continue;
         int64_t row[3];
         for (int k = 0; k < 3; k++) row[k] = site_row(args, at[k]);
-        // Needs three neighbours of one picture, perhaps with text between them; pruning may have
-        // dropped one.
+        // Needs three successive tokens of one picture, perhaps with text between them; pruning may
+        // have dropped one.
         const int picture = s->picture[row[0]];
         if ((only >= 0 && picture != only) || picture != s->picture[row[2]] ||
             s->cell[row[2]] != s->cell[row[0]] + 2)

@@ -1,6 +1,5 @@
 // core/probes/dice.c -- how well the answer's attention covers an object: soft Dice between the
-// attention map (scaled to a maximum of 1) and a box or mask (IRA's paper, App.
-// A.1):
+// attention map (scaled to a maximum of 1) and a box or mask (IRA's paper, App. A.1):
 //
 //   tokens: 2 sum(a m) / (sum(a^2) + sum(m^2)),        m = the share of the token's cell that the
 //                                                          object covers

@@ -33,8 +33,8 @@ void interface_add(struct interface *s, const struct model *m, const struct site
 void interface_put(const struct interface *s, struct results *r);
 void interface_release(struct interface *s);
 
-// Makes the table for a folder, which may have only an embedding table or only an encoder; an
-// encoder encodes the pictures.
+// Makes the table for a folder, which may have only an embedding table or only an encoder. If
+// there is an encoder, encodes the pictures.
 int interface_folder(const char *folder, const struct backend *backend,
                      const struct settings *settings, const struct picture *pictures, size_t count,
                      struct results *r, struct err *err);

@@ -370,7 +370,8 @@ static char *unit_name(const struct set_total *t, const struct set_score *s, siz
     return xasprintf("%s\n%.*s", s->kind, (int)length, s->group);
 }
 
-// Returns the name of a group in the unit that is drawn as the i-th; each part gets the number.
+// Returns the name of a group whose unit is the i-th drawn: both lines of the name begin with i, so
+// that a unit drawn twice counts as two.
 static char *drawn_name(const char *group, size_t i)
 {
     const size_t first = strcspn(group, "\n");
@@ -440,7 +441,7 @@ size_t set_total_draws(const struct set_total *total, const struct set_score *sc
         }
         const int known = total->count(total, drawn, count, m, numbers);
         draws[draw] = NAN;
-        for (int k = 0; k < known; k++) // parts may be in another order
+        for (int k = 0; k < known; k++) // a draw may list the numbers in another order
             if (!strcmp(numbers[k].name, all[number].name)) draws[draw] = numbers[k].value;
         for (size_t i = 0; i < count && total->unit == UNIT_SET; i++)
             free((char *)(uintptr_t)drawn[i].group);

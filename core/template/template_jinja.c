@@ -206,7 +206,8 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
     }
 }
 
-// Cuts generated answers that the template kept whole, apart from white space at their ends.
+// Adds a cut for each generated answer that the template kept whole, except for white space at its
+// ends.
 static void cut_answers(struct cuts *c, const struct jinja_output *out, const char *generation,
                         const struct message *messages)
 {

@@ -184,7 +184,8 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// Returns the file of train.validation; NULL: none, a fraction of the samples, or evaluation sets.
+// Returns the file of train.validation; NULL if it says none, a fraction of the samples (*share),
+// or evaluation sets.
 static const char *file_of_validation(const struct settings *s, const struct sft_sets *sets,
                                       double *share)
 {
@@ -325,7 +326,7 @@ int sft_fail_series(const struct sft *t)
 int sft_data_open(struct sft *t, struct err *err)
 {
     if (sft_identify(t, NULL, err) < 0) return -1;
-    // Checks the identity before decoding every picture.
+    // Checks the identity first, before any picture is decoded.
     const struct identity id = sft_identity(t);
     if (t->out.path && save_newest(t->out.path) >= 0 && save_check(t->out.path, &id, err) < 0)
         return sft_fail_series(t);

@@ -16,7 +16,7 @@ int internvl_read_decoder(struct model *m, const cJSON *config, const char *key,
 // Class defaults of the picture processor: ImageNet's mean and deviation, one tile.
 struct picture_config internvl_picture(const struct vision_config *v);
 
-// For kinds of pictures that are cut row by row, with the thumbnail last. internvl_places locates
+// For picture kinds whose tiles are in row order, with the thumbnail last. internvl_places locates
 // the tiles of a picture on its grid; internvl_input makes the encoder's input from the tiles'
 // pixels and releases these.
 int internvl_places(const struct model *m, struct picture_shape shape, struct tile_grid grid,
