@@ -216,8 +216,9 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Adds the new rows to the file. Reads the file again first, because the command may have collected
-// into it too. Keeps rows of another state, unless --again is given.
+// Adds the new rows to the file and drops old rows with the same values; old rows from another
+// model or state stay unless --again is given. Reads the file again first, because the command may
+// have collected into it too.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -249,7 +250,8 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// Returns whether the file already has rows of this state (grid_plan.kept).
+// Returns 1 if the file already has rows with these values from this model and state, 0 if not, -1
+// on an error (grid_plan.kept).
 static int is_kept(struct grid *g, size_t cell, struct err *err)
 {
     const struct collecting *c = g->self;

@@ -97,7 +97,7 @@ static void add_counts(struct table_builder *t, const struct data_check *c, int3
               tokens ? 100.0 * (double)trained / (double)tokens : 0.0);
 }
 
-// Shows each kind, then the totals.
+// Shows the counts and token lengths of each kind of sample, then of all samples.
 static void show_counts(const struct shell *shell, const struct data_check *c)
 {
     int32_t *values = xreallocarray(NULL, (size_t)c->count + 1, sizeof *values);

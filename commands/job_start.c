@@ -143,7 +143,7 @@ int job_submit(struct shell *shell, int64_t id, struct err *err)
 }
 
 // A job that cannot be submitted is deleted. Its number is not used again: an sbatch that timed out
-// may still have submitted it.
+// may still have submitted the job.
 static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
                      struct err *err)
 {

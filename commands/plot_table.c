@@ -21,7 +21,7 @@ struct drawing {
     struct names names;      // values of x in order, if x is not numeric; else empty
     struct names line_names; // of lines[]
     struct plot_line *lines;
-    size_t odd;                        // number of cells with text in numeric columns
+    size_t odd; // number of cells with a text or an infinity in numeric columns
     const char *odd_text, *odd_column; // the first such cell, and its column
 };
 

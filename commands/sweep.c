@@ -11,7 +11,7 @@ static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err
     const struct model *m = engine_model(shell->engine);
     if (shell_start_job(shell, "sweep", argc, argv, err) < 0) return -1;
     if (!m || roles_of(role, m, engine_settings(shell->engine), NULL) < 0) return 0;
-    // The sweep's values may change the roles of learning methods.
+    // Does not report the roles of learning methods, which the sweep's values may change.
     for (int i = 0; method_at(i); i++)
         if (method_at(i)->learned) role[i] = ROLE_OFF;
     roles_say(role, m, shell->sinks);

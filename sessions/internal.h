@@ -23,7 +23,7 @@ enum {
     STORED_PICTURE = 8 << 20, // largest picture file stored in the database
     NAME_LONGEST = 200,       // maximum bytes of a session name
     WAIT_MS = 5000,           // wait for another program's lock
-    WAIT_AGAIN_MS = 200,      // the wait after one that failed, until a write succeeds
+    WAIT_AGAIN_MS = 200,      // the wait once a write has failed, until one succeeds
 };
 
 struct store_setting {

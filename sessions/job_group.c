@@ -32,7 +32,7 @@ struct watched {
 
 struct group {
     struct job_channel channel; // uses files: the ranks may run on other machines
-    struct store *store;        // imports the ranks' reports; NULL: a shell does
+    struct store *store;        // receives the ranks' reports; NULL: a shell imports them
     const struct job_setup *setup;
     int count;
     pid_t pid;            // mpirun's
@@ -226,7 +226,8 @@ static char *out_of_reach(const struct group *g, const char *host, size_t length
     return b.length ? buf_take(&b) : NULL;
 }
 
-// Returns NULL if mpirun's message is not about the network.
+// Returns the text of out_of_reach for the ranks that mpirun's message concerns; NULL if the
+// message is not about the network.
 static char *reason_of_network(const struct group *g)
 {
     const char *message = mpirun_message(g), *at = strstr(message, network_then),
@@ -350,7 +351,8 @@ static int take_lock(const struct job_channel *d, const char *name, struct err *
     return lock;
 }
 
-// Reads the state and message with which rank 0 reported the job's end; false: it reported none.
+// Reads the state and message with which rank 0 reported the job's end; false: it has not reported
+// the end.
 static bool said_by_rank(const struct group *g, enum job_state *state, char **message)
 {
     free(*message);

@@ -65,7 +65,8 @@ static void put_option(struct buf *b, const struct settings *s, const char *key,
         buf_printf(b, "#SBATCH --%s=%s\n", name, settings_text(s, key));
 }
 
-// sbatch reads the comments. Slurm asks the job to pause 90 seconds before the time limit.
+// sbatch reads its options from the #SBATCH lines. Slurm signals the job to pause 90 seconds before
+// the time limit.
 static void put_script(struct buf *b, const struct job_row *row, const char *folder,
                        const char *program)
 {

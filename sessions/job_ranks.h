@@ -21,7 +21,7 @@
 struct job_rank {
     int64_t beat;   // grows with every line
     double seconds; // since the rank began
-    double waited;  // seconds of these spent waiting for other ranks
+    double waited;  // how many of these seconds the rank waited for other ranks
     int64_t done;   // samples
     bool waiting;   // for other ranks, now
     bool joining;   // has not found the others yet

@@ -53,7 +53,7 @@ void reports_release(struct report_list *l);
 
 struct report_writer {
     int64_t job;
-    struct store *store; // NULL: into the file at path
+    struct store *store; // NULL: writes to the file `path`
     char *path;
     struct report_series {
         char *name;

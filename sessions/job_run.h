@@ -23,7 +23,7 @@
 // State that a signal handler may touch. Shells send no signals: they write requests into the row.
 struct job_control {
     atomic_bool pause;
-    struct job *_Atomic job; // while it runs
+    struct job *_Atomic job; // the running job; NULL: none
 };
 
 void job_control_pause(struct job_control *control);

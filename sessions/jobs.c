@@ -395,7 +395,7 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
         const bool pause = row->request == JOB_PAUSE;
         if (row->request == JOB_GO)
             return err_set(err, "job %lld is already running", (long long)id);
-        // The process may already have read the request, so the request takes effect first.
+        // The request cannot be withdrawn, because the process may already have read it.
         return err_set(err,
                        "job %lld was asked to %s and is still running: resume it once it is %s",
                        (long long)id, pause ? "pause" : "end",

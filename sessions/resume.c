@@ -36,8 +36,8 @@ static const struct saved_entry *last_model(const struct saved *saved)
     return model;
 }
 
-// Returns whether the loaded model has this identity, or had it in an earlier version of vlmsh.
-// *why: the difference.
+// Returns whether `identity` is the loaded model's, computed by this or an earlier version of
+// vlmsh. *why: the difference.
 static bool is_loaded(struct engine *e, const char *identity, struct err *why)
 {
     bool earlier;
@@ -169,7 +169,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     engine_clear(e);
 
     // Token ids of another model are meaningless to the loaded one: drops the ids of all messages
-    // before entry `same`.
+    // before entry `same`, from which on the session used the loaded model.
     size_t from = 0;
     bool other = false;
     for (size_t i = 0; i < saved->count; i++) {

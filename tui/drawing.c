@@ -138,7 +138,8 @@ static bool is_bare(const struct map *m, double u, double v)
 }
 
 // Returns a dithered colour: the darkened picture for shares below `some`, the darkened picture and
-// the map on alternate pixels for shares below `all`, else the map.
+// the map on alternate pixels for shares below `all`, else the map; without a picture, always the
+// map.
 static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
 {
     static const double some = 0.2, all = 0.5, darker = 0.35;
@@ -231,7 +232,7 @@ static struct map *copy_map(const struct map *m)
     return copy;
 }
 
-// Copies the drawing with everything that it points to, for another thread.
+// Copies the drawing for another thread, with everything that its pixels depend on.
 static struct drawing *copy(const struct drawing *d)
 {
     struct drawing *copy = copy_bytes(d, sizeof *d);

@@ -49,7 +49,8 @@ static void put_mark(struct buf *out, uint16_t code)
     buf_putc(out, (char)(0x80 | (code & 63)));
 }
 
-// Every cell names its row; the first also names column 0, and the others follow it.
+// Every cell names its row. The first also names column 0; the terminal counts on from there for
+// the cells without a column.
 static void put_placeholders(const struct graphics_picture *p, struct buf *out)
 {
     buf_printf(out, "\033[38;5;%um", p->id & 255);

@@ -81,13 +81,14 @@ static bool end_paste(struct key_reader *r, struct key *key)
     return true;
 }
 
-// Takes everything up to the end sequence, but leaves last bytes that may begin the end sequence.
+// Takes everything up to the end sequence. Until that arrives, leaves the last bytes, which may be
+// its beginning; `flush`: takes these too.
 static bool take_paste(struct key_reader *r, bool flush, struct key *key)
 {
     const size_t end_length = sizeof paste_end - 1;
     const char *end = memmem(r->bytes.data, r->bytes.length, paste_end, end_length);
     size_t take = end ? (size_t)(end - r->bytes.data) : r->bytes.length;
-    if (!end && !flush) { // the last bytes may begin the end sequence
+    if (!end && !flush) {
         const size_t held = r->bytes.length < end_length - 1 ? r->bytes.length : end_length - 1;
         take = r->bytes.length - held;
     }

@@ -72,8 +72,8 @@ static int find(const struct image_view *i, const struct map_id *w)
     return -1;
 }
 
-// Returns the number of tokens of the last answer. The last one was not fed back to the model, and
-// so has no map, unless an end token followed it.
+// Returns the number of tokens of the last answer. Its last token has no map unless an end token
+// followed, because that token was not fed back to the model.
 static int token_count(const struct view *v)
 {
     const struct chat_view *c = &v->chat;

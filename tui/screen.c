@@ -18,8 +18,8 @@
 #include "tui/signals.h"
 #include "tui/text.h"
 
-// Seconds: from a frame to the next one, or to one that shows the effect of a key; to wait for the
-// rest of a sequence after ESC, or for the end of a paste or reply.
+// Seconds between two frames (key_pause: if a key arrived after the first), and how long to wait
+// for the rest of a sequence after ESC, or for more of a paste or reply.
 static const double frame_pause = 1.0 / 30, key_pause = 0.005;
 static const double escape_pause = 0.04, paste_pause = 1.0;
 static const double token_time = 0.3; // per token while maps play

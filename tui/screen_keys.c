@@ -1,8 +1,8 @@
 // tui/screen_keys.c -- routes keys, and runs the actions that belong to no panel.
 //
-// An open list takes all keys. A focused panel takes the keys of its context, then those of "all";
-// other letters return the focus to the input line. The input line also passes keys that are not in
-// the table to readline.
+// An open list or page takes all keys. A focused panel takes the keys of its context, then those of
+// "all"; other letters return the focus to the input line. The input line also passes keys that are
+// not in the table to readline.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -141,7 +141,8 @@ struct series {
 };
 
 struct dynamics_view {
-    // [count]; ghosts: the previous table of the same name, or name NULL.
+    // [count]; ghosts[i]: the previous table with the name of series[i]; its name is NULL if there
+    // was none.
     struct series *series, *ghosts;
     size_t count, shown;
     bool no_ghost, fresh; // fresh: no table of the running command line has arrived yet
