@@ -161,13 +161,13 @@ void prompt_feed(struct prompt *p, const char *bytes, size_t length)
     if (!tab) prompt_close_menu(p);
     if (tab && p->offer_count) { // selects the next entry of the open menu
         rl_menu_complete(1, '\t');
-        rl_last_func = rl_menu_complete; // or the next Tab would start a new completion
+        rl_last_func = rl_menu_complete; // otherwise the next Tab would start a new completion
         return;
     }
     char *key = xstrndup(bytes, length);
     char *text = (unsigned char)*key < 0x80 ? NULL : repaired(key);
     feed(p, text ? text : key, text ? strlen(text) : length);
-    // The quoted key was inserted.
+    // This key was the quoted one: the next key must not count as quoted too.
     if (quoted && rl_last_func == rl_quoted_insert) rl_last_func = NULL;
     free(text);
     free(key);
