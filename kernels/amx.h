@@ -118,7 +118,8 @@ VEC_INLINE vf amx_narrow(vf a, vf b)
     return (vf)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
 }
 
-// 2^x within 1e-4, enough for bf16: 2^floor(x) times a polynomial in x - floor(x).
+// 2^x with a relative error below 1e-4, enough for bf16: 2^floor(x) times a polynomial in x -
+// floor(x).
 VEC_INLINE vf amx_power_of_two(vf x)
 {
     const __m512 part = _mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);

@@ -6,11 +6,11 @@
 //   sum' = sum fade + sum of e^(score - high'),  out' = out fade + sum of e^(score - high') v
 //   y = out / sum
 //
-// A task computes some query rows of one key/value head: the rows of all query heads that share it.
-// Few tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens use
-// products of tiles (kernels/tile.h) with blocks of keys, each transposed once per task. The choice
-// depends on the number of tokens, not of heads, so that each of up to backend->few_rows tokens has
-// the same bits as if computed alone.
+// A task computes some tokens for one key/value head: their rows of all query heads that share the
+// head. Few tokens use dot products with the keys in place (kernels/attention_few.c). Many tokens
+// use products of tiles (kernels/tile.h) with blocks of keys, each transposed once per task. The
+// choice depends on the number of tokens, not on the number of heads, so that each of up to
+// backend->few_rows tokens has the same bits as if computed alone.
 //
 // Keys and values are f32, or bf16 in a cache; loads widen them. With MATMUL_BF16 and AMX,
 // kernels/attention_amx.c computes many tokens. With MATMUL_BF16 and AVX512-BF16 but no AMX, this
@@ -122,7 +122,7 @@ VEC_INLINE void pack_block(const struct call *c, const struct task *t, struct bu
     pack_values(c, buffers, numbers_at(c->v, value, dtype), n, dtype, pairs);
 }
 
-// Copies a panel of values, with 0 outside from..to.
+// Copies a panel of values, with 0 outside from..end.
 VEC_INLINE void copy_seen(float *to, const float *values, int64_t from, int64_t end,
                           const bool pairs)
 {

@@ -203,8 +203,8 @@ VEC_INLINE void put_tile(float *c, int64_t ld, const float *fade, const float *a
     put_tile_of(c, ld, fade, a, row_step, step, b, inner, rows, 2, false);
 }
 
-// Maximum of scores[size] and `high`; sets scores outside from..to to -infinity. size is a multiple
-// of VEC.
+// Sets scores outside from..to to -infinity; then returns the maximum of scores[size] and `high`.
+// size is a multiple of VEC.
 VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_t to, float high)
 {
     for (int64_t i = 0; i < from; i++) scores[i] = -INFINITY;

@@ -5,7 +5,7 @@
 // exponentials use as few instructions as bf16 accuracy allows:
 //
 //   s = q k (scale log2 e)    16 rows by 16 keys per tile; q is rounded after scaling
-//   p = 2^(s - high)          within 1e-4 (amx_power_of_two)
+//   p = 2^(s - high)          relative error below 1e-4 (amx_power_of_two)
 //   out += p v                p, rounded to bf16, overwrites s
 //
 // `high` is not the highest score: it rises only when a score exceeds it by more than LEEWAY. This
@@ -235,8 +235,8 @@ static void pack_block(const struct call *c, const struct packed *p, int64_t hea
 
 // --- a block of keys -----------------------------------------------------------------------------
 
-// The keys of a block that ROWS rows see: each row sees from..to, and lowest..end covers these
-// ranges, in multiples of KEYS.
+// The keys of a block that ROWS rows see: row i sees from[i]..to[i], and lowest..end covers all
+// these ranges; lowest and end are multiples of KEYS.
 struct sight {
     int64_t lowest, end, from[ROWS], to[ROWS];
 };
@@ -281,7 +281,7 @@ static void put_scores(const struct tiles *m, const float *keys, int64_t r, cons
     }
 }
 
-// Sets the scores of row i outside from..to (within lowest..end) to -infinity.
+// Sets row i's scores in lowest..end to -infinity, except those in from[i]..to[i].
 static void hide(float *scores, const struct sight *s, int64_t i)
 {
     for (int64_t k = s->lowest; k < s->end; k += AMX_SIDE) {
@@ -294,8 +294,8 @@ static void hide(float *scores, const struct sight *s, int64_t i)
     }
 }
 
-// Replaces a row's scores by powers of two, as bf16, and adds these to sum[VEC]. Returns the factor
-// by which the caller must multiply the row's previous output: 1 unless *high rises.
+// Adds a row's powers of two to sum[VEC], and replaces the scores by them, rounded to bf16. Returns
+// the factor by which the caller must multiply the row's previous output: 1 unless *high rises.
 VEC_INLINE float exp_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
 {
     vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);

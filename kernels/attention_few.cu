@@ -20,8 +20,9 @@ static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // keys that a recorded step passes (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096;      // counters in `done`: most blocks per part
-static constexpr int64_t WIDEST_LATENT = 512; // greatest d of keys with `more` (shared by heads)
+static constexpr int64_t COUNTED = 4096; // counters in `done`: maximum number of blocks per part
+// Maximum d for which a block computes several heads, if keys have `more` elements (else WIDEST).
+static constexpr int64_t WIDEST_LATENT = 512;
 
 // How the work is split.
 struct split {

@@ -21,7 +21,7 @@
 #include "kernels/mma_cuda.h"
 
 static constexpr int WARPS = 4, MMA_THREADS = WARPS * WARP, KEYS = 64;
-static constexpr int ROUND_ROWS = 64; // rows are padded to a multiple of it, so all tiles are whole
+static constexpr int ROUND_ROWS = 64; // rows are padded to a multiple of this, so tiles are whole
 static constexpr float LOG2_E = 1.44269504f, LN_2 = 0.69314718f;
 
 // Calls run<WIDE>(...) with the smallest compiled WIDE that fits heads of `width` elements.

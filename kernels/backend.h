@@ -107,13 +107,13 @@ struct backend {
     // Bytes of scratch memory that the ops have allocated on this thread.
     size_t (*scratch)(void);
     // Optional features; NULL: not supported.
-    const struct device_memory *memory;                  // separate memory
-    const struct copies *copies;                         // asynchronous downloads
-    const struct offload *offload;                       // offloading to the host
-    const struct fused *fused;                           // fused forms of several ops
-    int (*expert_rows)(const struct expert_rows *p);     // experts of many rows, a thread per piece
-    const struct packed_ops *products;                   // rows packed between products
-    int (*ffn_rows)(const struct fused_ffn *p);          // FFN of many rows; same bits as the ops
+    const struct device_memory *memory;              // separate memory
+    const struct copies *copies;                     // asynchronous downloads
+    const struct offload *offload;                   // offloading to the host
+    const struct fused *fused;                       // fused forms of several ops
+    int (*expert_rows)(const struct expert_rows *p); // experts of many rows, one thread per piece
+    const struct packed_ops *products;               // rows packed between products
+    int (*ffn_rows)(const struct fused_ffn *p);      // FFN of many rows; same bits as the ops
     int (*rows_products)(const struct rows_products *p); // several products; same bits as the ops
     // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
     // layout (first elements of all pairs, then second ones), with the same bits as the ops

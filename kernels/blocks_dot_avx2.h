@@ -1,4 +1,4 @@
-// kernels/blocks_dot_avx2.h -- dot products with a run of weights in integers (AVX2;
+// kernels/blocks_dot_avx2.h -- dot products with a run of weights, computed in integers (AVX2;
 // kernels/blocks_dot.h).
 //
 // x becomes 16-bit integers times a scale per group, with an error of at most 2^-16 of the group's
@@ -51,8 +51,8 @@ VEC_INLINE struct quad quad_at(const void *bytes, int apart)
                            load_bytes(at + 3 * apart));
 }
 
-// True if a quad contains every other group of 32 elements of a run, as do the lower (or upper)
-// halves of Q4_K's bytes.
+// True if a quad contains every other group of 32 elements of a run: Q4_K stores these in the lower
+// (or upper) halves of its bytes.
 VEC_INLINE bool quad_crossed(const enum dtype dtype)
 {
     return dtype == DTYPE_Q4_K;

@@ -1,4 +1,4 @@
-// kernels/blocks_dot_float.h -- dot products with a run of weights in floats
+// kernels/blocks_dot_float.h -- dot products with a run of weights, computed in floats
 // (kernels/blocks_dot.h).
 //
 // x is stored in the order in which the bytes of lanes become floats. The 4 bytes of a lane are

@@ -1,12 +1,12 @@
-// kernels/blocks_dot_vnni.h -- dot products with a run of weights in integers (AVX-512 VNNI;
-// kernels/blocks_dot.h).
+// kernels/blocks_dot_vnni.h -- dot products with a run of weights, computed in integers (AVX-512
+// VNNI; kernels/blocks_dot.h).
 //
 // x becomes integers of three signed bytes times a scale per group; VPDPBUSD multiplies these bytes
 // by the bytes q. The sums are exact, and the error of x is at most 2^-22 of the group's largest
 // element (2^-21 if q needs all 8 bits). Sums in f32 lose about as much: each addition to a sum
 // that contains the largest element is rounded to about 2^-24 of it.
 //
-// A row of x times 256 weights costs 12 VPDPBUSD and two conversions of sums to floats, as the two
+// A row of x times 256 weights costs 12 VPDPBUSD and two conversions of sums to floats: the two
 // vectors of a pair share one conversion (kernels/blocks_pair.h). If byte c encodes 0, c times the
 // sum of x is subtracted from the integers, modulo 2^32, so only the result must fit.
 #ifndef KERNELS_BLOCKS_DOT_VNNI_H

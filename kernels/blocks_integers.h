@@ -29,7 +29,7 @@ static float x_integers(int32_t *to, const float *x, int size, int32_t most, flo
         total += v;
         largest = vf_max(largest, (vf)((vu)v & 0x7fffffff));
     }
-    // (At least 2^-100, so that 1 / scale is finite.)
+    // Uses at least 2^-100 as the largest element, so that 1 / scale is finite.
     const float high = vf_highest(largest);
     const float scale = (high > 0x1p-100f ? high : 0x1p-100f) / (float)most;
     vi all = { 0 };
@@ -39,7 +39,7 @@ static float x_integers(int32_t *to, const float *x, int size, int32_t most, flo
         all += n;
     }
     for (int i = 1; i < VEC; i++) all[0] += all[i];
-    // Passes infinities and NaN on, which integers cannot represent.
+    // Passes on infinities and NaN, which integers cannot represent.
     const float zero = vf_sum(total) * 0; // or NaN
     *sum = scale * (float)all[0] + zero;
     return scale + zero;

@@ -128,7 +128,7 @@ void cuda_await(cudaEvent_t event)
 
 // Sizes of allocated memory. The tally itself is never freed.
 static struct tally {
-    std::mutex lock; // lanes of a training step allocate concurrently
+    std::mutex lock; // threads of a training step (core/train/lanes.h) allocate concurrently
     std::map<void *, size_t> sizes;
     size_t held, most;
 } &tally = *new struct tally();
@@ -321,7 +321,7 @@ static __global__ void any_kernel(void)
 {
 }
 
-// Checks that the library has kernels for this GPU, and whether they can wait for the previous
+// Checks that the library has kernels for this GPU; sets g->early if they can wait for the previous
 // kernel.
 static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t size)
 {

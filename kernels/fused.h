@@ -117,9 +117,10 @@ struct fused_gated {
 };
 
 // A mixture of experts for few rows; the device chooses the experts. h += shared(x) + the sum over
-// a row's experts e of weight[e] e(x), x = rmsnorm(h). A row gets the `count` experts with the
-// greatest sigmoid(x router^T) + bias among its best groups (ranked by the sum of a group's two
-// best); the weights are those of the op expert_weights.
+// a row's experts e of weight[e] e(x), x = rmsnorm(h). An expert's score is sigmoid(x router^T) +
+// bias. A row gets the `count` experts with the best scores in its groups_per_token best groups,
+// which are ranked by the sum of a group's two best scores; the weights are those of the op
+// expert_weights.
 struct fused_experts {
     struct tensor *h;          // [n,D]
     const struct tensor *gain; // [D]
@@ -139,8 +140,9 @@ struct fused_experts {
 //   row cache_row[i] of the caches = rmsnorm(c) and the rotated r of row i
 //   h += after(out(o)), o of a head = Wv softmax((Wk q_nope) c + q_rope r) c
 //
-// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary elements, the last 2 * half of
-// each head of q and of down's product, are adjacent pairs there and are stored in split layout.
+// up holds Wk [nope,R] and Wv [value,R], head by head. The rotary elements are the last 2 * half of
+// each head of q and of down's product. They form adjacent pairs in these products; once rotated,
+// they are in split layout.
 struct fused_latent {
     struct tensor *h; // [n,D]
     const struct tensor *gain;

@@ -1,10 +1,10 @@
 // kernels/fused_latent.cu -- latent attention of few rows over the latents in the cache (fused.h),
-// row by row, each in five kernels, six if queries are compressed:
+// row by row; each row takes five kernels, or six if queries are compressed:
 //
-//   products of h: queries and the new latent -> queries for latents, Wk q of each head; the
-//   latent, normed and rotated, to its row of the cache -> attention of all heads to the latents,
-//   as keys and values (attention_few.cu) -> Wv times each head's output -> the output product,
-//   added to h
+//   products of h: queries and the new latent -> queries for latents (Wk q of each head); the
+//   latent, normed and rotated, is stored in its row of the cache -> attention of all heads to the
+//   latents, as keys and values (attention_few.cu) -> Wv times each head's output -> the output
+//   product, added to h
 //
 // A query for latents has R elements for the latent, then the rotary elements for the rest of the
 // key.

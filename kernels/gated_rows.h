@@ -36,8 +36,9 @@ void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n);
 // Returns 0, or -1 if out of memory.
 int KERNEL(gated_rows)(const struct gated_rows *p);
 
-// Computes struct fused_ffn for many rows: in place without `saved_gate` or, if gain is NULL, y =
-// FFN(h) without norm and residual, where y is another tensor. Returns FUSED_NOT for other calls.
+// Computes struct fused_ffn for many rows, without `saved_gate` and `after.gain`. With gain, y must
+// be h. If gain is NULL, y must be another tensor and becomes FFN(h), without norm and residual.
+// Returns FUSED_NOT for other calls.
 int KERNEL(ffn_rows)(const struct fused_ffn *p);
 
 #endif

@@ -201,7 +201,7 @@ int KERNEL(ira_gate)(struct tensor *gate, const struct tensor *q, const struct t
     for (int64_t i = 0; i < count; i++) {
         double entropy = 0;
         for (int64_t h = 0; h < heads; h++) {
-            // Entropy of p[.,i] / s: log s - sum p log p / s; as printed, of p[.,i] itself.
+            // Entropy of p[.,i] / s: log s - sum p log p / s. Unless renormalised, s is 1.
             const double s = renormalised ? sum[h * count + i] : 1;
             if (s > 0) entropy += log(s) - log_sum[h * count + i] / s;
         }

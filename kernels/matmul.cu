@@ -6,8 +6,8 @@
 // blocks are widened to either dtype, also some rows at a time. Scratch holds rounded and widened
 // operands. product.cu computes products that cuBLASLt refuses.
 //
-// In the backward pass f16 weights are rounded to bf16 too, because gradients exceed the range of
-// f16.
+// In the backward pass f16 weights are rounded to bf16 too, because gradients can exceed the range
+// of f16.
 #include "kernels/columns_cuda.h"
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
@@ -108,7 +108,7 @@ static int widen_part(const struct widened *w, const struct lt_side *b, int64_t 
                   numbers, n, b->dtype);
 }
 
-// Computes y[n,m] in parts, for each of which some rows of b are widened; b is not transposed.
+// Widens some rows of b at a time and computes their columns of y[n,m]; b is not transposed.
 static int multiply_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->k);
@@ -156,7 +156,7 @@ int matmul_cuda(struct tensor *y, const struct tensor *x, const struct tensor *w
 // dx[N,K] += dy[N,M] w[M,K] sums over M, so w is transposed. dw[M,K] += dy[N,M]^T x[N,K] sums over
 // N, so both operands are transposed.
 
-// Multiplies by w in parts, each of which is some rows of w, and adds up their products.
+// Widens some rows of w at a time, multiplies by them, and adds up the products.
 static int dx_widened(const struct lt_product *all, enum dtype dtype)
 {
     const int64_t rows = block_rows(all->m);

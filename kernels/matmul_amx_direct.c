@@ -20,7 +20,7 @@
 
 enum {
     GROUP = 8,    // maximum number of pairs of tiles of weights per task
-    LEAST_M = 128 // fewest columns of a direct product: threads share them
+    LEAST_M = 128 // minimum number of columns of a direct product; threads share them
 };
 
 // A thread's task: column tiles m..to, row tiles from..from+rows.

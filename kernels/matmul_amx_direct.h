@@ -78,10 +78,12 @@ static inline __attribute__((unused)) void direct_pack(const struct direct_x *x,
 
 // Memory to prefetch while tiles are multiplied.
 struct direct_prefetch {
-    const char *w, *v; // weights, or NULL: each step prefetches one cache line of each of `rows`
-    int64_t rows;      // rows of w and of v into the second-level cache
-    const float *y;    // results, or NULL: the first 16 steps prefetch 32 rows of two cache lines
-    size_t y_row;      // elements from one row of y to the next
+    // Weights, or NULL: each step prefetches one cache line of each of their `rows` rows into the
+    // second-level cache.
+    const char *w, *v;
+    int64_t rows;
+    const float *y; // results, or NULL: the first 16 steps prefetch 32 rows of two cache lines
+    size_t y_row;   // elements from one row of y to the next
 };
 
 // Returns the share of pair i of `pairs` in prefetching the next 16 rows of w and of v.

@@ -103,9 +103,9 @@ VEC_INLINE vf share_of(vf x, vf z)
     return x * (vf)_mm512_rcp14_ps((__m512)below);
 }
 
-// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. For the exact form, z is log2(P /
-// (1 - P)), where P is the normal distribution function, fitted to within 2e-4 of P for |x| < 4.5;
-// below -4.5 the result is at most 2e-5.
+// All forms of GELU are x / (1 + 2^-z) with an odd polynomial z. For the exact form, z fits log2(P
+// / (1 - P)), where P is the normal distribution function: the fitted P has a relative error
+// below 2e-4 for |x| < 4.5. For x < -4.5 the result is at most 2e-5 in magnitude.
 VEC_INLINE vf near_gelu(vf x, const enum gelu_form form)
 {
     const vf s = x * x;
@@ -151,7 +151,7 @@ static void put_gelu_quick(const struct amx_product *p, const float *a, const fl
     put_gelu(p, a, b, row, m, GELU_QUICK);
 }
 
-// Writes half a packed tile; after the last gates, also zeros to the other half.
+// Writes half a packed tile; if no columns follow, also writes zeros to the other half.
 static void put_gated(const struct amx_product *p, const float *a, const float *b, int64_t row,
                       int64_t m)
 {

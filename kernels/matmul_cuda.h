@@ -19,8 +19,8 @@ static constexpr int64_t FEW_ROWS = CUDA_FEW_ROWS;
 // of weights. (gemv.cu)
 int matmul_few(float *y, const float *x, const struct tensor *w, const float *bias, int64_t rows);
 
-// Weights in blocks (blocks.cu): blocks_widen widens n elements to f32 or bf16, blocks_rows the
-// rows `ids` of a table to f32.
+// Weights in blocks (blocks.cu): blocks_widen widens n elements to f32 or bf16; blocks_rows widens
+// the rows `ids` of a table to f32.
 int blocks_widen(void *y, enum dtype to, const void *x, int64_t n, enum dtype from);
 int blocks_rows(float *y, const struct tensor *table, const struct tensor *ids);
 

@@ -8,9 +8,9 @@
 // The streams share their loads of x. At K = 8192 a row of x is 32 KB, as large as an L1 cache,
 // through which the weights pass too. Rereading x for every weight row would load x from L2 and
 // fill the queues of memory loads (on Zen 4 that loses half of the bandwidth). Streams are
-// contiguous because hardware prefetchers follow addresses; interleaved rows also lose half of the
-// bandwidth. Threads help each other because no two threads read equally fast for 100 microseconds:
-// waiting for the slower thread in every product cost 5% of a token's time.
+// contiguous because hardware prefetchers follow consecutive addresses; interleaved rows also lose
+// half of the bandwidth. Threads help each other because no two threads read equally fast over 100
+// microseconds: waiting for the slower thread in every product cost 5% of a token's time.
 //
 // A vector of bf16 weights is widened by shifting even elements and masking odd elements, which is
 // cheaper than widening in order. x is reordered once to match.
@@ -202,7 +202,7 @@ VEC_INLINE void dots_of(const struct few_product *p, const void *x, int64_t i, i
 // The columns of y that a thread starts with.
 struct stretch {
     _Alignas(64) _Atomic uint64_t left; // bands not taken yet: first | end << 32
-    int64_t from, to, apart;            // columns; columns per stream
+    int64_t from, to, apart;            // columns from..to; columns per stream
 };
 
 // Takes the next band from the front or the back; -1 if none is left.

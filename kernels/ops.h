@@ -53,8 +53,8 @@ OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *
 // y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. x and y have the
 // same dtype, which may be any; or x is f32 and y bf16, rounded to nearest, ties to even.
 OP(scatter_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
-// Columns to .. to + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
-// x[n,K], N a multiple of n.
+// Columns `to`..`to` + from.count - 1 of row i of y[N,W] = the columns `from` of row i / (N/n) of
+// x[n,K]; N is a multiple of n.
 OP(put_columns, (struct tensor *y, int64_t to, const struct tensor *x, struct columns from))
 // w[N,K] = s / (sum of the row's s + 1e-20) * scale, s = sigmoid(logits[N,E]) at index[N,K] (i32,
 // distinct in a row); without `normalise`, s is not divided by the sum.
@@ -82,13 +82,15 @@ OP(scale_columns, (struct tensor *y, const struct tensor *x, const struct tensor
 OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *head,
                 const struct tensor *gate, const struct tensor *noise))
 // kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d. With mean [Hkv,d], m = v
-// + delta - mean. Without mean, m = delta and v is not read; as m stands for (v + delta) - [v] with
-// the second v detached, v gets the same gradient as delta. v NULL: v gets no gradient.
+// + delta - mean. Without mean, m = delta and v is not read, but v gets the same gradient as delta,
+// because m stands for v + delta - v, where only the second v is detached. v NULL: v gets no
+// gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
-// p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale, averaged over the heads of a
-// group; a[Hkv,S] = the mean of p over T; e[S] = the entropy of p[.,s] / sum, divided by log T (1
-// if T = 1), averaged over Hkv. gate[S,Hkv] = e * (1 - a).
+// For each key/value head, p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale,
+// averaged over the query heads of its group; a[Hkv,S] = the mean of p over T; e[S] = the entropy
+// of p[.,s] (with `renormalised`, of p[.,s] divided by its sum), divided by log T (by 1 if T = 1)
+// and averaged over Hkv. gate[S,Hkv] = e * (1 - a).
 OP(ira_gate, (struct tensor *gate, const struct tensor *q, const struct tensor *k, float scale,
               bool renormalised))
 // y = value everywhere.

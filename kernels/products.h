@@ -31,7 +31,7 @@ struct row_packing {
     float eps;
 };
 
-// The use of s = x w^T + bias.
+// How a product uses s = x w^T + bias.
 enum product_epilogue {
     PRODUCT_STORED, // y[N,M] = s, f32 or rounded to bf16
     PRODUCT_ADDED,  // y += scale[M] * s; scale NULL: 1

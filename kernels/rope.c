@@ -1,6 +1,6 @@
 // kernels/rope.c -- rotary positions (Su et al. 2021). A pair (a, b) becomes (a cos - b sin, b cos
-// + a sin): elements i and i + d/2 of a head, as in Hugging Face's Llama. rope_tail pairs
-// neighbours.
+// + a sin). A pair is elements i and i + d/2 of a head, as in Hugging Face's Llama; rope_tail pairs
+// neighbours instead.
 #include "kernels/fused.h"
 #include "kernels/rotate.h"
 

@@ -141,8 +141,8 @@ VEC_INLINE vf vf_from_f16(vh h)
 #elif defined(__F16C__)
     return (vf)_mm256_cvtph_ps((__m128i)h);
 #else
-    // The 5-bit exponent is put into the 8-bit field and scaled by 2^(127-15), which makes
-    // subnormals right as well; infinity and NaN then get the largest exponent.
+    // Moves the 5-bit exponent to the 8-bit field and multiplies by 2^(127-15), which is also right
+    // for subnormals; then gives infinity and NaN the largest exponent.
     vu u = __builtin_convertvector(h, vu), size = (u & 0x7fff) << 13;
     vf scaled = (vf)size * vf_set(0x1p112f);
     vu special = (vu)(size >= (0x7c00u << 13)) & 0x7f800000;
@@ -235,7 +235,7 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 // --- functions -----------------------------------------------------------------------------------
 
 // e^x = 2^n p with p near 1: n is x / ln2, rounded, and is also in the low bits of `shifted`; p is
-// the polynomial in x - n ln2 of Cephes' expf.
+// Cephes' polynomial for expf, in x - n ln2.
 VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {
     const vf magic = vf_set(0x1.8p23f);
