@@ -1,8 +1,8 @@
 // core/engine/device.h -- the devices that --device selects.
 //
-// The CPU is built in. GPUs are in a separate library, libvlmsh_cuda.so (`make cuda`), searched in
-// this order: $VLMSH_CUDA; beside the program; build/cuda beside the program; ../lib/vlmsh from the
-// program's folder.
+// The CPU is built in. GPUs are in a separate library, libvlmsh_cuda.so (`make cuda`), which is
+// searched for in this order: $VLMSH_CUDA; beside the program; build/cuda beside the program;
+// ../lib/vlmsh from the program's folder.
 #ifndef CORE_ENGINE_DEVICE_H
 #define CORE_ENGINE_DEVICE_H
 

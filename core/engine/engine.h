@@ -177,8 +177,8 @@ void engine_unstash(struct engine *e);
 void engine_watch(struct engine *e, bool on, double pause);
 bool engine_watched(const struct engine *e); // engine_watch and screen.live are on
 void engine_cancel(struct engine *e);
-// Clears the cancel flag. Call it only at the start of a line; anywhere else, a Ctrl-C right after
-// Enter would be lost. Long work outside the engine polls the flag.
+// Clears the cancel flag. Call it only before a command line runs; anywhere else, a Ctrl-C right
+// after Enter would be lost. Long work outside the engine polls the flag.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
 // Returns the flag, for passes in long work outside the engine.

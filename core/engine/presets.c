@@ -123,7 +123,7 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
     v->list[i].value = xstrdup(value);
 }
 
-// Returns the layer of phase 0, 1 or 2 of a model whose phases are unknown: before the last layer,
+// Returns the layer of phase 0, 1 or 2 of a model whose phases are unknown: never the last layer,
 // because pruning after it saves nothing.
 static int by_depth(int phase, int depth)
 {

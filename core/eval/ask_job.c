@@ -72,7 +72,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return set_source_check(&o.set, err);
 }
 
-// Fixes the date: a job that is resumed on another day, or whose ranks start before and after
+// Pins the date: a job that is resumed on another day, or whose ranks start before and after
 // midnight, must use one date.
 static void settle(struct settings *s, const struct model *model)
 {

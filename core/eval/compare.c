@@ -271,7 +271,8 @@ static int measure_distance(const struct compare_request *r, struct conversation
 
 // --- both ----------------------------------------------------------------------------------------
 
-// The first pass reads the model's weights from the disk: neither side should pay for that.
+// The first pass reads the model's weights from the disk: the times of neither side should include
+// that.
 static int warm_up(const struct compare_request *r, struct conversation *c, struct err *err)
 {
     static const struct answer_options options = { .forward_only = true };

@@ -4,7 +4,7 @@
 // The thread reads and queues the samples in the order of evaluate_next. The queue is bounded by a
 // number of samples, and by the bytes of their pictures (one sample may exceed that bound).
 // A picture that cannot be decoded, or is not prepared for another reason, is decoded when it is
-// shown, which reports the error.
+// shown; only then are errors reported.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -99,8 +99,8 @@ bool question_is_last(const struct dialogue *d, size_t message);
 // dialogue.
 bool evaluate_only_question(struct evaluating *v, const struct sample *s, const struct metric *m,
                             size_t *message);
-// Checks the parts of s that the model reads for notices, if v->r->notices is set; `read`: s could
-// be read.
+// If v->r->notices is set, collects notices about the parts of s that the model reads. `read`: s
+// could be read.
 void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read);
 // Returns a metric's corpus: the references of all samples, gathered before its first score. NULL:
 // it needs none, or v->stopped.

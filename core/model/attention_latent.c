@@ -453,7 +453,7 @@ static struct qkv cached_qkv(struct graph *g, const struct layer *layer, struct 
     return all;
 }
 
-// Computes few rows over the latents in one call, in place.
+// Adds the attention of few rows over the latents to h in one call, in place.
 static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor *h)
 {
     const struct pass *p = layer->pass;

@@ -18,8 +18,8 @@
 
 enum { KEYS_STEP = 256 }; // a multiple of the STRETCH of kernels/attention_few.cu
 
-// True if nothing listens within the pass. Methods, too, act only at these sites, or at their own
-// sites, which run inside these.
+// True if nothing listens at the sites within the pass. Methods, too, act only at these sites, or
+// at their own sites, which run inside them.
 static bool quiet(const struct graph *g, int layers)
 {
     if (!g->hooks || !g->hooks->count) return true;

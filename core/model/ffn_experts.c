@@ -386,8 +386,9 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     return done ? h : NULL;
 }
 
-// A block reads the weights of all experts that its rows choose. 100 rows per expert would be too
-// few to hide these reads, so blocks are larger than those of a single FFN, at the cost of 50 MB.
+// A block reads the weights of all experts that its rows choose. In blocks as large as those of a
+// single FFN, an expert would have about 100 rows, too few to hide these reads. So blocks are
+// larger, at the cost of 50 MB.
 enum { BLOCK_ROWS = 2048 };
 
 const struct ffn_kind ffn_experts = {

@@ -7,7 +7,7 @@
 //
 // Methods count their own operations, including those that replace an FFN (methods_flops).
 //
-// With LoRA on a linear layer its two thin products count too: 2 r (in + out) per row.
+// The two thin products of a LoRA count too: 2 r (in + out) per row.
 #ifndef CORE_MODEL_FLOPS_H
 #define CORE_MODEL_FLOPS_H
 

@@ -1,9 +1,9 @@
 // core/model/fused.c -- computes parts of a decoder layer in one call each, if the device has fused
 // kernels.
 //
-// LoRA adds to single products, and trained matrices need their inputs saved: both use the ops
-// instead. With a tape, a part is one step with a fused backward pass. The step saves only its
-// input, the FFN's products (bf16), and products that a norm follows.
+// LoRA adds to single products, and trained matrices need their inputs saved: parts with either
+// use the ops instead. With a tape, a part is one step with a fused backward pass. The step saves
+// only its input, the FFN's products (bf16), and products that a norm follows.
 //
 // Easy to get wrong: the first computation of a block and its recorded recomputation must be
 // bit-identical. So whether a tape is paused only decides where results go (over h, or into new
@@ -109,7 +109,7 @@ bool fused_qkv(struct graph *g, const struct linear *w, int count, const struct 
     return take_order(&form) && qkv(g, form);
 }
 
-// Sets `part` to the consecutive parts of all [n (H + 2 Hkv), d].
+// Sets `part` to the three consecutive parts of `all` [n (H + 2 Hkv), d].
 static void split(const struct tensor *all, const int64_t heads[3], int64_t n,
                   struct tensor part[3])
 {

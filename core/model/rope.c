@@ -91,7 +91,7 @@ static double divided_frequency(const struct rope_config *r, int64_t pair, doubl
     return f / r->divisors[pair];
 }
 
-// Returns the factor for queries and keys in a context `factor` times as long.
+// Returns the factor by which yarn scales queries and keys when the context grows by `factor`.
 static double yarn_gain(double factor, double share)
 {
     return factor > 1 ? 0.1 * share * log(factor) + 1 : 1;
@@ -104,7 +104,7 @@ static double yarn_pair(const struct rope_config *r, double turns)
            (2 * log(r->theta));
 }
 
-// DeepSeek's configs give yarn_gain's factor of the logarithm: "mscale" for rotated elements,
+// DeepSeek's configs set the `share` of yarn_gain: "mscale" for rotated elements,
 // "mscale_all_dim" for the scores of whole heads.
 static int read_yarn(struct rope_config *r, const cJSON *scaling, struct err *err)
 {

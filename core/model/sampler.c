@@ -158,7 +158,8 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
     int32_t best = argmax(logits, vocab);
     if (temperature == 0 || !isfinite(logits[best])) return best;
 
-    // Tokens more than 40 temperatures below the best do not change the sum noticeably.
+    // Tokens whose logit is more than 40 temperatures below the best one do not change the sum
+    // noticeably.
     struct candidate *list = xreallocarray(NULL, (size_t)vocab, sizeof *list);
     const float least = (float)(logits[best] - 40 * temperature);
     size_t n = 0;

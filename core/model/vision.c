@@ -9,7 +9,7 @@
 // block's input, -1 the last block's output, -2 the output of the block before it. Blocks after the
 // feature layer run only for listeners at their output.
 //
-// S' rows in the encoder, S features. Several pictures pass together; a row attends only to its own
+// S' rows in the encoder, S features. Several pictures share a pass; a row attends only to its own
 // tile or window. A step whose weights a kind of encoder lacks is a no-op.
 #include "core/model/vision.h"
 

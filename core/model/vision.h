@@ -20,7 +20,7 @@
 
 struct vision_kind;
 
-enum { VISION_BLOCKS_MOST = 1000 }; // bits of vision_config.whole
+enum { VISION_BLOCKS_MOST = 1000 }; // vision_config.whole has a bit for each block
 
 struct vision_config {
     const struct vision_kind *kind;
@@ -80,7 +80,7 @@ struct vision_picture {
     float *received;
 };
 
-// Pictures that pass the encoder together, their rows one after the other.
+// Pictures that pass through the encoder together; their rows are concatenated.
 struct vision_batch {
     const struct vision *vision;
     const struct vision_picture *picture; // [count]
@@ -89,7 +89,7 @@ struct vision_batch {
     const int64_t *at; // [count + 1] each picture's first row, and the end
 };
 
-// A kind of encoder. `b->vision` has its config and weights.
+// A kind of encoder. b->vision of a batch `b` has the encoder's config and weights.
 struct vision_kind {
     // Model types in a vision_config that select this kind, NULL-terminated.
     const char *const *model_types;

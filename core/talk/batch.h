@@ -10,7 +10,8 @@
 // Attention is computed separately for each conversation, with its own shapes; all other products
 // span the rows of all conversations. Kernels for few rows round differently from kernels for many,
 // above all in bf16. A single question already has many rows (backend_many_rows), so a batch does
-// not change its bits. A single choice has few rows, but several choices together may have many.
+// not change its bits. A single choice has few rows, but several choices together may have many,
+// so in bf16 a batch may change their bits.
 #ifndef CORE_TALK_BATCH_H
 #define CORE_TALK_BATCH_H
 

@@ -86,8 +86,8 @@ static const char *last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// "*" excludes routers of experts: a small change to one sends rows to other experts, and other
-// programs attach no LoRA to a router that is not a linear layer.
+// "lora:*" excludes routers of experts: a small change to a router sends rows to other experts, and
+// other programs attach no LoRA to a router that is not a linear layer.
 static bool is_router(const char *plain)
 {
     return !strcmp(last_level(plain), "gate");

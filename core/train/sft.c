@@ -164,7 +164,7 @@ static int record(struct sft *t, const char *what, struct err *err)
         const struct param *one = t->params.list;
         while (one->kind != PARAM_LORA_A) one++;
         const struct lora *l = one->weight->linear->lora;
-        cJSON_AddNumberToObject(r, "lora_alpha", // its scale is f32
+        cJSON_AddNumberToObject(r, "lora_alpha", // rounded, because the scale is f32
                                 round(lora_alpha(l->scale, l->a.shape[0], l->stabilised) * 1e6) /
                                     1e6);
     }

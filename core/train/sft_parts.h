@@ -60,7 +60,7 @@ struct sft_sets {
     } list[SFT_SETS];
     size_t count;
     const struct metric *metric; // of the first set; all sets' scores have its direction
-    char *words;                 // owner of the texts
+    char *words;                 // train.validation, cut into the texts that `list` borrows
 };
 
 // Shared by runs that are compared with each other (a sweep).
@@ -161,7 +161,7 @@ int sft_validation_check(const struct settings *s, struct err *err);
 int sft_identify(struct sft *t, const char *but, struct err *err);
 // Returns the run's identity; NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
-// Marks a failure that would also fail the next run of the series. Returns -1.
+// Marks the series as broken: the next run would fail for the same reason. Returns -1.
 int sft_fail_series(const struct sft *t);
 // Runs the whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);

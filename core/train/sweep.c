@@ -73,7 +73,8 @@ static void release(struct sweep *s)
     *s = (struct sweep){ 0 };
 }
 
-// Compares paths by the files that they name, and lists by the layers of the model.
+// Compares paths by the files that they name, and lists of layers by the layers of the model that
+// they select.
 static bool same_value(const struct model *m, const char *key, const struct settings *a,
                        const struct settings *b)
 {
