@@ -13,8 +13,8 @@
 //   seeds 1 2 3                                           every row with {seed}, for each seed
 //   compare FastV | CAPA                                  reports the difference CAPA - FastV
 //
-// Rows of the same name are repetitions, such as seeds: tables show their mean. Differences of the
-// table are from the first row. Words with spaces are put in double quotes.
+// Rows of the same name are repetitions, such as seeds: tables show their mean. The table's
+// differences are relative to the first row. Words with spaces are put in double quotes.
 //
 // In a folder, files and folders whose names contain the name of a set are sets, and so are data
 // sets that /eval reads without --set.

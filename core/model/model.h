@@ -2,7 +2,7 @@
 // tokenizer.
 //
 // Room core/model/: models: weights by name, the parts of decoders and vision encoders, the
-// families that combine them, sampling, FLOP counting. Uses all rooms above: base to files.
+// families that combine them, sampling, FLOP counting. Uses the rooms from base to files.
 #ifndef CORE_MODEL_MODEL_H
 #define CORE_MODEL_MODEL_H
 

@@ -131,8 +131,8 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
 
 // --- ids -----------------------------------------------------------------------------------------
 
-// Counts the visual tokens of the pictures in these messages. If their number changes how a picture
-// is encoded, drops that picture's computed results.
+// Counts the visual tokens of the pictures in these messages. If the number of pictures changes how
+// one of them is encoded, drops that picture's computed results.
 void conversation_size_pictures(struct conversation *c, const struct message *messages,
                                 size_t count);
 // Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of

@@ -84,7 +84,7 @@ static void report_plan(struct sft *t)
     struct job *j = t->job;
     size_t most;
     const size_t held =
-        j->backend->memory ? j->backend->memory->held(&most) : 0; // part of the forecast
+        j->backend->memory ? j->backend->memory->held(&most) : 0; // the forecast counts it
     // Ranks share the memory of their machine, but not a GPU's.
     const double beside = j->ranks ? j->ranks->beside : 1,
                  own = (double)memory_own(&t->plan.forecast.parts),
