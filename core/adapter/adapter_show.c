@@ -74,7 +74,8 @@ static void show_lora(const struct adapter *a, const struct sinks *sinks)
     free(groups);
 }
 
-// Methods page, section 1, Table 4: the L2 norm, the mean and the spread of |x|.
+// Shows the L2 norm of each tensor, and the mean and standard deviation of |x| (the norm alignment
+// paper, Table 4).
 static void show_tensors(const struct adapter *a, const struct sinks *sinks)
 {
     struct table_builder t;

@@ -376,8 +376,8 @@ static bool is_split(const char *path, const char *wanted)
                        !strncmp(file - folder, wanted, folder));
 }
 
-// Of several files, keeps those of the wanted split. Returns the file that remains, or a pattern if
-// each configuration has one (MMMU's subjects); NULL: neither.
+// Returns the only file of the wanted split, or a pattern for the split's files if each is in the
+// folder of a configuration (MMMU's subjects); NULL: neither.
 static char *choose_split(const char *snapshot, const struct names *files, const char *wanted)
 {
     const char *one = NULL, *slash = strrchr(wanted, '/');

@@ -13,9 +13,9 @@
 // at most 1 GB in all. A page is decoded as a whole; for a leaf inside a list, so is the whole
 // chunk.
 //
-// Read: pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy,
-// zstd. Anything else is refused with a message that
-// names it. The file is untrusted. One thread at a time.
+// Supports pages v1 and v2; plain, dictionary and (for booleans) RLE encoding; uncompressed, Snappy
+// and zstd data. Refuses anything else with a message that names it. The file is untrusted. Only
+// one thread at a time may use a struct parquet.
 #ifndef CORE_FILES_PARQUET_H
 #define CORE_FILES_PARQUET_H
 

@@ -28,7 +28,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/offload.h"
 
-// Gradient of a tensor: f32, with equally many elements.
+// Gradient of a tensor: f32, with as many elements as the tensor.
 struct grad {
     float *data;        // NULL: nothing added yet
     int64_t count;      // elements

@@ -109,7 +109,7 @@ void job_results_free(struct job_result *results, size_t count);
 struct job_end {
     const struct job_result *results; // in the order of reporting
     size_t count;
-    double steps, loss; // of its last progress event; NaN: unknown
+    double steps, loss; // of the job's last progress event; NaN: unknown
 };
 
 struct job_kind {

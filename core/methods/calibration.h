@@ -129,7 +129,7 @@ void calibration_free(struct calibration_sums *s); // NULL is allowed
 struct hook calibration_hook(struct calibration_sums *s);
 // Grows s->rows and s->there to that many rows.
 void calibration_rows(struct calibration_sums *s, int64_t rows);
-// Adds the sums of another worker, or of an earlier process, for the same model.
+// Adds other sums for the same model: of another rank, of an earlier process, or of another file.
 void calibration_add(struct calibration_sums *s, const struct calibration_sums *other);
 int calibration_write(const struct calibration_sums *s, const struct calibration_source *source,
                       const char *path, struct err *err);

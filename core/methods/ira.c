@@ -444,7 +444,7 @@ static void add_health(const struct ira_values *p, const struct tensor *v,
 }
 
 // A divergence of 0 means that posterior and prior are the same: nothing is learned (section 3.3 of
-// the paper). A new head begins there.
+// the paper). The divergence of a new head is 0.
 static void ira_report(void *state, const struct method_reporter *to)
 {
     enum { NAME = 48 };

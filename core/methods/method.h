@@ -41,7 +41,8 @@ struct method_tensors {
     void *self;
 };
 
-// Environment of a method. `settings` (a snapshot) and the model must last until the next start.
+// Environment of a method. `settings` (a snapshot) and the model must last until the next
+// methods_attach.
 struct method_env {
     const struct model *model;
     const struct backend *backend;
@@ -148,7 +149,7 @@ struct method {
     struct {
         enum model_part_kind part; // the learned tensors are trained with this part of the model
         const char *by; // a setting ("train.ira") that trains them whatever train.params says; the
-                        // method then acts in training only if it is on
+                        // method then acts in training only while this setting is on
         const char *rate, *decay; // settings of the tensors' learning rate and weight decay; NULL:
                                   // those of the part
         double times;             // if `rate` is auto: the learning rate is train.lr times this
@@ -178,8 +179,9 @@ struct methods {
 };
 
 bool method_on(const struct method *method, const struct settings *s);
-// True if the method acts in training: one with training.by while that setting is on (IRA,
-// pruning), other methods that learn while they are on. FFN approximation never acts in training.
+// True if the method acts in training. A method with training.by (IRA, pruning) acts while that
+// setting is on; any other method that learns acts while the method itself is on. FFN approximation
+// never acts in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // Registers all methods, in the order in which they act, ended by NULL. They must last as long as
@@ -234,7 +236,7 @@ bool methods_without_effect(const struct method *method, const struct method_env
                             struct err *why);
 // Does the setting belong to a method that did not affect the cache and is off under `s`?
 bool methods_unused(const struct methods *m, const char *key, const struct settings *s);
-// Does an active method depend on this setting of another owner?
+// Does an active method depend on this setting, which belongs to another method or module?
 bool methods_read(const char *key, const struct settings *s);
 // Does the cache stay valid after a change of this setting?
 bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s);

@@ -37,7 +37,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
                                          "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes that use such a score store the values of single tokens that it needs.
+    // Only passes that use such a score store the values of single tokens that the score needs.
     const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || reads_sinks(kind);
     if (stored && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)

@@ -1,5 +1,5 @@
 // core/methods/sinks.h -- attention sinks and their kinds (CAPA's paper, Fig. 2), for
-// pruning, /sinks and their calibration.
+// pruning, /sinks and the calibration of sinks.
 //
 //   phi_i = max over sink dimensions k of |rmsnorm(h_i)_k|, h entering the layer; a token with
 //   phi > sinks.tau is a sink. Visual sinks that contribute little to the prompt's last row are
@@ -21,7 +21,7 @@ struct settings;
 double sinks_tau(const struct settings *s, int64_t width);
 // Returns |rmsnorm(h)_k| without gain, for h [D].
 double sinks_value(const float *h, int64_t width, double eps, int k);
-// Returns phi of h [D]: the largest of these over `count` dimensions.
+// Returns phi of h [D]: the largest sinks_value over `count` dimensions.
 double sinks_phi(const float *h, int64_t width, double eps, const int *dims, int count);
 // Sets the two dimensions with the largest |h_k|, ascending.
 void sinks_top(const float *h, int64_t width, int dims[2]);

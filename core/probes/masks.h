@@ -31,8 +31,8 @@ struct masks_item {
 };
 
 struct masks {
-    struct dataset lines;    // of objects or rows; or
-    struct json_parts parts; // of COCO's instances
+    struct dataset lines;    // of objects or rows, unless `coco`
+    struct json_parts parts; // of COCO's instances, if `coco`
     bool coco;
     struct names pictures;         // file names
     struct masks_picture *picture; // [pictures.count]

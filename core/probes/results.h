@@ -50,8 +50,8 @@ struct result_kind {
     double low, high; // range of the colours; both 0: the range of the map's values
     // Returns true if a layer has a map under these settings. NULL: every layer has one.
     bool (*has)(const struct settings *s, int layers, int layer);
-    bool on_request; // the screen does not run the command by itself: it needs more options or much
-                     // time
+    bool on_request;  // the screen does not run the command by itself, because the command needs
+                      // more options or much time
     const char *live; // name of its maps during an answer; NULL: none
 };
 
@@ -122,7 +122,7 @@ const double *results_value(const struct results *r, const char *table, const ch
 
 // Means over samples; zero-initialised is empty.
 struct results_mean {
-    // For each table cell the fields of a struct tally; for maps, sums and counts.
+    // Tables hold the fields of a struct tally for each cell; maps hold sums and counts.
     struct results sums;
     int64_t samples;
     bool own; // some maps have axes of positions or tokens, which differ between samples

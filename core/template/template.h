@@ -29,7 +29,8 @@ struct layout; // one row of the table
 const char *layout_name(int index);
 const struct layout *layout_find(const char *name);
 const char *layout_title(const struct layout *layout); // its name
-// Returns the token that ends an answer in the layout; -1: the tokenizer has none, or a text does.
+// Returns the token that ends an answer in the layout; -1 if the layout ends answers with no single
+// token, or if the tokenizer lacks the token.
 int32_t layout_end(const struct layout *layout, const struct tokenizer *t);
 // Detects the layout by marks in the text of the folder's chat template, or by the tokenizer's
 // special tokens; `plain` if neither decides. Needs no model.

@@ -1,8 +1,8 @@
 // core/tokenizer/class.c -- class behaviour ("tokenizer_class" in tokenizer_config.json) that only
 // transformers' code defines.
 //
-// Where versions 4 and 5 differ, we follow version 4, with which most published models were made,
-// and add a notice.
+// Where versions 4 and 5 of transformers differ, vlmsh follows version 4, with which most published
+// models were made, and adds a notice.
 #include <string.h>
 
 #include "core/base/json.h"
@@ -245,7 +245,7 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
         list_put(&unused, "add_bos_token");
     if (!around && differs(c->config, "add_eos_token", t->after.count > 0))
         list_put(&unused, "add_eos_token");
-    // Version 5 may apply add_prefix_space.
+    // Version 5 of transformers may apply add_prefix_space.
     if (kind && differs(c->config, "add_prefix_space", has_prefix(t, false)))
         list_put(&unused, "add_prefix_space");
     if (differs(c->config, "split_special_tokens", false))

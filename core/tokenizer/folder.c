@@ -7,7 +7,7 @@
 //   vocab.json        with merges.txt: byte-level BPE in the format older than tokenizer.json
 //
 // Beside the last three, tokenizer_config.json names the added tokens ("added_tokens_decoder");
-// older folders have added_tokens.json and special_tokens_map.json for that.
+// older folders name them in added_tokens.json and special_tokens_map.json.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

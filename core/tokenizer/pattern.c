@@ -1,12 +1,13 @@
 // core/tokenizer/pattern.c -- the regular expressions of tokenizer.json, run by PCRE2.
 //
-// The files are written for Oniguruma (Ruby's dialect). Constructs that PCRE2 reads differently are
-// rewritten before compiling:
-//   \s \w \h \v   match other characters (PCRE2's \s matches U+180E; \h is a hex digit)
+// The expressions are written for Oniguruma (Ruby's dialect). Constructs that PCRE2 reads
+// differently are rewritten before compiling:
+//   \s \w \h \v   match other characters in Oniguruma (\s does not match U+180E; \h: a hex digit)
 //
 //   \b \B         boundaries of Oniguruma's \w
 //
-//   [[:punct:]]   matches other characters; such names are also properties: \p{Alnum}
+//   [[:punct:]]   matches other characters in Oniguruma, where such names are also properties:
+//                 \p{Alnum}
 //
 //   \p{Han}       the script; in PCRE2, the script extensions
 //

@@ -120,7 +120,7 @@ struct normal {
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
     SPLIT_METASPACE, // replaces each space by `text`, and prepends `text` as `prepend` says
-    SPLIT_BYTES,     // ByteLevel without its regular expression (that is a SPLIT_PATTERN)
+    SPLIT_BYTES,     // ByteLevel without its regular expression, which is a separate SPLIT_PATTERN
     SPLIT_PREFIX,    // prepends a space (ByteLevel's add_prefix_space)
 };
 
@@ -143,7 +143,7 @@ enum decode_kind {
     DECODE_BYTES, // ByteLevel
     DECODE_METASPACE,
     DECODE_PIECES, // SentencePiece's; `text` replaces the unknown token
-    DECODE_SPACES, // no decoder: joins tokens with spaces
+    DECODE_SPACES, // the file has no decoder: joins tokens with spaces
 };
 
 struct decode {
@@ -153,7 +153,7 @@ struct decode {
     int64_t start, stop;
     bool prepend; // DECODE_METASPACE, DECODE_PIECES: drops the first token's mark
     bool squeeze; // DECODE_PIECES: also drops every mark before the first letter
-    bool fused;   // receives one text piece by piece instead of tokens
+    bool fused;   // receives one text in pieces instead of tokens
 };
 
 enum { STAGES_MAX = 16 };
@@ -269,7 +269,8 @@ struct tokenizer {
     int normal_count, split_count, decode_count;
     struct ids before, after; // ids that the post-processor adds
     struct buf notice;        // for the user; empty: none
-    double normalising; // thread time when normalising the added tokens began: all share a limit
+    double normalising; // thread time when normalising the added tokens began: all tokens share one
+                        // limit
 };
 
 // Returns the id in the model's vocabulary; -1 if none.
@@ -383,9 +384,9 @@ extern const char *const companions_infill[];
 
 // Sets the name of the class, without "Fast"; "" if the config names none, or a generic one.
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
-// If tokenizer_config.json names no class, sets the one that transformers 4 derives from the
-// model's config.json, unless `json`, the tokenizer.json, lacks its special tokens. json NULL:
-// the tokenizer is in another file.
+// If tokenizer_config.json names no class, sets the class that transformers 4 derives from the
+// model's config.json, unless `json`, the tokenizer.json, lacks special tokens of this class. json
+// NULL: the tokenizer is in another file.
 void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
 // Returns NULL if the config names no class of transformers.
 const struct class_kind *companions_kind(const cJSON *config);
