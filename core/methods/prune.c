@@ -413,8 +413,8 @@ bool seen_lists_get(struct stage_note *note, int64_t most, struct seen_lists *l)
     return true;
 }
 
-// True if pruning needs the encoder's attention, which only the first process has, from that layer
-// on.
+// True if a stage at `layer` or later needs the encoder's attention, which only the first process
+// has.
 static bool focus_from(const struct prune *p, int layer)
 {
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;

@@ -18,7 +18,7 @@ int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
 // Returns degrees, averaged over the pictures' lines of tokens; `split`: cuts lines at the ends of
 // tiles and grid rows. NaN if pruning left no three neighbours.
 double curvature_angle(const struct curvature *c, int layer, bool split);
-// Returns V = sum over l of |dC[l+1] - dC[l]|.
+// Returns V, the sum over layers l of |angle of l + 1 - angle of l|.
 double curvature_total(const struct curvature *c, bool split);
 
 #endif
