@@ -11,7 +11,7 @@
 //
 // g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
 // gradient flows through it. Several samples in one sequence are processed one by one. A new head
-// (delta 0) changes nothing.
+// has delta 0, so without noise it changes nothing.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -165,8 +165,8 @@ static void put_words(struct buf *b, const struct tokenizer *t, const struct ids
     buf_printf(b, " %s", where);
 }
 
-// Adds the token that `key` names if `flag` is true. Returns 1; 0 if the config names no token; -1
-// on error.
+// Adds the token that `key` names if `flag` is true. Returns 1; 0 if `key` names no token of the
+// tokenizer; -1 on error.
 static int ids_around(struct tokenizer *t, const struct companions *c, const char *flag,
                       bool otherwise, const char *key, struct ids *ids, struct err *err)
 {

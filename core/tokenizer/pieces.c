@@ -261,8 +261,8 @@ static int compare_score(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Ranks pieces by score; UINT32_MAX: no merges. Equal scores share a rank, so the leftmost pair
-// merges first.
+// Ranks pieces by score; UINT32_MAX: the piece takes no part in merging. Equal scores share a rank,
+// so the leftmost pair merges first.
 static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
 {
     const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
