@@ -1,5 +1,6 @@
 // tests/fuzz/zipped.c -- any bytes as a ZIP archive: refused, or its files can be read or are
 // refused, and all returned bytes are valid.
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
