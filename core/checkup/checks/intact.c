@@ -426,6 +426,11 @@ static int try_variant(struct search *s, struct variant v, struct err *err)
     return 0;
 }
 
+static double without_seconds(const struct search *s, enum kind kind, bool scene)
+{
+    return (kinds[kind].sees ? 0 : s->c->text_s) + (scene ? scene_seconds(s, kind) : 0);
+}
+
 // Scores the model with a layer or block replaced by its neighbour, by the sum of the log-
 // probabilities of text and of the first scene. If the layer is in the wrong place, replacing it
 // raises the sum.
@@ -452,23 +457,26 @@ static int score_without(struct search *s, enum kind kind, int at, int layers, b
     if (sees) *e = block;
     if (!sees) *l = layer;
     change_done(c, kind);
-    s->seconds += (sees ? 0 : c->text_s) + (scene ? scene_seconds(s, kind) : 0);
+    s->seconds += without_seconds(s, kind, scene);
     *sum = text.text + own;
     return status;
 }
 
-// Orders the layers by how much it helps to replace them. A layer that cannot be replaced is last.
+// Orders the layers by how much it helps to replace them, if the time allows. A layer that cannot
+// be replaced is last.
 static int rank_layers(struct search *s, enum kind kind, int layers, int *rank, struct err *err)
 {
     double *score = xcalloc((size_t)layers, sizeof *score);
     const bool scene =
         kinds[kind].sees || (s->scenes && layers * scene_seconds(s, kind) < 0.25 * s->allowed);
+    const bool timely = s->seconds + layers * without_seconds(s, kind, scene) < s->allowed;
     for (int l = 0; l < layers; l++) {
         const int next = l + 1 < layers ? l + 1 : l - 1;
         const struct variant v = { kind, l, next, 1 };
         struct err why = { 0 };
         double x = -INFINITY;
-        if (possible(s->c->model, &v) && score_without(s, kind, l, layers, scene, &x, &why) < 0) {
+        if (timely && possible(s->c->model, &v) &&
+            score_without(s, kind, l, layers, scene, &x, &why) < 0) {
             if (s->c->stopped) {
                 *err = why;
                 free(score);
