@@ -39,7 +39,7 @@ PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg
            libzip-dev libfontconfig-dev fonts-dejavu-core
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck python3
-FUZZ_PACKAGES = clang libclang-rt-dev
+FUZZ_PACKAGES = clang libclang-rt-dev python3 xz-utils
 REAL_PACKAGES = python3 python3-pip
 
 ifeq ($(origin CC),default)
