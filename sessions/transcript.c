@@ -21,19 +21,20 @@ static void line(struct buf *b, const char *before, const char *text, const char
     free(words);
 }
 
-// The link to a stored picture is relative to the transcript, so that both can be moved together.
+// Returns FOLDER/FILE for a file beside the transcript: a relative link, so that both can be moved
+// together. The caller frees it.
+static char *link_beside(const struct exporting *x, const char *path)
+{
+    const char *folder = strrchr(x->folder, '/') + 1;
+    return first_words(path + (folder - x->folder), 4000);
+}
+
 static void write_picture(struct exporting *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
     char *name = first_words(text_file_name(p->path), 200);
-    char *link;
-    if (path) { // FOLDER/FILE, without the path of FOLDER
-        const char *folder = strrchr(x->folder, '/') + 1;
-        link = first_words(path + (folder - x->folder), 4000);
-    } else {
-        link = first_words(p->path, 4000);
-    }
+    char *link = path ? link_beside(x, path) : first_words(p->path, 4000);
     buf_printf(&x->text, "![%s](<%s>)\n\n", name, link);
     free(link);
     free(name);
@@ -74,9 +75,8 @@ static void write_boxes(struct exporting *x, const struct saved_entry *e, int pi
     cJSON *list = json_parse(e->boxes, strlen(e->boxes), "boxes", NULL);
     boxes_from_json(&b, list);
     char *path = b.count && picture >= 0 ? draw_boxes(x, picture, &b, e->boxes) : NULL;
-    if (path) { // a relative link, like those to pictures
-        const char *folder = strrchr(x->folder, '/') + 1;
-        char *link = first_words(path + (folder - x->folder), 4000);
+    if (path) {
+        char *link = link_beside(x, path);
         buf_printf(&x->text, "![boxes](<%s>)\n\n", link);
         free(link);
     }
