@@ -116,6 +116,12 @@ out=$(checkup $model --adapter "$dir/adapter" --out "$dir/out-adapter" --only op
 out=$(checkup tests/goldens/llava-1.5 --adapter "$dir/adapter" --out "$dir/out-unfit" --only opens) &&
     fail "an adapter that does not fit" "$out"
 [[ $out == *adapter*fails* ]] || fail "an adapter that does not fit" "$out"
+# The search leaves an adapter as it was: used only with pictures (adapter.when).
+for checks in sees intact,sees; do
+    "$VLMSH" --plain tests/goldens/llava-1.5 -c "/set adapter tests/goldens/llava-1.5/adapters/ln_tuning" \
+        -c "/set adapter.when pictures" -c "/checkup --here --quick --out $dir/when-$checks --only $checks" </dev/null >/dev/null 2>&1
+done
+diff <(found "$dir/when-sees") <(found "$dir/when-intact,sees" | grep -v ^intact) || fail "the search changed the adapter" ""
 
 cp -r "$model" "$dir/short" && chmod u+w "$dir/short/model.safetensors"
 truncate -s -1000 "$dir/short/model.safetensors"

@@ -191,20 +191,17 @@ static void exchange_template(struct settings *s, char *template, size_t size)
     free(was);
 }
 
-// LoRA stays in its place: the damage is in the model's files, not in the adapter's.
-static void exchange_linear(struct linear *a, struct linear *b)
+// The damage is in the model's files, not in the adapter's: the adapter is taken off while weights
+// change places, and put back.
+static void take_adapter_off(struct checkup *c)
 {
-    EXCHANGE(struct linear, *a, *b);
-    EXCHANGE(struct lora *, a->lora, b->lora);
+    if (c->adapter) adapter_remove(c->adapter);
 }
 
-static void exchange_layers(struct decoder_layer *a, struct decoder_layer *b)
+static void put_adapter_back(struct checkup *c)
 {
-    EXCHANGE(struct decoder_layer, *a, *b);
-    for (int i = 0; i < a->attention.count; i++)
-        EXCHANGE(struct lora *, a->attention.weight[i].lora, b->attention.weight[i].lora);
-    for (int i = 0; i < a->ffn.count; i++)
-        EXCHANGE(struct lora *, a->ffn.weight[i].lora, b->ffn.weight[i].lora);
+    const bool pictures = settings_is(c->settings, "adapter.when", "pictures");
+    if (c->adapter) adapter_with_pictures(c->adapter, pictures);
 }
 
 // Drops what was computed before a change.
@@ -220,6 +217,7 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
     struct model *m = c->model;
     struct decoder_layer *l = m->decoder.layer;
     struct vision_layer *e = m->vision.layer;
+    take_adapter_off(c);
     switch (v->kind) {
     case ROTARY: EXCHANGE(double, m->decoder.config.rope.theta, k->theta); break;
     case TEMPLATE: exchange_template(c->settings, k->template, sizeof k->template); break;
@@ -230,16 +228,17 @@ static void exchange(struct checkup *c, const struct variant *v, struct kept *k)
         }
         break;
     case HEADS:
-        exchange_linear(&l[v->a].attention.weight[ATTENTION_Q],
-                        &l[v->a].attention.weight[ATTENTION_K]);
+        EXCHANGE(struct linear, l[v->a].attention.weight[ATTENTION_Q],
+                 l[v->a].attention.weight[ATTENTION_K]);
         break;
     case LAYERS:
-        for (int i = 0; i < v->count; i++) exchange_layers(&l[v->a + i], &l[v->b + i]);
+        for (int i = 0; i < v->count; i++) EXCHANGE(struct decoder_layer, l[v->a + i], l[v->b + i]);
         break;
     case ENCODER_HEADS: EXCHANGE(struct linear, e[v->a].q, e[v->a].k); break;
     case ENCODER_LAYERS: EXCHANGE(struct vision_layer, e[v->a], e[v->b]); break;
     default: break;
     }
+    put_adapter_back(c);
     change_done(c, v->kind);
 }
 
@@ -441,12 +440,14 @@ static int score_without(struct search *s, enum kind kind, int at, int layers, b
     struct model *m = c->model;
     const int next = at + 1 < layers ? at + 1 : at - 1;
     const bool sees = kinds[kind].sees;
-    struct decoder_layer *l = &m->decoder.layer[at], layer = *l;
+    struct decoder_layer *l = &m->decoder.layer[at], layer = { 0 };
     struct vision_layer *e = &m->vision.layer[at], block = { 0 };
     struct score text = { 0 };
     double own = 0;
+    take_adapter_off(c);
     if (sees) block = *e, *e = m->vision.layer[next];
-    if (!sees) *l = m->decoder.layer[next];
+    if (!sees) layer = *l, *l = m->decoder.layer[next];
+    put_adapter_back(c);
     change_done(c, kind);
     int status = sees ? 0 : score_text(c, &text, err);
     if (status == 0 && scene) {
@@ -454,8 +455,10 @@ static int score_without(struct search *s, enum kind kind, int at, int layers, b
         checkup_ask(c, &s->order[0], 1, checkup_question);
         status = checkup_rank(c, c->settings, &truth, 1, &own, err);
     }
+    take_adapter_off(c);
     if (sees) *e = block;
     if (!sees) *l = layer;
+    put_adapter_back(c);
     change_done(c, kind);
     s->seconds += without_seconds(s, kind, scene);
     *sum = text.text + own;
@@ -715,14 +718,14 @@ static int check_adapter(struct search *s, struct err *err)
     struct adapter *own = c->adapter;
     struct score without = { 0 };
     if (!own) return 0;
-    adapter_remove(own);
+    take_adapter_off(c);
     c->adapter = NULL;
     conversation_stale(&c->talk, STALE_VISUAL);
     conversation_reset_methods(&c->talk);
     int status = score_text(c, &without, err);
     if (status == 0 && s->scenes) status = score_scenes(c, s->order, s->scenes, &without, err);
-    adapter_apply(own);
     c->adapter = own;
+    put_adapter_back(c);
     conversation_stale(&c->talk, STALE_VISUAL);
     conversation_reset_methods(&c->talk);
     if (status < 0) return -1;
