@@ -19,8 +19,6 @@ static void interval_of(struct score_value *v)
     v->low = v->high = NAN;
     if (!v->draws) return;
     memcpy(sorted, v->draws, sizeof sorted);
-    for (int d = 0; d < SET_DRAWS; d++)
-        if (isnan(sorted[d])) return;
     set_draws_interval(sorted, &v->low, &v->high);
 }
 

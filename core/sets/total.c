@@ -406,6 +406,9 @@ size_t set_draw(int draw, size_t count, size_t i)
 
 void set_draws_interval(double *draws, double *low, double *high)
 {
+    *low = *high = NAN;
+    for (int d = 0; d < SET_DRAWS; d++)
+        if (isnan(draws[d])) return;
     qsort(draws, SET_DRAWS, sizeof *draws, by_value);
     *low = draws[SET_DRAWS / 40];
     *high = draws[SET_DRAWS - SET_DRAWS / 40 - 1];

@@ -76,14 +76,15 @@ enum { SET_DRAWS = 1000 }; // bootstrap samples
 // Returns the number of the i-th of `count` units in a bootstrap sample. The seed is fixed, so that
 // scores of the same units under several conditions have the same samples.
 size_t set_draw(int draw, size_t count, size_t i);
-// Sorts the values of the bootstrap samples; returns their 95% interval.
+// Sorts the values of the bootstrap samples, and computes their 95% interval: NaN if one of them is
+// NaN.
 void set_draws_interval(double *draws, double *low, double *high);
 // Computes a number of the total, by index, for each bootstrap sample of the total's units. Returns
 // how many units there are; for fewer than two, draws is unchanged.
 size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
                        const struct metric *m, int number, double draws[SET_DRAWS]);
-// Computes a 95% interval of the first number from these samples; NaN for fewer than two units, or
-// if `apart`.
+// Computes a 95% interval of the first number from these samples; NaN for fewer than two units, if
+// `apart`, or if the number is undefined for a sample.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);
 
