@@ -11,7 +11,7 @@ checkup() { "$VLMSH" checkup "$@" </dev/null 2>&1; }
 # A sound model; the page and the record; a second run has nothing to do.
 out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "a sound model" "$out"
 [[ $out == *"none of 3 checks fails"* && $out != *"  fails  "* ]] || fail "findings about a sound model" "$out"
-[ -z "$VLMSH_CUDA" ] || [[ $out == *"device cuda:0"*"works"* ]] || fail "the CPU and a GPU" "$out"
+[ -z "${VLMSH_CUDA:-}" ] || [[ $out == *"device cuda:0"*"works"* ]] || fail "the CPU and a GPU" "$out"
 grep -q '^### identities: works' "$dir/sound/checkup.md" || fail "the page" "$(cat "$dir/sound/checkup.md")"
 [ "$(jq -r '.verdict, .models[0].checks[].verdict' "$dir/sound/checkup.json" | uniq)" = works ] || fail "the verdicts" ""
 cp "$dir/sound/checkup.json" "$dir/before.json"
