@@ -20,7 +20,11 @@ enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
 
 // Lines that multiply the rows.
 struct factors {
-    struct names models, model_names, seeds;
+    struct named_model {
+        char *name, *folder;
+    } * models;
+    size_t model_count;
+    struct names seeds;
     struct run {
         char *folder, *row, *words; // row "": of all rows
     } * runs;
@@ -237,14 +241,19 @@ static void replace_rows(struct score_plan *p, struct score_plan *by)
     p->row_count = by->row_count;
 }
 
-static void multiply_models(struct score_plan *p, const struct factors *f)
+static int multiply_models(struct score_plan *p, const struct factors *f, struct err *err)
 {
     struct score_plan to = { 0 };
-    for (size_t i = 0; i < p->row_count; i++)
-        for (size_t m = 0; m < (p->rows[i].model ? 1 : f->models.count); m++)
-            row_copy(&to, &p->rows[i], p->rows[i].model ? "" : f->model_names.list[m],
-                     p->rows[i].model ? NULL : f->models.list[m], NULL, -1);
+    bool used = false;
+    for (size_t i = 0; i < p->row_count; i++) {
+        const struct score_row *r = &p->rows[i];
+        used |= !r->model;
+        if (r->model) row_copy(&to, r, "", NULL, NULL, -1);
+        for (size_t m = 0; m < f->model_count && !r->model; m++)
+            row_copy(&to, r, f->models[m].name, f->models[m].folder, NULL, -1);
+    }
     replace_rows(p, &to);
+    return used ? 0 : err_set(err, "model %s: every row has a model of its own", f->models[0].name);
 }
 
 static int by_step(const void *a, const void *b)
@@ -360,8 +369,8 @@ static int multiply(struct score_plan *p, const struct factors *f, struct err *e
 {
     int status = 0;
     if (!p->row_count) status = add_row(p, xstrdup(""), xstrdup(""), err);
-    if (f->models.count && (status = check_rows(p, f->models.count, err)) == 0)
-        multiply_models(p, f);
+    if (status == 0 && f->model_count && (status = check_rows(p, f->model_count, err)) == 0)
+        status = multiply_models(p, f, err);
     for (size_t i = 0; i < f->run_count && status == 0; i++)
         status = multiply_checkpoints(p, &f->runs[i], err);
     if (status == 0 && f->seeds.count && (status = check_rows(p, f->seeds.count, err)) == 0)
@@ -429,8 +438,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
         status = add_row(p, name, after, err);
         name = after = NULL;
     } else if (!strcmp(key, "model")) {
-        names_add(&f->models, after, NULL);
-        names_add(&f->model_names, name, NULL);
+        f->models = xreallocarray(f->models, f->model_count + 1, sizeof *f->models);
+        f->models[f->model_count++] = (struct named_model){ name, after };
+        name = after = NULL;
     } else if (!strcmp(key, "sets") && *text) {
         status = add_folder(p, text, limit, err);
     } else if (of_run) {
@@ -459,8 +469,11 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
 
 static void factors_release(struct factors *f)
 {
-    names_release(&f->models);
-    names_release(&f->model_names);
+    for (size_t i = 0; i < f->model_count; i++) {
+        free(f->models[i].name);
+        free(f->models[i].folder);
+    }
+    free(f->models);
     for (size_t i = 0; i < f->run_count; i++) {
         free(f->runs[i].folder);
         free(f->runs[i].row);

@@ -191,6 +191,17 @@ static void plans_are_multiplied(void **state)
         p = read_plan(folder, wrong[i][0], &err);
         assert_non_null(strstr(err.text, wrong[i][1]));
     }
+    // Models of the same name are repetitions; the same model may have two names.
+    text = xasprintf("set one: %s/set.json\nmodel x: m/1\nmodel x: m/2\nmodel y: m/1\n", folder);
+    p = read_plan(folder, text, &err);
+    free(text);
+    assert_string_equal(err.text, "");
+    assert_int_equal(p.row_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(p.rows[i].name, i < 2 ? "x" : "y");
+        assert_string_equal(p.rows[i].model, i == 1 ? "m/2" : "m/1");
+    }
+    score_plan_release(&p);
     struct buf many = { 0 };
     buf_printf(&many, "set one: %s/set.json\n", folder);
     for (int i = 0; i < 101; i++) buf_printf(&many, "row %d: x{seed}\nmodel %d: m%d\n", i, i, i);
@@ -223,6 +234,7 @@ static void plans_are_multiplied(void **state)
         { "compare a | b", "compare: there is no row 'a'" },
         { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'" },
         { "row a: off\nseeds 1 2", "seeds: no row has {seed} in its words" },
+        { "row a: model=own\nmodel x: m/x", "model x: every row has a model of its own" },
     };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         text = xasprintf("set one: %s/set.json\n%s\n", folder, unknown[i][0]);
