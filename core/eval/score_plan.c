@@ -446,7 +446,7 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     } else if (of_run) {
         add_run(f, name, colon ? after : text);
         name = NULL;
-    } else if (!strcmp(key, "seeds")) {
+    } else if (!strcmp(key, "seeds") && *text) {
         add_words(&f->seeds, text);
     } else if (!strcmp(key, "compare") && *name && *after) {
         p->compares = xreallocarray(p->compares, p->compare_count + 1, sizeof *p->compares);

@@ -186,6 +186,7 @@ static void plans_are_multiplied(void **state)
         { "\nset one: /none --limit 0\n", "plan:2: set one: " },
         { "set : x\n", "write 'set NAME: ...'" },
         { "sets /none\n", "cannot read the folder '/none'" },
+        { "seeds\n", "a line of a plan cannot begin with 'seeds': use" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         p = read_plan(folder, wrong[i][0], &err);
