@@ -9,11 +9,8 @@
 // A new job with the same OUT continues these cells; if something has changed since, it refuses and
 // names the change.
 #include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,10 +82,8 @@ static int open_folder(struct scoring *s, int *lock, struct err *err)
     if (check_folder(out, err) < 0) return -1;
     if ((mkdir(out, 0777) < 0 && errno != EEXIST) || (mkdir(cells, 0777) < 0 && errno != EEXIST))
         return err_set(err, "cannot create '%s': %s", cells, strerror(errno));
-    *lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*lock < 0) return err_set(err, "cannot open '%s': %s", out, strerror(errno));
-    if (flock(*lock, LOCK_EX | LOCK_NB) == 0) return 0;
-    return err_set(err, "another process evaluates into '%s'", out);
+    *lock = folder_lock(out, "evaluating", err);
+    return *lock < 0 ? -1 : 0;
 }
 
 // --- before the job ------------------------------------------------------------------------------
