@@ -366,21 +366,13 @@ static double check_scores(const struct costs *c, const char *file, struct err *
     int status = score_plan_parse(&p, text, file, c->plan->asked->limit, err);
     free(text);
     if (status < 0) return -1;
-    status = score_plan_check(&p, err);
+    status = score_plan_check(&p, engine_settings(e), m, err);
     for (size_t i = 0; i < p.set_count && status == 0; i++) {
         const struct evaluate_options *o = &p.sets[i].options;
         struct dataset d = { .file = -1 };
         if ((status = set_source_open(&o->set, &d, err)) < 0) break;
         samples += (double)(o->limit && o->limit < d.count ? o->limit : d.count);
         dataset_close(&d);
-    }
-    for (size_t i = 0; i < p.row_count && status == 0; i++) {
-        const struct proposal base = { .from = engine_settings(e),
-                                       .training = true,
-                                       .env = { .model = p.rows[i].model ? NULL : m } };
-        struct settings *row = score_row_settings(&p.rows[i], &base, NULL, err);
-        if (!row) status = -1;
-        settings_free(row);
     }
     score_plan_release(&p);
     return status < 0 ? -1 : samples * (double)rows;

@@ -92,15 +92,9 @@ static int check(int argc, char **argv, const struct settings *settings, const s
                  struct err *err)
 {
     struct scoring s = { 0 };
-    const struct proposal base = { .from = settings, .training = true };
     int status = read_options(&s, argc, argv, err);
     if (status == 0) status = check_folder(s.o.out, err);
-    if (status == 0) status = score_plan_check(&s.plan, err);
-    for (size_t i = 0; status == 0 && i < s.plan.row_count; i++) {
-        struct settings *row = score_row_settings(&s.plan.rows[i], &base, NULL, err);
-        if (!row) status = -1;
-        settings_free(row);
-    }
+    if (status == 0) status = score_plan_check(&s.plan, settings, NULL, err);
     score_plan_release(&s.plan);
     return status;
 }

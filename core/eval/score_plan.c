@@ -538,18 +538,6 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
     return status;
 }
 
-int score_plan_check(const struct score_plan *p, struct err *err)
-{
-    for (size_t i = 0; i < p->set_count; i++)
-        if (evaluate_options_check(&p->sets[i].options, err) < 0)
-            return err_in(err, "set %s", p->sets[i].name);
-    for (size_t i = 0; i < p->row_count; i++)
-        if (p->rows[i].model && *p->rows[i].model == '/' && access(p->rows[i].model, F_OK) < 0)
-            return err_set(err, "row %s: cannot open the model '%s': %s", p->rows[i].name,
-                           p->rows[i].model, strerror(errno));
-    return 0;
-}
-
 // --- settings ------------------------------------------------------------------------------------
 
 static int add_word(struct preset_values *v, const char *word, const struct proposal *base,
@@ -601,6 +589,27 @@ struct settings *score_row_settings(const struct score_row *r, const struct prop
     free(words);
     free(copy);
     return settings;
+}
+
+int score_plan_check(const struct score_plan *p, const struct settings *settings, struct model *m,
+                     struct err *err)
+{
+    for (size_t i = 0; i < p->set_count; i++)
+        if (evaluate_options_check(&p->sets[i].options, err) < 0)
+            return err_in(err, "set %s", p->sets[i].name);
+    for (size_t i = 0; i < p->row_count; i++) {
+        const struct score_row *r = &p->rows[i];
+        const struct proposal base = { .from = settings,
+                                       .training = true,
+                                       .env = { .model = r->model ? NULL : m } };
+        if (r->model && *r->model == '/' && access(r->model, F_OK) < 0)
+            return err_set(err, "row %s: cannot open the model '%s': %s", r->name, r->model,
+                           strerror(errno));
+        struct settings *row = score_row_settings(r, &base, NULL, err);
+        if (!row) return -1;
+        settings_free(row);
+    }
+    return 0;
 }
 
 void score_plan_release(struct score_plan *p)

@@ -61,13 +61,15 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
 // settings of the job.
 int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
                          int64_t limit, struct err *err);
-// Checks that the sets can be read.
-int score_plan_check(const struct score_plan *p, struct err *err);
-// Makes the settings of a row from those of `base` for base.env.model (NULL: placeholders such as
-// {late} and the model's own limits are not checked). *notices (may be NULL) receives what was
-// reset. The caller frees the settings.
+// Applies a row's settings to those of `base`. Without base.env.model, placeholders such as {late}
+// and the limits of the model are not checked. Appends to *notices (may be NULL) a line for each
+// setting that was reset. The caller frees the result.
 struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
                                     struct names *notices, struct err *err);
+// Checks that the sets can be read, and applies the rows' settings to `settings`; `m`: the model of
+// rows without a model of their own, or NULL (score_row_settings).
+int score_plan_check(const struct score_plan *p, const struct settings *settings, struct model *m,
+                     struct err *err);
 void score_plan_release(struct score_plan *p);
 
 #endif
