@@ -504,15 +504,6 @@ static int write_report(const struct plan *p, const struct csv *layout, const st
     return status;
 }
 
-static int write_csv(const struct plan *p, const char *name, const struct csv *t,
-                     int (*write)(const struct csv *, const char *, struct err *), struct err *err)
-{
-    char *path = xasprintf("%s/%s", p->out, name);
-    const int status = write(t, path, err);
-    free(path);
-    return status;
-}
-
 static int fill(const struct plan *p, struct err *err)
 {
     struct paper_results r;
@@ -520,9 +511,9 @@ static int fill(const struct plan *p, struct err *err)
     if (paper_results_read(&r, p->table, p->key, p->asked->demo, p->out, err) < 0) return -1;
     paper_layout(&r, &layout);
     const enum paper_verdict verdict = paper_judge(&r, &claims);
-    int status = write_csv(p, "table.csv", &layout, csv_write, err);
-    if (status == 0) status = write_csv(p, "table.md", &layout, csv_write_markdown, err);
-    if (status == 0) status = write_csv(p, "table.tex", &layout, csv_write_latex, err);
+    char *table = xasprintf("%s/table", p->out);
+    int status = csv_write_documents(&layout, table, err);
+    free(table);
     if (status == 0) status = write_report(p, &layout, &claims, verdict, err);
     if (status == 0) {
         char *path = xasprintf("%s/report.md", p->out);

@@ -251,14 +251,25 @@ static void put_row(struct buf *b, char *const *row, int count)
     if (count) buf_putc(b, '\n');
 }
 
-int csv_write(const struct csv *t, const char *path, struct err *err)
+static void put_csv(const struct csv *t, struct buf *to)
+{
+    put_row(to, t->columns, t->column_count);
+    for (size_t r = 0; r < t->row_count; r++) put_row(to, t->rows[r], t->column_count);
+}
+
+static int write_as(const struct csv *t, void (*put)(const struct csv *t, struct buf *to),
+                    const char *path, struct err *err)
 {
     struct buf b = { 0 };
-    put_row(&b, t->columns, t->column_count);
-    for (size_t r = 0; r < t->row_count; r++) put_row(&b, t->rows[r], t->column_count);
+    put(t, &b);
     const int status = file_out_update(path, b.data, b.length, err);
     buf_release(&b);
     return status;
+}
+
+int csv_write(const struct csv *t, const char *path, struct err *err)
+{
+    return write_as(t, put_csv, path, err);
 }
 
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks)
@@ -321,26 +332,28 @@ void csv_put_markdown(const struct csv *t, struct buf *to)
     for (size_t r = 0; r < t->row_count; r++) markdown_row(to, t->rows[r], t->column_count);
 }
 
-int csv_write_markdown(const struct csv *t, const char *path, struct err *err)
+static void put_latex(const struct csv *t, struct buf *to)
 {
-    struct buf b = { 0 };
-    csv_put_markdown(t, &b);
-    const int status = file_out_update(path, b.data, b.length, err);
-    buf_release(&b);
-    return status;
+    buf_puts(to, "\\begin{tabular}{l");
+    for (int c = 1; c < t->column_count; c++) buf_putc(to, 'r');
+    buf_puts(to, "}\n\\toprule\n");
+    latex_row(to, t->columns, t->column_count);
+    buf_puts(to, "\\midrule\n");
+    for (size_t r = 0; r < t->row_count; r++) latex_row(to, t->rows[r], t->column_count);
+    buf_puts(to, "\\bottomrule\n\\end{tabular}\n");
 }
 
-int csv_write_latex(const struct csv *t, const char *path, struct err *err)
+int csv_write_documents(const struct csv *t, const char *stem, struct err *err)
 {
-    struct buf b = { 0 };
-    buf_puts(&b, "\\begin{tabular}{l");
-    for (int c = 1; c < t->column_count; c++) buf_putc(&b, 'r');
-    buf_puts(&b, "}\n\\toprule\n");
-    latex_row(&b, t->columns, t->column_count);
-    buf_puts(&b, "\\midrule\n");
-    for (size_t r = 0; r < t->row_count; r++) latex_row(&b, t->rows[r], t->column_count);
-    buf_puts(&b, "\\bottomrule\n\\end{tabular}\n");
-    const int status = file_out_update(path, b.data, b.length, err);
-    buf_release(&b);
+    static const struct {
+        const char *end;
+        void (*put)(const struct csv *t, struct buf *to);
+    } forms[] = { { ".csv", put_csv }, { ".md", csv_put_markdown }, { ".tex", put_latex } };
+    int status = 0;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms && status == 0; i++) {
+        char *path = xasprintf("%s%s", stem, forms[i].end);
+        status = write_as(t, forms[i].put, path, err);
+        free(path);
+    }
     return status;
 }

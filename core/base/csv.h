@@ -22,6 +22,8 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
+struct sinks;
+
 struct csv {
     char **columns; // [column_count]
     int column_count;
@@ -34,13 +36,12 @@ int csv_read(struct csv *t, const char *path, struct err *err);
 int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
 // Emits the table; a column whose cells are all numbers or empty is a column of numbers.
-struct sinks;
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
-// Writes the table for documents: as a Markdown table, or a LaTeX table (with booktabs' rules). The
-// first column is text.
+// Appends a Markdown table whose first column is text.
 void csv_put_markdown(const struct csv *t, struct buf *to);
-int csv_write_markdown(const struct csv *t, const char *path, struct err *err);
-int csv_write_latex(const struct csv *t, const char *path, struct err *err);
+// Writes STEM.csv and, for documents, the same table as STEM.md and as STEM.tex (with the rules of
+// LaTeX's booktabs).
+int csv_write_documents(const struct csv *t, const char *stem, struct err *err);
 void csv_release(struct csv *t);
 
 int csv_column(const struct csv *t, const char *name); // -1: none

@@ -241,16 +241,6 @@ static int add_cell(const struct scoring *s, size_t cell, struct score_table *t,
     return status;
 }
 
-// Writes one of the output files.
-static int write_file(const struct scoring *s, const char *name, const struct csv *t,
-                      int (*write)(const struct csv *, const char *, struct err *), struct err *err)
-{
-    char *path = xasprintf("%s/%s", s->o.out, name);
-    const int status = write(t, path, err);
-    free(path);
-    return status;
-}
-
 static int write_tables(const struct scoring *s, const struct score_table *t, struct err *err)
 {
     struct csv wide = { 0 }, each = { 0 }, compared = { 0 };
@@ -258,12 +248,15 @@ static int write_tables(const struct scoring *s, const struct score_table *t, st
     score_table_long(t, &each);
     for (size_t i = 0; i < s->plan.compare_count; i++)
         score_table_compare(t, s->plan.compares[i].from, s->plan.compares[i].to, &compared);
-    int status = write_file(s, "scores.csv", &each, csv_write, err);
-    if (status == 0) status = write_file(s, "table.csv", &wide, csv_write, err);
-    if (status == 0) status = write_file(s, "table.md", &wide, csv_write_markdown, err);
-    if (status == 0) status = write_file(s, "table.tex", &wide, csv_write_latex, err);
-    if (status == 0 && s->plan.compare_count)
-        status = write_file(s, "compare.csv", &compared, csv_write, err);
+    char *scores = xasprintf("%s/scores.csv", s->o.out);
+    char *table = xasprintf("%s/table", s->o.out);
+    char *compare = xasprintf("%s/compare.csv", s->o.out);
+    int status = csv_write(&each, scores, err);
+    if (status == 0) status = csv_write_documents(&wide, table, err);
+    if (status == 0 && s->plan.compare_count) status = csv_write(&compared, compare, err);
+    free(scores);
+    free(table);
+    free(compare);
     csv_release(&wide);
     csv_release(&each);
     csv_release(&compared);
