@@ -120,6 +120,14 @@ static int write_out(const struct plan *p, const char *name, const char *text, s
     return status;
 }
 
+// Returns whether a path is in OUT.
+static bool is_inside(const struct plan *p, const char *path)
+{
+    const size_t length = strlen(p->out);
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an argument is a text
+    return !strncmp(path, p->out, length) && path[length] == '/';
+}
+
 // Makes OUT, unless another program's files are there.
 static int open_folder(const struct plan *p, struct err *err)
 {
@@ -342,15 +350,15 @@ static char *scores_now(const struct plan *p, size_t *rows)
 {
     enum { CHECKPOINTS = 5 };
     struct buf b = { 0 };
-    char *copy = xstrdup(p->scores), *rest = copy;
+    char *copy = xstrdup(p->scores), *rest = copy, *made = xasprintf("=%s/", p->out);
     *rows = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
         const bool row = !strncmp(line, "row ", 4), run = !strncmp(line, "checkpoints", 11);
         *rows += row ? 1 : run ? CHECKPOINTS : 0;
-        if (!strncmp(line, "set", 3) || (row && !strstr(line, p->out)))
-            buf_printf(&b, "%s\n", line);
+        if (!strncmp(line, "set", 3) || (row && !strstr(line, made))) buf_printf(&b, "%s\n", line);
     }
     free(copy);
+    free(made);
     return buf_take(&b);
 }
 
@@ -411,7 +419,6 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
 {
     struct shell *shell = c->plan->shell;
     struct words w = { 0 };
-    const size_t out = strlen(c->plan->out);
     int status = words_parse(&w, line, shell, err);
     if (status < 0 || !w.count) {
         words_release(&w);
@@ -420,8 +427,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     const char *name = w.list[0], *limit = option_of(&w, "--limit");
     const char *first = w.count > 1 ? w.list[1] : "";
     const double samples = limit ? strtod(limit, NULL) : 100;
-    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an argument is a text
-    const bool made = !strncmp(first, c->plan->out, out) && access(first, F_OK) < 0;
+    const bool made = is_inside(c->plan, first) && access(first, F_OK) < 0;
     if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
         c->partly = true;
     } else if (!strcmp(name, "/load") || !strcmp(name, "/adapter") ||
@@ -540,10 +546,10 @@ static int wait_for_jobs(const struct plan *p, struct err *err)
     size_t count;
     int status = store_jobs_read(p->shell->store, &rows, &count, err);
     if (status < 0) return -1;
-    char *here = getcwd(NULL, 0), *out = xasprintf("%s/", p->out);
+    char *here = getcwd(NULL, 0);
     for (size_t i = 0; i < count && status == 0; i++) {
         bool ours = false;
-        for (int k = 0; k < rows[i].argc; k++) ours |= strstr(rows[i].argv[k], out) != NULL;
+        for (int k = 0; k < rows[i].argc; k++) ours |= is_inside(p, rows[i].argv[k]);
         if (!ours || rows[i].state != STATE_RUNNING || !here || strcmp(rows[i].folder, here) != 0)
             continue;
         char *line = xasprintf("/wait %lld", (long long)rows[i].id);
@@ -554,7 +560,6 @@ static int wait_for_jobs(const struct plan *p, struct err *err)
     }
     job_rows_free(rows, count);
     free(here);
-    free(out);
     return status;
 }
 
