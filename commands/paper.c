@@ -197,6 +197,8 @@ static void name_unused(const struct plan *p)
         { "--model", a->small ? "" : "${MODEL}", a->model != NULL },
         { "--sets", "${SETS}", a->sets != NULL },
         { "--data", "${DATA", a->data != NULL },
+        { "the second file of --data", "${DATA2}",
+          a->data && strchr(a->data, ',') && strstr(text, "${DATA1}") },
         { "--limit", "${LIMIT}", a->limit > 0 },
         { "--steps", "${STEPS}", a->steps > 0 },
     };

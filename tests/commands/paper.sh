@@ -43,6 +43,8 @@ lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/o
 same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
 lines "/paper capa figure3 --demo --model $work/tiny --sets $work/sets --data x --limit 2 --steps 3 --out $work/dry6 --dry"
 same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$work/events" | grep -c '^--[sd].* is not used by capa figure3 --demo$')" 3
+lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/sets/pope.json --limit 2 --out $work/dry7 --dry"
+check_has "a second file" 'select(.event=="notice").text' "the second file of --data is not used by capa figure3"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "no sets" 'select(.event=="error").message' "$work/dry2/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
