@@ -589,9 +589,10 @@ static int reproduce(struct plan *p, struct err *err)
     if (p->scores) sinks_text(p->shell->sinks, "# %s/scores.plan\n%s", p->out, p->scores);
     if (p->asked->dry) return forecast(p, err);
     const int status = run_plan(p, err);
-    // If single cells failed, the others have results.
+    // If single cells failed, the others have results. Scores without a plan of scores are those of
+    // another table with the same OUT.
     char *scores = xasprintf("%s/scores/scores.csv", p->out);
-    const bool filled = status == 0 || access(scores, F_OK) == 0;
+    const bool filled = status == 0 || (p->scores && access(scores, F_OK) == 0);
     free(scores);
     return filled && fill(p, status < 0 ? &later : err) < 0 ? -1 : status;
 }

@@ -70,6 +70,10 @@ lines "$paper"
 cmp -s "$work/t/table.csv" "$work/before" || fail "the same table again"
 same "the same cells" "$(stat -c %s "$work"/t/scores/cells/* | paste -sd' ')" "$(sed 's/^.\{10\}//' "$work/cells" | paste -sd' ')"
 
+lines "/paper capa figure3 --model $work/none --data $work/sets/own.json --out $work/t"
+check_has "another table that fails" 'select(.event=="error").message' "$work/none"
+cmp -s "$work/t/table.csv" "$work/before" || fail "a failed plan leaves the table"
+
 mkdir -p "$work/n/world" && echo "# of an earlier run" >"$work/n/plan.vlmsh"
 rmdir "$work/n/world" && "$VLMSH" scenes 3 "$work/n/world" --seed 2 >/dev/null 2>&1
 lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $work/n"
