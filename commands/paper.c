@@ -466,12 +466,12 @@ static int forecast(struct plan *p, struct err *err)
     free(copy);
     table_emit(&c.table, p->shell->sinks);
     if (status < 0) return -1;
+    const bool known = *pace_text(time, c.seconds);
     sinks_notice(p->shell->sinks,
-                 "about %s on this machine (%.0f GFLOP/s), at most %.1f GB of memory, %.1f GB on "
+                 "%s%s on this machine (%.0f GFLOP/s), at most %.1f GB of memory, %.1f GB on "
                  "disk; a sample has a picture and 64 tokens, an answer 16",
-                 *pace_text(time, c.seconds) ? time
-                                             : "an unknown time (samples of data that the "
-                                               "plan makes)",
+                 known ? "about " : "",
+                 known ? time : "an unknown time (it depends on data that the plan makes)",
                  c.speed / 1e9, c.memory / 1e9, c.disk / 1e9);
     if (c.partly)
         sinks_notice(p->shell->sinks,
