@@ -21,7 +21,6 @@
 #include "core/base/pace.h"
 #include "core/base/places.h"
 #include "core/data/dataset.h"
-#include "core/engine/presets.h"
 #include "core/eval/score_plan.h"
 #include "core/papers/paper.h"
 #include "core/sets/source.h"
@@ -555,7 +554,7 @@ static int wait_for_jobs(const struct plan *p, struct err *err)
         if (!ours || rows[i].state != STATE_RUNNING || !here || strcmp(rows[i].folder, here) != 0)
             continue;
         char *line = xasprintf("/wait %lld", (long long)rows[i].id);
-        sinks_notice(p->shell->sinks, "job %lld (%s) of an earlier run still works in '%s'",
+        sinks_notice(p->shell->sinks, "job %lld (%s) of an earlier run is still working in '%s'",
                      (long long)rows[i].id, rows[i].kind, p->out);
         status = shell_line(p->shell, line, err);
         free(line);
