@@ -379,6 +379,12 @@ void paper_layout(const struct paper_results *r, struct csv *to)
 enum claim_verdict { CLAIM_SHOWN, CLAIM_OPEN, CLAIM_OPPOSITE, CLAIM_MISSING };
 static const char *const claim_words[] = { "shown", "open", "opposite", "not measured" };
 
+// Returns b - a, with bounds from the intervals of both.
+static struct number minus(const struct number *b, const struct number *a)
+{
+    return (struct number){ b->value - a->value, b->low - a->high, b->high - a->low };
+}
+
 // Returns the difference of two rows: the paired one if compare.csv has it, with infinite bounds if
 // it has no interval; else that of the two numbers, with bounds from their intervals.
 static struct number difference(const struct paper_results *r, const struct paper_claim *c,
@@ -392,7 +398,7 @@ static struct number difference(const struct paper_results *r, const struct pape
                                     or_else(number_at(t, i, "low"), -INFINITY),
                                     or_else(number_at(t, i, "high"), INFINITY) };
     const struct number a = find(r, c->from, column), b = find(r, c->to, column);
-    return (struct number){ b.value - a.value, b.low - a.high, b.high - a.low };
+    return minus(&b, &a);
 }
 
 static struct number turned(const struct number *n)
@@ -434,7 +440,7 @@ enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims
         double paper;
         if (c->against) {
             const struct number a = find(r, c->to, c->against), b = find(r, c->to, column);
-            here = (struct number){ b.value - a.value, b.low - a.high, b.high - a.low };
+            here = minus(&b, &a);
             paper = NAN;
             v = judge(c, &here);
         } else if (c->from) {
