@@ -90,7 +90,7 @@ static void add_value(struct score_cell *c, struct score_value v)
     c->list[c->count++] = v;
 }
 
-// Returns the index of the number that stands for the whole set.
+// Returns the index of the number that tables quote for the set.
 static int quoted_number(const struct evaluation *e)
 {
     for (int i = 0; i < e->number_count && e->total->part; i++)

@@ -111,8 +111,8 @@ const struct paper_table *paper_table_find(const struct paper *p, const char *na
 // *key: its key. NULL with a message that lists the variants.
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
 
-// Replaces each ${NAME}; values are NAME, VALUE pairs ended by NULL. A NAME with the value NULL, or
-// without one, is an error that says what is missing.
+// Replaces each ${NAME} by its value; `values`: pairs of NAME and VALUE, ended by NULL. If a NAME
+// is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the NAME.
 char *paper_expand(const char *text, const char *const *values, struct err *err);
 // Makes the text of the plan of scores, with a comparison for each claim; the caller frees it.
 char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
