@@ -20,7 +20,6 @@
 #include "core/eval/grid.h"
 #include "core/eval/score_plan.h"
 #include "core/eval/score_table.h"
-#include "core/graph/graph.h"
 #include "core/jobs/job.h"
 #include "core/model/model.h"
 #include "core/ranks/ranks.h"
@@ -297,7 +296,7 @@ static int run(struct job *j, struct err *err)
     s.grid.self = &s;
     s.grid.folder = cells;
     for (size_t i = 0; i < s.plan.others.count && first; i++)
-        job_log(j, "no evaluation set: %s", s.plan.others.list[i]);
+        job_log(j, "not an evaluation set: %s", s.plan.others.list[i]);
     if (status == 0 && first) status = open_folder(&s, &lock, err);
     if (status == 0) status = make_cells(&s, err);
     if (status == 0) status = grid_run(&s.grid, &plan, err);
