@@ -66,6 +66,8 @@ static int choose_columns(struct drawing *d, struct err *err)
 static int choose_interval(struct drawing *d, struct err *err)
 {
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
+    if (d->o->mean && d->o->smooth > 1) // a smoothed mean may lie outside its interval
+        return err_set(err, "--mean and --smooth exclude each other for a CSV file");
     if (!text) return 0;
     if (!comma || strchr(comma + 1, ','))
         return err_set(err, "--interval needs two columns, LOW,HIGH, not '%s'", text);
