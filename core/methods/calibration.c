@@ -178,6 +178,22 @@ float *calibration_numbers(const struct calibration *c, const char *name, int ra
     return numbers;
 }
 
+float *calibration_indices(const struct calibration *c, const char *name, int rank,
+                           const int64_t *shape, int64_t limit, const char *what, struct err *err)
+{
+    float *numbers = calibration_numbers(c, name, rank, shape, err);
+    int64_t count = 1;
+    for (int i = 0; i < rank; i++) count *= shape[i];
+    for (int64_t i = 0; numbers && i < count; i++) {
+        if (numbers[i] >= 0 && numbers[i] < (float)limit) continue;
+        err_set(err, "'%s' names %s %g, which the model does not have", c->file->path, what,
+                (double)numbers[i]);
+        free(numbers);
+        numbers = NULL;
+    }
+    return numbers;
+}
+
 // --- writing -------------------------------------------------------------------------------------
 
 int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,

@@ -65,6 +65,10 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
 // missing or has another shape. (calibration_open refuses NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
+// Like calibration_numbers, for a tensor of indices below `limit`; `what` says what they count
+// ("layer").
+float *calibration_indices(const struct calibration *c, const char *name, int rank,
+                           const int64_t *shape, int64_t limit, const char *what, struct err *err);
 
 // Provenance of a new file.
 struct calibration_source {

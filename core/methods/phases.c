@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "core/files/safetensors.h"
 #include "core/methods/calibration.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
@@ -55,19 +54,13 @@ int phases_calibrated(const struct settings *s, const struct model *m, int phase
     *known = false;
     if (calibration_of_setting(&c, s, "phases.calibration", m, err) < 0) return -1;
     if (!c.file) return 0;
-    float *layers = calibration_numbers(&c, "phases.layers", 1, &shape, err);
-    int status = layers ? 0 : -1;
-    for (int i = 0; i < PHASES && status == 0; i++) {
-        if (!(layers[i] >= 0) || layers[i] >= (float)m->decoder.config.layers)
-            status = err_set(err, "'%s' names layer %g, which the model does not have",
-                             c.file->path, (double)layers[i]);
-        else
-            phase[i] = (int)layers[i];
-    }
-    *known = status == 0;
+    float *layers =
+        calibration_indices(&c, "phases.layers", 1, &shape, m->decoder.config.layers, "layer", err);
+    for (int i = 0; layers && i < PHASES; i++) phase[i] = (int)layers[i];
+    *known = layers != NULL;
     free(layers);
     calibration_close(&c);
-    return status;
+    return *known ? 0 : -1;
 }
 
 int phases_of(const struct settings *s, const struct model *m, int phase[PHASES],

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/files/safetensors.h"
 #include "core/methods/calibration.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
@@ -87,19 +86,10 @@ int sinks_calibrated(const struct settings *settings, const struct model *m, flo
     *dims = NULL;
     if (calibration_of_setting(&c, settings, "sinks.calibration", m, err) < 0) return -1;
     if (!c.file) return 0;
-    *dims = calibration_numbers(&c, "sinks.dims", 2, shape, err);
-    int status = *dims ? 0 : -1;
-    for (int64_t i = 0; i < 2 * shape[0] && status == 0; i++) {
-        const float k = (*dims)[i];
-        if (!(k >= 0) || k >= (float)m->decoder.config.hidden)
-            status = err_set(err, "'%s' names dimension %g, which the model does not have",
-                             c.file->path, (double)k);
-    }
+    *dims =
+        calibration_indices(&c, "sinks.dims", 2, shape, m->decoder.config.hidden, "dimension", err);
     calibration_close(&c);
-    if (status == 0) return 0;
-    free(*dims);
-    *dims = NULL;
-    return -1;
+    return *dims ? 0 : -1;
 }
 
 // --- kinds ---------------------------------------------------------------------------------------
