@@ -2,6 +2,7 @@
 // fills tensors.
 #include "core/methods/kit.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/ops/check.h"
@@ -36,4 +37,11 @@ int method_fill(const struct method_env *env, const char *name, struct tensor *t
     env->backend->upload(t->data, host, bytes);
     free(host);
     return 0;
+}
+
+double method_rms(const float *x, int64_t width, double eps)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < width; i++) sum += (double)x[i] * (double)x[i];
+    return sqrt(sum / (double)width + eps);
 }

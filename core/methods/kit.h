@@ -21,5 +21,7 @@ int method_trained(const struct method_env *env, const char *name, const struct 
 // the method releases it.
 int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
                 double last, struct err *err);
+// Returns the root mean square of x [D], by which an RMSNorm divides.
+double method_rms(const float *x, int64_t width, double eps);
 
 #endif

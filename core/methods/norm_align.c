@@ -163,11 +163,8 @@ static double mean_scale(struct graph *g, const struct site_args *args)
     int64_t count = 0;
     if (x) g->backend->download(host, x->data, tensor_bytes(x));
     for (int64_t i = 0; x && i < n; i++) {
-        double squares = 0;
         if (site_sequence(args)->newline[site_row(args, i)]) continue;
-        for (int64_t k = 0; k < width; k++)
-            squares += (double)host[i * width + k] * host[i * width + k];
-        sum += sqrt(squares / (double)width + eps);
+        sum += method_rms(host + i * width, width, eps);
         count++;
     }
     free(host);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 
 #include "core/methods/calibration.h"
-#include "core/model/model.h"
-#include "core/settings/settings.h"
+#include "core/methods/kit.h"
 
 static const char *const word_auto[] = { "auto", NULL }, *const word_none[] = { "none", NULL };
 
@@ -44,23 +43,11 @@ double sinks_tau(const struct settings *s, int64_t width)
     return width >= 1024 ? 20 : 20 * sqrt((double)width / 4096);
 }
 
-static double root_mean_square(const float *h, int64_t width, double eps)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < width; i++) sum += (double)h[i] * (double)h[i];
-    return sqrt(sum / (double)width + eps);
-}
-
-double sinks_value(const float *h, int64_t width, double eps, int k)
-{
-    return fabs((double)h[k]) / root_mean_square(h, width, eps);
-}
-
 double sinks_phi(const float *h, int64_t width, double eps, const int *dims, int count)
 {
     double most = 0;
     for (int i = 0; i < count; i++) most = fmax(most, fabs((double)h[dims[i]]));
-    return most / root_mean_square(h, width, eps);
+    return most / method_rms(h, width, eps);
 }
 
 void sinks_top(const float *h, int64_t width, int dims[2])

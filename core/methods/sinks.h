@@ -19,9 +19,7 @@ struct settings;
 // Returns the value of sinks.tau; auto is 20 for D >= 1024 and 20 sqrt(D/4096) below (phi cannot
 // exceed sqrt(D)).
 double sinks_tau(const struct settings *s, int64_t width);
-// Returns |rmsnorm(h)_k| without gain, for h [D].
-double sinks_value(const float *h, int64_t width, double eps, int k);
-// Returns phi of h [D]: the largest sinks_value over `count` dimensions.
+// Returns phi of h [D]: the largest |rmsnorm(h)_k|, without gain, over `count` dimensions.
 double sinks_phi(const float *h, int64_t width, double eps, const int *dims, int count);
 // Sets the two dimensions with the largest |h_k|, ascending.
 void sinks_top(const float *h, int64_t width, int dims[2]);

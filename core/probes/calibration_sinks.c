@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/methods/calibration.h"
+#include "core/methods/kit.h"
 #include "core/methods/sinks.h"
 #include "core/probes/kit.h"
 
@@ -20,8 +21,9 @@ static int sinks_take(void *self, const struct site *site, const struct site_arg
     const int64_t l = args->layer;
     int dims[2];
     sinks_top(h, s->width, dims);
+    const double rms = method_rms(h, s->width, eps);
     for (int64_t k = 0; k < s->width && site_row(args, 0) == 0; k++)
-        s->part[PROFILES][l * s->width + k] += sinks_value(h, s->width, eps, (int)k);
+        s->part[PROFILES][l * s->width + k] += fabs((double)h[k]) / rms;
     for (int64_t i = 0; i < args->x->shape[0]; i++) {
         const float *x = h + i * s->width;
         s->part[COUNTS][l] += sinks_phi(x, s->width, eps, dims, 2) > tau;
