@@ -77,7 +77,7 @@ struct tape {
     size_t count, capacity;
     int paused;               // inside a block that will be recomputed: nothing is recorded
     bool touched;             // an op of the paused block has an input with a gradient
-    bool recomputing;         // tells hooks that a block runs a second time
+    bool recomputing;         // a block runs a second time (tape_recomputing)
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
     uint64_t bytes, peak; // of the pool's buffers
@@ -129,6 +129,12 @@ bool tape_grad_pass(struct graph *g, const struct tape_step *s, const struct ten
 static inline bool tape_on(const struct graph *g)
 {
     return g->tape && !g->tape->paused;
+}
+
+// True while the backward pass recomputes a block.
+static inline bool tape_recomputing(const struct graph *g)
+{
+    return g->tape && g->tape->recomputing;
 }
 
 #endif

@@ -398,7 +398,7 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
         y->weight[i] = (float)(g->share * beta * mean * (double)p->gate[i]);
     }
     // Counts a block only in the forward pass, not when the backward pass recomputes it.
-    if (g->tape && g->tape->recomputing) return 0;
+    if (tape_recomputing(g)) return 0;
     g->samples[number].penalty += beta * mean * weighted;
     g->samples[number].kl.plain += mean * plain;
     g->samples[number].kl.weighted += mean * weighted;
@@ -407,8 +407,8 @@ static int add_penalty(struct ira_values *p, int64_t from, int64_t to, int64_t c
 
 static float *on_host(struct graph *g, const struct tensor *t)
 {
-    float *host = xmalloc(tensor_bytes(t) + 1);
-    g->backend->download(host, t->data, tensor_bytes(t));
+    float *host = xreallocarray(NULL, (size_t)tensor_count(t) + 1, sizeof *host);
+    graph_download(g, host, t);
     return host;
 }
 
@@ -420,7 +420,7 @@ static void add_health(const struct ira_values *p, const struct tensor *v,
     const int layer = p->args->layer;
     const int64_t d = p->dim;
     double *sum = p->x->health + (size_t)layer * HEALTHS;
-    if (g->tape && g->tape->recomputing) return;
+    if (tape_recomputing(g)) return;
     float *values = on_host(g, v), *heads = on_host(g, head);
     float *prior = on_host(g, &p->x->layer[layer].param[PRIOR]); // [Hkv,d]
     for (int64_t i = 0; i < p->rows * p->heads; i++) {

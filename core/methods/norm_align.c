@@ -157,12 +157,11 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
 static double mean_scale(struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
-    struct tensor *x = op_widen(g, args->x);
-    float *host = xmalloc((size_t)(n * width) * sizeof *host + 1);
+    float *host = xreallocarray(NULL, (size_t)(n * width) + 1, sizeof *host);
     double sum = 0;
     int64_t count = 0;
-    if (x) g->backend->download(host, x->data, tensor_bytes(x));
-    for (int64_t i = 0; x && i < n; i++) {
+    graph_download(g, host, args->x);
+    for (int64_t i = 0; i < n; i++) {
         if (site_sequence(args)->newline[site_row(args, i)]) continue;
         sum += method_rms(host + i * width, width, eps);
         count++;

@@ -225,11 +225,6 @@ static struct tape *stop_tape(struct graph *g)
     return tape;
 }
 
-static bool recomputing(const struct graph *g)
-{
-    return g->tape && g->tape->recomputing;
-}
-
 // Stores the encoder's attention to each token of a picture.
 static int prune_focus(void *state, struct graph *g, struct site_args *args)
 {
@@ -255,24 +250,19 @@ static int prune_phi(void *state, struct graph *g, struct site_args *args)
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const double eps = p->model->decoder.config.eps;
     int *dims = p->dims[later];
-    if (recomputing(g)) return 0;
-    struct tape *tape = stop_tape(g);
-    struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *x = op_widen(g, args->x);
-    float *h = xmalloc(x ? tensor_bytes(x) + 1 : 1);
-    if (x) g->backend->download(h, x->data, tensor_bytes(x));
-    graph_scratch_end(g, scratch);
-    g->tape = tape;
+    if (tape_recomputing(g)) return 0;
+    float *h = xreallocarray(NULL, (size_t)(n * width) + 1, sizeof *h);
+    graph_download(g, h, args->x);
     sequence_reserve(p, site_sequence(args));
-    if (x && p->sink_dims)
+    if (p->sink_dims)
         for (int i = 0; i < 2; i++) dims[i] = (int)p->sink_dims[2 * args->layer + i];
-    else if (x && site_row(args, 0) == 0)
+    else if (site_row(args, 0) == 0)
         sinks_top(h, width, dims);
-    for (int64_t i = 0; x && i < n; i++)
+    for (int64_t i = 0; i < n; i++)
         p->row_score[later][site_row(args, i)] =
             (float)sinks_phi(h + i * width, width, eps, dims, 2);
     free(h);
-    return x ? 0 : -1;
+    return 0;
 }
 
 // Stores IRA's divergence of the pass's visual tokens, which pruning needs at the end of the layer.
@@ -331,7 +321,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
     if (shared_pass(g, site_sequence(args)) < 0) return -1;
     if (!p->dynamic) {
         if (!args->prefill) return 0;
-        if (recomputing(g)) return 0;
+        if (tape_recomputing(g)) return 0;
         if (stage == 0) sequence_begin(p, site_sequence(args));
         struct tape *tape = stop_tape(g);
         const int status = p->kind >= PRUNE_DIVERSITY ? 0 : prune_pick_for_all(p, g, args, stage);

@@ -160,8 +160,8 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     const struct fused_after after = after_of(layer, w);
     // When the backward pass recomputes the layer, nothing reads the result: it only carries
     // gradients back.
-    const bool unread = g->tape && g->tape->recomputing && !w->after.data &&
-                        !hooks_wanted(g, SITE_FFN_OUT, layer->number);
+    const bool unread =
+        tape_recomputing(g) && !w->after.data && !hooks_wanted(g, SITE_FFN_OUT, layer->number);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = kind->rows && !g->backend->own_memory ? block_rows(g, n, i, kind->rows)
                                                   : layer_rows(g, n, i);
