@@ -25,11 +25,6 @@
 
 // --- settings ------------------------------------------------------------------------------------
 
-static bool reads_sinks(enum prune_kind kind)
-{
-    return kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS;
-}
-
 // Layers 0..K do not depend on which tokens are kept; later layers are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
@@ -38,7 +33,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
     // Only passes that use such a score store the values of single tokens that the score needs.
-    const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || reads_sinks(kind);
+    const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || prune_reads_sinks(kind);
     if (stored && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         if (!strcmp(key, after[i])) return !p->dynamic && !settings_is(s, "prune.mode", "dynamic");
@@ -47,7 +42,7 @@ static bool prune_keeps(const void *state, const char *key, const struct setting
 
 static bool prune_reads(const char *key, const struct settings *s)
 {
-    return reads_sinks(prune_kind_of(s)) && !strncmp(key, "sinks.", strlen("sinks."));
+    return prune_reads_sinks(prune_kind_of(s)) && !strncmp(key, "sinks.", strlen("sinks."));
 }
 
 static void prune_release(void *state)
@@ -88,7 +83,8 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
     free(p->sink_dims);
     p->sink_dims = NULL;
-    if (reads_sinks(p->kind) && sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
+    if (prune_reads_sinks(p->kind) &&
+        sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
         return -1;
     if (p->kind == PRUNE_LIST && prune_agree(env, err) < 0) return -1;
     free(p->keep);
@@ -147,7 +143,7 @@ static bool prune_wants(void *state, const struct site *site, int layer)
     const struct prune *p = state;
     if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
     if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT;
-    if (site == SITE_LAYER_IN && !reads_sinks(p->kind)) return false;
+    if (site == SITE_LAYER_IN && !prune_reads_sinks(p->kind)) return false;
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
     if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];

@@ -17,10 +17,16 @@ extern const struct setting prune_settings[];
 
 // Returns the kind of prune.score; one past the last kind when it is off.
 enum prune_kind prune_kind_of(const struct settings *s);
-// True if the kind decides by itself how many tokens stay; prune.keep then has no effect.
+// True if the kind selects tokens by their attention sinks.
+static inline bool prune_reads_sinks(enum prune_kind kind)
+{
+    return kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS;
+}
+// True if the kind selects a fixed set of tokens instead of the highest-ranked share, so that
+// prune.keep has no effect.
 static inline bool prune_names_tokens(enum prune_kind kind)
 {
-    return kind >= PRUNE_SINKS && kind <= PRUNE_LIST;
+    return prune_reads_sinks(kind) || kind == PRUNE_LIST;
 }
 // Writes the stages' layers to layer[L]; returns their number, or -1.
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err);

@@ -122,7 +122,7 @@ static int check_kind(const struct settings *s, struct err *err)
     if (off) return 0;
     if (settings_flag(s, "prune.worst") && !ranks)
         return err_set(err, "prune.score %s ranks no tokens: /set prune.worst off", scores[kind]);
-    if (dynamic && kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS)
+    if (dynamic && prune_reads_sinks(kind))
         return err_set(err,
                        "prune.score %s chooses the sinks of the prompt: it has no dynamic mode; "
                        "/set prune.mode prefill",
