@@ -4,14 +4,13 @@
 
 static int phases_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    static const char *const names[PHASES] = { "early", "transition", "late" };
     const struct engine *e = shell->engine;
     struct table_builder t;
     int phase[PHASES];
     const char *source;
     if (phases_of(engine_settings(e), engine_model(e), phase, &source, err) < 0) return -1;
     table_begin(&t, "phases", "phase|layer#|from");
-    for (int i = 0; i < PHASES; i++) table_row(&t, "%s|%d|%s", names[i], phase[i], source);
+    for (int i = 0; i < PHASES; i++) table_row(&t, "%s|%d|%s", phase_names[i], phase[i], source);
     table_emit(&t, shell->sinks);
     return 0;
 }

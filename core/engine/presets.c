@@ -146,8 +146,7 @@ static bool add_word(struct buf *b, const char *word, size_t length, const struc
         return true;
     }
     *guessed |= !p;
-    buf_printf(b, "%d",
-               p ? (int[]){ p->early, p->transition, p->late }[i] : by_depth((int)i, depth));
+    buf_printf(b, "%d", p ? p->phase[i] : by_depth((int)i, depth));
     return true;
 }
 

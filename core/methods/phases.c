@@ -8,6 +8,7 @@
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 
+const char *const phase_names[PHASES] = { "early", "transition", "late" };
 static const char *const word_none[] = { "none", NULL };
 
 static int check_calibration(struct setting_env *env, struct err *err)
@@ -72,7 +73,6 @@ int phases_of(const struct settings *s, const struct model *m, int phase[PHASES]
     *source = known ? settings_text(s, "phases.calibration") : p ? "the paper" : "the depth";
     if (known) return 0;
     for (int i = 0; i < PHASES; i++)
-        phase[i] = p ? (int[]){ p->early, p->transition, p->late }[i]
-                     : family_phase_by_depth(i, m->decoder.config.layers);
+        phase[i] = p ? p->phase[i] : family_phase_by_depth(i, m->decoder.config.layers);
     return 0;
 }

@@ -12,6 +12,7 @@ struct model;
 struct settings;
 
 enum { PHASE_EARLY, PHASE_TRANSITION, PHASE_LATE, PHASES };
+extern const char *const phase_names[PHASES];
 
 // Finds the phases in two curves [layers]: the visual tokens' contribution, and the Hellinger
 // distance of each layer's prediction of the next token from the model's:

@@ -81,7 +81,8 @@ const struct setting prune_settings[] = {
 int prune_auto_layer(const struct model *m)
 {
     const struct phase_layers *p = family_phases(m);
-    return p ? p->transition : family_phase_by_depth(1, m->decoder.config.layers);
+    return p ? p->phase[PHASE_TRANSITION]
+             : family_phase_by_depth(PHASE_TRANSITION, m->decoder.config.layers);
 }
 
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err)

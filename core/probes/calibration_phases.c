@@ -84,7 +84,6 @@ static void phases_compute(const struct calibration_sums *s, float *const *resul
 static void phases_show(const struct calibration_sums *s, float *const *results, int64_t layer,
                         struct table_builder *b)
 {
-    static const char *const names[PHASES] = { "early", "transition", "late" };
     const float *at = results[CURVES] ? results[CURVES] + 2 * layer : NULL;
     struct buf phase = { 0 };
     table_add(b, at ? "%.5g" : "-", at ? (double)at[0] : 0);
@@ -93,7 +92,7 @@ static void phases_show(const struct calibration_sums *s, float *const *results,
     table_add(b, at ? "%.5g" : "-", at ? (double)at[1] : 0);
     for (int i = 0; i < PHASES && results[LAYERS]; i++)
         if (results[LAYERS][i] == (float)layer)
-            buf_printf(&phase, "%s%s", phase.length ? ", " : "", names[i]);
+            buf_printf(&phase, "%s%s", phase.length ? ", " : "", phase_names[i]);
     table_add(b, "%s", phase.data ? phase.data : "");
     buf_release(&phase);
 }

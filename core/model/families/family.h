@@ -13,9 +13,9 @@ struct picture_shape;
 // where the model first reads visual tokens, and where these stop mattering. The papers give these
 // layers for only three models.
 struct phase_layers {
-    int layers;          // the checkpoint's L
-    int64_t hidden, ffn; // its D and FFN width, to distinguish Llamas of equal depth
-    int early, transition, late;
+    int layers;             // the checkpoint's L
+    int64_t hidden, ffn;    // its D and FFN width, to distinguish Llamas of equal depth
+    int phase[3];           // early, transition, late
     const char *ffn_layers; // layers whose FFN CAPA approximates; NULL: unknown
 };
 

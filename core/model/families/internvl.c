@@ -217,7 +217,7 @@ const struct picture_kind internvl_pictures = {
 };
 
 const struct phase_layers internvl_phases[] = {
-    { 28, 3584, 18944, 3, 11, 21, "2-4,14-20" }, // InternVL3-8B
+    { 28, 3584, 18944, { 3, 11, 21 }, "2-4,14-20" }, // InternVL3-8B
     { 0 },
 };
 

@@ -264,7 +264,7 @@ enum model_part_kind llava_part(const struct model *m, const char *tensor)
 }
 
 static const struct phase_layers phases[] = {
-    { 32, 4096, 11008, 5, 12, 16, "2-5,22-29" }, // LLaVA-1.5-7B
+    { 32, 4096, 11008, { 5, 12, 16 }, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
 };
 

@@ -94,7 +94,7 @@ static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
 }
 
 static const struct phase_layers phases[] = {
-    { 28, 3584, 18944, 3, 11, 21, "2-5,13-19" }, // Qwen2.5-VL-7B
+    { 28, 3584, 18944, { 3, 11, 21 }, "2-5,13-19" }, // Qwen2.5-VL-7B
     { 0 },
 };
 
