@@ -88,12 +88,15 @@ int prune_auto_layer(const struct model *m)
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
 {
     const int64_t layers = env->model->decoder.config.layers;
-    const bool input = settings_is(env->settings, "prune.layer", "input");
-    if (input || settings_is(env->settings, "prune.layer", "auto")) {
+    if (settings_is(env->settings, "prune.layer", "input")) {
+        layer[0] = PRUNE_INPUT;
+        return 1;
+    }
+    if (settings_is(env->settings, "prune.layer", "auto")) {
         int phase[PHASES];
         const char *source;
         if (phases_of(env->settings, env->model, phase, &source, err) < 0) return -1;
-        layer[0] = input ? PRUNE_INPUT : phase[PHASE_TRANSITION];
+        layer[0] = phase[PHASE_TRANSITION];
         return 1;
     }
     bool *set = xcalloc((size_t)layers, sizeof *set);
