@@ -83,14 +83,12 @@ static void read_tokens(const struct settings *s, bool of[2])
 }
 
 // Marks the layers whose redundancy exceeds eta for all approximated tokens, except the last.
-static int choose_layers(const struct method_env *env, const struct calibration *c, bool *chosen,
-                         struct err *err)
+static int choose_layers(const struct method_env *env, const struct calibration *c,
+                         const bool of[2], bool *chosen, struct err *err)
 {
     static const char *const names[] = { "ffn.redundancy", "ffn.redundancy_text" };
     const int64_t layers = env->model->decoder.config.layers;
     const double eta = settings_real(env->settings, "ffn.eta");
-    bool of[2];
-    read_tokens(env->settings, of);
     for (int64_t l = 0; l < layers - 1; l++) chosen[l] = true;
     for (int m = 0; m < 2; m++) {
         float *redundancy = of[m] ? calibration_numbers(c, names[m], 1, &layers, err) : NULL;
@@ -121,7 +119,7 @@ static int ffn_read(const struct method_env *env, bool *chosen, float *alpha[2],
                          "OUT and /calibration load OUT, or name the layers");
             goto out;
         }
-        if (!off && choose_layers(env, &c, chosen, err) < 0) goto out;
+        if (!off && choose_layers(env, &c, of, chosen, err) < 0) goto out;
     } else if (settings_layers(s, "ffn.layers", d->layers, chosen, err) < 0) {
         goto out;
     }
@@ -208,28 +206,21 @@ static int ffn_run(void *state, struct graph *g, struct site_args *args)
 {
     struct ffn_approx *f = state;
     const int64_t n = args->x->shape[0];
-    int64_t count[2], rest = 0;
+    const int other = f->of[0]; // computed, unless both are approximated
+    int64_t count[2];
     int32_t *rows[2];
     for (int m = 0; m < 2; m++) {
         rows[m] = site_rows(args, n, m == 0, &count[m]);
-        if (!f->of[m]) rest = count[m];
+        if (!count[m] || !f->of[m] || !f->alpha[m].data) continue;          // y = x
+        struct tensor *alpha = graph_rows(g, &f->alpha[m], args->layer, 1); // [1,D]
+        struct tensor *x = op_gather_rows(g, args->x, rows[m], count[m]);
+        args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), rows[m]);
     }
-    if (rest < n) {
-        free(f->rest);
-        f->rest = site_rows(args, n, f->of[1], &rest); // the other modality's, if any
-        if (f->of[0] && f->of[1]) rest = 0;
-        args->only = f->rest;
-        args->only_count = rest;
-    }
-    for (int m = 0; m < 2; m++) {
-        if (count[m] && f->of[m] && f->alpha[m].data) {                         // else y = x
-            struct tensor *alpha = graph_rows(g, &f->alpha[m], args->layer, 1); // [1,D]
-            struct tensor *x = op_gather_rows(g, args->x, rows[m], count[m]);
-            if (args->x)
-                args->x = op_scatter_rows(g, args->x, op_scale_columns(g, x, alpha), rows[m]);
-        }
-        free(rows[m]);
-    }
+    const int64_t computed = f->of[other] ? 0 : count[other];
+    free(f->rest);
+    f->rest = rows[other];
+    free(rows[!other]);
+    if (computed < n) args->only = f->rest, args->only_count = computed;
     return args->x ? 0 : -1;
 }
 
