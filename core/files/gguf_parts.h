@@ -124,8 +124,9 @@ void encoder_placeholder(struct encoder_config *e, const char *key, const char *
 extern const struct gguf_name gguf_siglip_block[]; // tensors of a block of CLIP and SigLIP
 
 extern const struct gguf_encoder gguf_encoders[]; // the last has no type
-// Registers the rows of families (NULL-terminated), which are read like those of gguf_encoders.
-void gguf_encoders_register(const struct gguf_encoder *const *of_families);
+// Registers the function that returns the rows of families, NULL past the last; these are read like
+// those of gguf_encoders.
+void gguf_encoders_register(const struct gguf_encoder *(*of_families)(int index));
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
 // Returns -1 if the encoder does not fit this language model; the message gives the reason (type,

@@ -14,11 +14,11 @@
 
 // --- which encoder -------------------------------------------------------------------------------
 
-static const struct gguf_encoder *const *of_families;
+static const struct gguf_encoder *(*of_families)(int index);
 
-void gguf_encoders_register(const struct gguf_encoder *const *list)
+void gguf_encoders_register(const struct gguf_encoder *(*at)(int index))
 {
-    of_families = list;
+    of_families = at;
 }
 
 // Returns encoder i: first the rows of the table, then those of the families; NULL after the last.
@@ -27,7 +27,7 @@ static const struct gguf_encoder *encoder_at(int i)
     int own = 0;
     while (gguf_encoders[own].type) own++;
     if (i < own) return &gguf_encoders[i];
-    return of_families ? of_families[i - own] : NULL;
+    return of_families ? of_families(i - own) : NULL;
 }
 
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)

@@ -10,22 +10,21 @@
 #include "core/files/gguf_parts.h"
 #include "core/model/bind.h"
 
-enum { FAMILIES_MOST = 64 }; // with encoders in GGUF files
-
 static const struct family *const *families; // NULL-terminated
+
+// Returns the index-th encoder of GGUF files among those of families; NULL past the end.
+static const struct gguf_encoder *encoder_at(int index)
+{
+    for (int i = 0; families[i]; i++)
+        if (families[i]->mmproj && families[i]->mmproj->read && index-- == 0)
+            return families[i]->mmproj->read;
+    return NULL;
+}
 
 void families_register(const struct family *const *all)
 {
-    static const struct gguf_encoder *encoders[FAMILIES_MOST + 1];
-    int count = 0;
     families = all;
-    for (int i = 0; all[i]; i++) {
-        if (!all[i]->mmproj || !all[i]->mmproj->read) continue;
-        if (count == FAMILIES_MOST) BUG("too many families with encoders in GGUF files");
-        encoders[count++] = all[i]->mmproj->read;
-    }
-    encoders[count] = NULL;
-    gguf_encoders_register(encoders);
+    gguf_encoders_register(encoder_at);
 }
 
 const struct family *family_named(const char *name)
