@@ -159,7 +159,6 @@ int evaluate_loss(struct evaluate_passes *p, const struct message *messages, siz
 
 // evaluate_totals.c. Returns the tally of a metric and kind, created on first use.
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
-int evaluate_metric_number(const struct metric *m); // the metric's index in metrics[]
 // Computes the totals of struct evaluation from the tallies by metric and kind.
 void evaluate_totals(struct evaluation *e);
 

@@ -168,7 +168,7 @@ void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bo
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m)
 {
     if (!m->corpus_new) return NULL;
-    const int number = evaluate_metric_number(m);
+    const int number = metric_index(m);
     if (v->corpus[number]) return v->corpus[number];
     void *corpus = v->corpus[number] = m->corpus_new();
     int64_t taken = 0;

@@ -48,7 +48,7 @@ void evaluate_pack(struct buf *b, const struct evaluated *e)
     const char **text;
     memset(&p, 0, sizeof p);
     p.e = *e;
-    p.metric = e->metric ? evaluate_metric_number(e->metric) : -1;
+    p.metric = e->metric ? metric_index(e->metric) : -1;
     buf_add(b, &p, sizeof p);
     for (int i = 0; evaluated_text(&p.e, i, &text); i++)
         if (*text) buf_add(b, *text, strlen(*text) + 1);

@@ -9,13 +9,6 @@
 
 // --- sums ----------------------------------------------------------------------------------------
 
-int evaluate_metric_number(const struct metric *m)
-{
-    int i = 0;
-    while (metrics[i] != m) i++;
-    return i;
-}
-
 struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind)
 {
     // Looked up by hash: a data set may have as many kinds as samples.
@@ -81,7 +74,7 @@ static int compare_totals(const void *a, const void *b)
     const struct evaluation_total *x = a, *y = b;
     if (x->tally.scores.count != y->tally.scores.count)
         return x->tally.scores.count > y->tally.scores.count ? -1 : 1;
-    return evaluate_metric_number(x->metric) - evaluate_metric_number(y->metric);
+    return metric_index(x->metric) - metric_index(y->metric);
 }
 
 // Lists each metric's sum over all kinds; then, if a metric has several kinds, every sum by kind.

@@ -31,6 +31,13 @@ const struct metric *metric_need(const char *name, struct err *err)
     return NULL;
 }
 
+int metric_index(const struct metric *m)
+{
+    int i = 0;
+    while (metrics[i] != m) i++;
+    return i;
+}
+
 bool metric_better(const struct metric *m, double a, double b)
 {
     return m->smaller ? a < b : a > b;

@@ -121,6 +121,7 @@ enum {
 const struct metric *metric_find(const char *name);
 // Like metric_find, but sets an error that lists the metrics if the name is unknown.
 const struct metric *metric_need(const char *name, struct err *err);
+int metric_index(const struct metric *m); // in metrics[]
 
 // True if score a is better than b in the metric's direction. NaN is never better.
 bool metric_better(const struct metric *m, double a, double b);

@@ -71,10 +71,9 @@ static const char *const *references_of(const struct sample *s, size_t question,
 // Collects the references of all samples that may be measured, for a metric that needs them.
 static const void *corpus_of(struct data_pass *w, const struct metric *metric)
 {
-    int number = 0;
-    while (metrics[number] != metric) number++;
-    if (!metric->corpus_new || w->corpus[number]) return w->corpus[number];
-    void *corpus = w->corpus[number] = metric->corpus_new();
+    void **corpus = &w->corpus[metric_index(metric)];
+    if (!metric->corpus_new || *corpus) return *corpus;
+    *corpus = metric->corpus_new();
     for (int64_t i = 0; i < w->data.count && i < w->request->limit; i++) {
         struct sample s;
         const char *turn = NULL;
@@ -82,12 +81,12 @@ static const void *corpus_of(struct data_pass *w, const struct metric *metric)
         if (dataset_read(&w->data, i, &s, NULL) == 0) {
             const char *const *list =
                 references_of(&s, dialogue_question(&s.dialogue), &turn, &count);
-            metric->corpus_add(metric, corpus, list, count);
+            metric->corpus_add(metric, *corpus, list, count);
         }
         free((char *)(uintptr_t)turn);
         sample_release(&s);
     }
-    return corpus;
+    return *corpus;
 }
 
 // Scores the generated answer by the rule of the sample's set or by its metric, else by "contains";

@@ -27,8 +27,7 @@ static const struct metric *named(const struct sft *t)
         if (dataset_read(data_of_validation(t), t->validation.item[i], &s, NULL) == 0 && s.metric)
             m = metric_find(s.metric);
         sample_release(&s);
-        for (int k = 0; m && k < METRIC_COUNT; k++)
-            if (metrics[k] == m && ++count[k] > most) most = count[k], found = m;
+        if (m && ++count[metric_index(m)] > most) most = count[metric_index(m)], found = m;
     }
     return found;
 }
