@@ -259,8 +259,9 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "loss", "%a", at->loss);
     put_metadata(w, "validation", "%a", at->validation);
     put_metadata(w, "score", "%a", at->score);
-    for (int i = 0; i < SAVE_SETS && !isnan(at->sets[i]); i++) {
+    for (int i = 0; i < SAVE_SETS; i++) {
         char key[24];
+        if (isnan(at->sets[i])) continue;
         snprintf(key, sizeof key, "score.%d", i);
         put_metadata(w, key, "%a", at->sets[i]);
     }

@@ -204,7 +204,8 @@ static void report_validation(const struct sft *t)
     const struct save_point *p = &t->state.point;
     if (!isnan(p->validation)) job_metric(t->job, "validation_loss", p->step, p->validation);
     if (!isnan(p->score)) job_metric(t->job, "validation_score", p->step, p->score);
-    for (size_t i = 0; i < t->sets.count && !isnan(p->sets[i]); i++) {
+    for (size_t i = 0; i < t->sets.count; i++) {
+        if (isnan(p->sets[i])) continue;
         char *series = xasprintf("validation_score.%s", t->sets.list[i].name);
         job_metric(t->job, series, p->step, p->sets[i]);
         free(series);
