@@ -137,9 +137,8 @@ static int trim(const char *folder, double most, struct err *err)
     return err_set(
         err,
         "'%s' holds %.3g GB of converted weights, more than weights.cache allows, but vlmsh "
-        "removes "
-        "nothing from it because it is a link or belongs to another user: remove files yourself, "
-        "or set XDG_CACHE_HOME to a folder of your own",
+        "removes nothing from it because it is a link or belongs to another user: remove files "
+        "yourself, or set XDG_CACHE_HOME to a folder of your own",
         folder, all / 1e9);
 }
 

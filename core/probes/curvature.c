@@ -163,12 +163,11 @@ const struct probe probe_curvature = {
     .also = "trajectory bend measure probe",
     .usage = "/curvature [CHECKPOINT...] [--picture I]" PROBE_USAGE,
     .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
-    .details = "Curvature is the mean angle, in degrees, between consecutive steps from one visual "
-               "token\n"
-               "to the next. V sums its absolute changes from layer to layer.\n"
-               "CHECKPOINT is the folder of an adapter or model, or `now` (the current model); all "
-               "checkpoints are compared\n"
-               "side by side." PROBE_DETAILS,
+    .details =
+        "Curvature is the mean angle, in degrees, between consecutive steps from one visual token\n"
+        "to the next. V sums its absolute changes from layer to layer.\n"
+        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model); all\n"
+        "checkpoints are compared side by side." PROBE_DETAILS,
     .pictures = true,
     .scalar = "curvature.total",
     .series = { "curvature", { "minus layer 0" } },

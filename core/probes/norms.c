@@ -439,10 +439,9 @@ const struct probe probe_norms = {
         "layer; measured norms against the theory of norm alignment; the theory's assumptions (C\n"
         "and phi of each modality, with deviations over tokens); alignment of the modalities;\n"
         "attention logits between the modalities, and the largest singular value of the\n"
-        "cross-covariance of their normed inputs. With FOLDER, shows only the interface of the "
-        "model in that\n"
-        "folder, which may contain only an embedding table or an encoder; an encoder in FOLDER\n"
-        "encodes the conversation's pictures." PROBE_DETAILS,
+        "cross-covariance of their normed inputs. With FOLDER, shows only the interface of the\n"
+        "model in that folder, which may contain only an embedding table or an encoder; an\n"
+        "encoder in FOLDER encodes the conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .results = norms_results,

@@ -83,10 +83,9 @@ const struct probe probe_sink_ratio = {
         "Counts the layers in which the attention to one visual token, averaged over the tokens\n"
         "of the answer and over heads, exceeds --threshold. Also shows each layer's curvature,\n"
         "and the rank correlation of attention and curvature over layers.\n"
-        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model). All "
-        "checkpoints are measured\n"
-        "on the same answer (with --data, each on its own answers unless --given is used), and\n"
-        "the correlation is over layers and checkpoints." PROBE_DETAILS,
+        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model). All\n"
+        "checkpoints are measured on the same answer (with --data, each on its own answers unless\n"
+        "--given is used), and the correlation is over layers and checkpoints." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,

@@ -51,16 +51,15 @@ struct param {
     enum param_kind kind;
     enum param_group group;
     const struct backend *where; // stores it and computes with it: the model's device, or the CPU
-    const struct weight
-        *weight;           // the weight itself, or that of the LoRA's layer; PARAM_EXTRA: NULL
-    struct tensor *tensor; // the model's (or the method's) tensor; data is the master, f32
-    struct tensor stored;  // the original tensor
-    struct lora *former;   // PARAM_LORA_A: the LoRA that training continues from; NULL: none
-    int64_t count;         // elements
-    bool decay;            // weight decay applies: matrices, not gains and biases
-    struct grad *grad;     // lasts for the whole run; zero after params_clear
-    int owner;             // rank that updates it and holds its moments, if these are distributed
-    float *m, *v;          // Adam's moments, initially zero; NULL: another rank's
+    const struct weight *weight; // trained, or changed by the LoRA; PARAM_EXTRA: NULL
+    struct tensor *tensor;       // the model's (or the method's) tensor; data is the master, f32
+    struct tensor stored;        // the original tensor
+    struct lora *former;         // PARAM_LORA_A: the LoRA that training continues from; NULL: none
+    int64_t count;               // elements
+    bool decay;                  // weight decay applies: matrices, not gains and biases
+    struct grad *grad;           // lasts for the whole run; zero after params_clear
+    int owner;    // rank that updates it and holds its moments, if these are distributed
+    float *m, *v; // Adam's moments, initially zero; NULL: another rank's
 };
 
 // A parameter that a method adds. Its tensor is f32 in the backend's memory, holds the initial
