@@ -1,5 +1,5 @@
-// commands/list.h -- X(NAME): commands/NAME.c, or a file with several related commands, defines
-// `const struct command command_NAME`; MEASURING() stands for the commands of probes, and
+// commands/list.h -- X(NAME) lists `const struct command command_NAME`, which commands/NAME.c or a
+// file with several related commands defines. MEASURING() inserts the commands of all probes, and
 // GROUP(NAME) begins a group of /help. Help and completion show the commands in this order.
 
 GROUP(model)

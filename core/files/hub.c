@@ -122,9 +122,9 @@ static bool holds_model(const char *folder)
     return holds;
 }
 
-// Returns the snapshot that a repository's refs/main names, else (if another revision was
-// downloaded) the most recently changed one, with `model` among those that hold a model; NULL:
-// none. The caller frees it.
+// Returns the path of the snapshot that a repository's refs/main names. If that revision was not
+// downloaded, returns the most recently changed snapshot, or with `model` the most recently changed
+// one that holds a model. NULL: no such snapshot. The caller frees the path.
 static char *snapshot_of(const char *repository, bool model)
 {
     char *path = xasprintf("%s/refs/main", repository), *best = NULL;

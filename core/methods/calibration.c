@@ -50,7 +50,8 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
-// Checks all tensors, even those that only /calibration show or a merge reads.
+// Refuses a NaN or infinity in any tensor, even in those that only /calibration show and /calibrate
+// merge read.
 static int check_finite(const struct safetensors *file, struct err *err)
 {
     float value;

@@ -153,7 +153,8 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Returns the mean root mean square of the picture's tokens, without those that end its rows.
+// Returns the root mean square of a token, averaged over the picture's tokens except those that end
+// its rows.
 static double mean_scale(struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];

@@ -127,8 +127,8 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 
 // --- chosen tokens -------------------------------------------------------------------------------
 
-// Chooses among the view's tokens: those that prune.tokens lists, or sinks, by their phi and their
-// contributions in `score`; with p->worst, all other tokens. For sinks, overwrites `score` with
+// Marks the view's tokens that stay: those in prune.tokens, or the sinks that p->kind selects; with
+// p->worst, all other tokens. For sinks, `score` holds the contributions and is overwritten with
 // phi.
 static int choose_named(const struct prune *p, struct graph *g, int stage,
                         const struct prune_view *view, const int32_t *rows, float *score,

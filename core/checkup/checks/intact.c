@@ -204,7 +204,7 @@ static void put_adapter_back(struct checkup *c)
     if (c->adapter) adapter_with_pictures(c->adapter, pictures);
 }
 
-// Drops what was computed before a change.
+// Discards the conversation's caches and the methods' states after a change.
 static void change_done(struct checkup *c, enum kind kind)
 {
     conversation_stale(&c->talk, kinds[kind].sees ? STALE_VISUAL : STALE_KV);
