@@ -292,6 +292,9 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     }
     if (!r->used)
         return err_set(err, "no sample of '%s' could be used: %s", set->data, r->why.text);
+    if (r->o.kind->empty && r->o.kind->empty(r->sums))
+        return err_set(err, "no sample of '%s' shows a picture: /calibrate %s needs pictures",
+                       set->data, r->o.kind->name);
 
     if (write_sums(r, true, err) < 0) return -1;
     job_result(j, "calibration", "%s", r->o.out);

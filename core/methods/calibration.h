@@ -115,6 +115,8 @@ struct calibration_kind {
     // Returns how far the samples added since `before` have changed the results: the job reports it
     // each time the number of samples has doubled. NULL: not reported.
     double (*change)(const struct calibration_sums *now, const struct calibration_sums *before);
+    // True if no sample showed a picture, without which the results mean nothing. NULL: never.
+    bool (*empty)(const struct calibration_sums *s);
     // Adds the sums of other samples; NULL: adds them element by element.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
     bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always

@@ -65,6 +65,11 @@ static int phases_run(void *self, struct graph *g, const struct site *site, stru
     return 0;
 }
 
+static bool phases_empty(const struct calibration_sums *s)
+{
+    return *s->part[SAMPLES] == 0;
+}
+
 static void phases_compute(const struct calibration_sums *s, float *const *results)
 {
     const double n = *s->part[SAMPLES] > 0 ? *s->part[SAMPLES] : 1;
@@ -123,6 +128,7 @@ const struct calibration_kind calibration_kind_phases = {
     .sites = { SITE_VALUES, SITE_LAYER_OUT, SITE_FINAL },
     .run = phases_run,
     .compute = phases_compute,
+    .empty = phases_empty,
     .columns = "layer#|contribution#|drop#|Hellinger#|phase",
     .show = phases_show,
     .units = phases_units,

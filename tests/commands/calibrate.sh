@@ -29,6 +29,10 @@ out=$(vlmsh $model -c /phases -c "/calibrate phases $dir/data.json $dir/phases.s
     -c "/calibration load $dir/phases.safetensors" -c /phases -c "/calibration show") || fail "phases" "$out"
 [[ $out == *"transition "*"the depth"*"is done"*"transition "*"$dir/phases.safetensors"*"Hellinger"*transition* ]] ||
     fail "phases by depth, then calibrated" "$out"
+echo '[{"id": "a", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "a"}]}]' >"$dir/text.json"
+out=$(vlmsh $model -c "/calibrate phases $dir/text.json $dir/none.safetensors" -c /wait)
+[[ $out == *"shows a picture: /calibrate phases needs pictures"* && ! -e $dir/none.safetensors ]] ||
+    fail "phases without pictures" "$out"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
