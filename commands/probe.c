@@ -289,7 +289,6 @@ static int read_request(struct measurement *w, const struct option_row *options,
                         char **argv, struct err *err)
 {
     w->request.options = probe_defaults;
-    w->request.limit = 100;
     if (options_parse(options, w, argc, argv, err) < 0) return -1;
     if (set_source_find(&w->request.set, err) < 0) return -1;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
@@ -303,9 +302,11 @@ static int read_request(struct measurement *w, const struct option_row *options,
     if (w->request.set.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");
-    } else if (w->request.set.images || w->request.objects || w->request.given) {
-        return err_set(err, "--images, --objects and --given need --data FILE");
+    } else if (w->request.set.images || w->request.objects || w->request.limit ||
+               w->request.given) {
+        return err_set(err, "--images, --objects, --limit and --given need --data FILE");
     }
+    if (!w->request.limit) w->request.limit = 100;
     if (w->request.boxes && !w->request.objects)
         return err_set(err, "--boxes needs --objects FILE");
     if (!w->mask) return 0;

@@ -213,8 +213,10 @@ error: /kl measures IRA, which is off: /adapter load DIR with trained IRA parame
 error: --boxes needs --objects FILE
 > /norms --data none.json
 error: cannot open 'none.json': No such file or directory
-> /norms --limit 3 --given
-error: --images, --objects and --given need --data FILE
+> /norms --given
+error: --images, --objects, --limit and --given need --data FILE
+> /norms --limit 3
+error: --images, --objects, --limit and --given need --data FILE
 > /norms nowhere
 error: no folder 'nowhere': give the path of a model folder, or the name of a model in the hub cache, as in ORGANIZATION/NAME
 > /norms --csv $work/no/x.csv
