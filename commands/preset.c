@@ -78,6 +78,7 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 // settings that recipes set, and all others that differ from their default.
 static bool is_saved(const struct settings *s, const struct setting *row, int argc, char **argv)
 {
+    if (!setting_listed(row, s)) return false;
     if (!argc) return method_of(row->key) || preset_sets(row->key) || settings_changed(s, row->key);
     for (int i = 0; i < argc; i++)
         if (tap_match(argv[i], row->key)) return true;

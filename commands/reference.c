@@ -49,6 +49,10 @@ char *setting_allowed(const struct setting *row)
         buf_puts(&b, ", or several separated by commas");
         break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
+    case SETTING_VALUE:
+        buf_puts(&b, "true | false | number | text | JSON");
+        add_choices(&b, row->choices, " | ");
+        break;
     case SETTING_TEXT:
     case SETTING_PATH:
         buf_puts(&b, "text");

@@ -20,7 +20,7 @@ static int show_matching(const struct shell *shell, const char *pattern, struct 
     int shown = 0;
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (tap_match(pattern, row->key)) {
+        if (tap_match(pattern, row->key) && setting_listed(row, engine_settings(shell->engine))) {
             show_setting(shell, row->key);
             shown++;
         }
@@ -154,7 +154,9 @@ static int reset_run(struct shell *shell, int argc, char **argv, struct err *err
 const char *setting_next(const struct setting *row, const char *now, int given, char **words)
 {
     static const char *const flags[] = { "off", "on", NULL };
+    static const char *const truths[] = { "false", "true", NULL };
     const char *const *values = row->type == SETTING_FLAG     ? flags
+                                : row->type == SETTING_VALUE  ? truths
                                 : row->type == SETTING_CHOICE ? row->choices
                                                               : NULL;
     int count = given, at = 0;
@@ -230,7 +232,7 @@ static int settings_run(struct shell *shell, int argc, char **argv, struct err *
     size_t n = strlen(group);
     if (n && group[n - 1] == '.') group[n - 1] = 0; // reads "sample." as "sample"
     table_begin(&t, "settings", "key|value|default|allowed|help");
-    for (int i = 0; (row = settings_row(i)); i++) {
+    for (int i = 0; (row = settings_shown(i)); i++) {
         if (argc && !setting_in(row, group) && strcmp(row->key, group) != 0) continue;
         table_row(&t, "%s|%s|%s", row->key, settings_text(s, row->key), row->def);
         table_take(&t, setting_allowed(row));

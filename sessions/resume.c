@@ -147,6 +147,8 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
 {
     if (restore_model(s, e, saved, err) < 0) return -1;
     remember_arithmetic(s, e);
+    for (size_t i = 0; i < saved->count; i++)
+        if (saved->list[i].kind == SAVED_SETTING) settings_make(saved->list[i].key);
     // Changes all differing values together, since their order has no meaning.
     struct change *list = xcalloc((size_t)settings_count(), sizeof *list);
     const struct setting *row;

@@ -30,7 +30,8 @@ static void add_commands(struct candidates *c, const char *prefix)
 
 static void add_settings(struct candidates *c)
 {
-    for (int i = 0; i < settings_count(); i++) add(c, "", settings_row(i)->key);
+    const struct setting *row;
+    for (int i = 0; (row = settings_shown(i)); i++) add(c, "", row->key);
 }
 
 static void add_list(struct candidates *c, const char *const *list) // NULL: adds nothing
@@ -45,6 +46,10 @@ static void add_values(struct candidates *c, const char *key)
     if (row->type == SETTING_FLAG) {
         add(c, "", "on");
         add(c, "", "off");
+    }
+    if (row->type == SETTING_VALUE) {
+        add(c, "", "true");
+        add(c, "", "false");
     }
     if (row->type == SETTING_PATH) c->paths = PATHS_ALL;
     add_list(c, row->choices);

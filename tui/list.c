@@ -129,7 +129,7 @@ void list_open_palette(struct view *v)
         item->alias = command->alias;
         free(name);
     }
-    for (int i = 0; (row = settings_row(i)); i++) {
+    for (int i = 0; (row = settings_shown(i)); i++) {
         char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
         char *line = xasprintf("/set %s ", row->key);
         list_add(&v->list, row->key, note, line)->also = row->also;

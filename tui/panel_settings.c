@@ -23,15 +23,15 @@ static bool same_group(const char *a, const char *b)
 static const struct setting *row_at(const struct view *v, int index)
 {
     const struct setting *row;
-    if (!v->set.changed_only) return settings_row(index);
-    for (int i = 0; (row = settings_row(i)); i++)
+    if (!v->set.changed_only) return settings_shown(index);
+    for (int i = 0; (row = settings_shown(i)); i++)
         if (settings_changed(v->settings, row->key) && !index--) return row;
     return NULL;
 }
 
 static int count_rows(const struct view *v)
 {
-    int count = v->set.changed_only ? 0 : settings_count();
+    int count = 0;
     while (row_at(v, count)) count++;
     return count;
 }
@@ -56,7 +56,7 @@ static int value_column(int width)
 {
     const struct setting *row;
     int longest = 8;
-    for (int i = 0; (row = settings_row(i)); i++) {
+    for (int i = 0; (row = settings_shown(i)); i++) {
         const int length = (int)(strlen(row->key) - group_length(row->key));
         if (length > longest) longest = length;
     }

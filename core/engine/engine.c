@@ -258,6 +258,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                                     .text = m->checkpoint->name,
                                     .value = *e->provisional_identity ? e->provisional_identity
                                                                       : m->checkpoint->identity });
+    prompt_offer_variables(m);
     engine_recheck_settings(e);
     struct err untrimmed;
     if (converted_trim(e->settings, &untrimmed) < 0) sinks_notice(e->sinks, "%s", untrimmed.text);

@@ -65,6 +65,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
     for (int i = 0; (row = settings_row(i)); i++) {
         if (!row->check || (!p->named[i] && !p->loaded)) continue;
         int status;
+        p->env.row = row;
         while ((status = row->check(&p->env, &why)) < 0)
             if (refuse(p, row, 1, &why, err) < 0) return -1;
         p->reapply[i] = status > 0;
@@ -89,6 +90,7 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
 {
     struct adapters *adapters = p->env.adapters;
     const size_t kept = adapters ? adapters->count : 0;
+    for (size_t i = 0; i < count; i++) settings_make(list[i].key); // before rows are counted
     p->env.settings = settings_copy(p->from);
     p->env.adapter = adapters ? adapters->active : NULL;
     p->named = xcalloc((size_t)settings_count(), sizeof *p->named);

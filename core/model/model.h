@@ -99,10 +99,13 @@ bool model_head_untied(const struct model *m);
 // conversation has a picture.
 void model_pass(const struct model *m, bool pictures);
 
-// Sets the prompt options for this model and these settings (chat.template, chat.date,
-// data.special_tokens).
+// Sets the prompt options for this model and these settings (chat.template, its variables,
+// chat.date, data.special_tokens); they borrow the settings.
 int model_prompt(const struct model *m, const struct settings *s, bool generation_prompt,
                  struct prompt_options *options, struct err *err);
+
+// Offers the variables of the model's chat template as settings.
+void prompt_offer_variables(const struct model *m);
 
 // Copies the settings for work that may resume on another day: the date "today" becomes "any day".
 struct settings *prompt_undated(const struct settings *s);

@@ -1,7 +1,9 @@
 // core/model/prompt.c -- prompt options: the model's chat template and the date.
 #include <string.h>
 
+#include "core/base/event.h"
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "core/model/families/family.h"
 #include "core/settings/settings.h"
 
@@ -24,6 +26,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
     const bool as_rendered = !model_has_vision(m) && !m->checkpoint->gguf_count;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,
+        .variables = s,
         .layout = layout,
         .chat_template = m->checkpoint->chat_template,
         .date = settings_text(s, "chat.date"),
@@ -41,6 +44,50 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_today[] = { "today", NULL };
+static const char *const word_default[] = { "default", NULL };
+
+// --- variables of the template -------------------------------------------------------------------
+
+static const char pattern[] = "chat.template.*";
+
+void prompt_offer_variables(const struct model *m)
+{
+    const struct names *n = chat_template_variables(m->template);
+    settings_offer(pattern, (const char *const *)n->list, n->count);
+}
+
+// Refuses a variable that the template does not take: it would have no effect.
+static int check_variable(struct setting_env *env, struct err *err)
+{
+    const char *key = env->row->key, *name = key + strlen(pattern) - 1;
+    struct buf b = { 0 };
+    size_t number;
+    if (!settings_changed(env->settings, key)) return 0;
+    if (setting_is_pattern(env->row))
+        return err_set(err, "%s stands for the variables of the chat template: name one", key);
+    if (!env->model) return 0;
+    const struct names *n = chat_template_variables(env->model->template);
+    if (names_find(n, name, &number)) return 0;
+    names_put(&b, n, 20);
+    err_set(err, "the chat template of '%s' takes no variable '%s'%s%s", env->model->name, name,
+            n->count ? ": its variables are " : " (it takes none)", b.data ? b.data : "");
+    buf_release(&b);
+    return -1;
+}
+
+// Warns of variables that are set without effect, because a built-in template is used.
+static enum setting_stale apply_template(const struct setting *row, const struct setting_env *env)
+{
+    const struct setting *one;
+    const char *name = settings_text(env->settings, "chat.template");
+    for (int i = 0; strcmp(name, "auto") != 0 && (one = settings_row(i)); i++)
+        if (one->type == SETTING_VALUE && (row == one || row->type != SETTING_VALUE) &&
+            settings_changed(env->settings, one->key))
+            sinks_notice(env->sinks,
+                         "%s has no effect: the built-in template '%s' takes no variables",
+                         one->key, name);
+    return row->stale;
+}
 
 static int check_template(struct setting_env *env, struct err *err)
 {
@@ -82,7 +129,18 @@ const struct setting chat_settings[] = {
       .stale = STALE_PROMPT,
       .help = "Chat template: auto (the model folder's own) or a built-in one (/help templates).",
       .also = "prompt format",
-      .check = check_template },
+      .check = check_template,
+      .apply = apply_template },
+    { .key = pattern,
+      .type = SETTING_VALUE,
+      .def = "default",
+      .choices = word_default,
+      .stale = STALE_PROMPT,
+      .help = "Variable of the model's chat template, such as enable_thinking; default leaves it "
+              "undefined.",
+      .also = "thinking reasoning enable_thinking",
+      .check = check_variable,
+      .apply = apply_template },
     { .key = "chat.date",
       .type = SETTING_TEXT,
       .def = "today",

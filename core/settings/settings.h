@@ -35,6 +35,7 @@ enum setting_type {
     SETTING_PATH,    // a file or folder
     SETTING_LIST,    // layers: 3 | 2-5,22-29 | 60%-80%
     SETTING_REALS,   // numbers min..max: 0.5,0.25
+    SETTING_VALUE,   // true, false, a number, a text, or JSON
 };
 
 // What a change invalidates; each value includes the ones above it. From STALE_NEXT on, a change
@@ -67,6 +68,7 @@ enum setting_use {
 
 // The state that settings act on. Pointers may be NULL; each setting uses only some of the fields.
 struct setting_env {
+    const struct setting *row; // the row that is checked
     struct settings *settings; // the values that are checked or applied
     const struct backend *backend;
     struct model *model;
@@ -78,7 +80,7 @@ struct setting_env {
 };
 
 struct setting {
-    const char *key; // "sample.top_p"
+    const char *key; // "sample.top_p"; "chat.template.*": a pattern
     enum setting_type type;
     double min, max;            // of numbers, inclusive
     const char *def;            // default as typed
@@ -105,6 +107,10 @@ struct setting {
     char *(*replay)(const char *value, const char *arithmetic, int64_t began);
 };
 
+// A row of type SETTING_VALUE whose key ends in "*" is a pattern: it describes the rows of all keys
+// with a name in place of the "*". Such a row is made when its key is set first or when it is
+// offered, and stays; before, its key finds the pattern's row, so that its value is the default.
+
 // settings_clear empties the table; settings_add adds an array, which ends with a row without a key
 // and lasts as long as the program.
 void settings_clear(void);
@@ -113,8 +119,19 @@ void settings_add(const struct setting *rows);
 // All rows, in display order. settings_row returns NULL past the end.
 int settings_count(void);
 const struct setting *settings_row(int index);
-const struct setting *settings_find(const char *key);      // NULL if unknown
-int settings_index(const char *key);                       // -1 if unknown
+const struct setting *settings_find(const char *key); // NULL if unknown
+int settings_index(const char *key);                  // -1 if unknown
+// Like settings_index, but makes the row of a key that matches a pattern. -1: unknown, or too many
+// rows.
+int settings_make(const char *key);
+bool setting_is_pattern(const struct setting *row);
+// True if users see the row in lists: it is no pattern, and a row of a pattern is offered or set in
+// s (NULL: the defaults).
+bool setting_listed(const struct setting *row, const struct settings *s);
+// Offers the rows of these names, and no others, to users.
+void settings_offer(const char *pattern, const char *const *names, size_t count);
+// The rows to show to users: all but patterns and rows that are not offered. NULL past the end.
+const struct setting *settings_shown(int index);
 const struct setting *settings_used(enum setting_use use); // the first row of that use
 // Returns the key most similar to a typed one, for "did you mean"; NULL: none is similar.
 const char *settings_nearest(const char *key);
@@ -142,7 +159,7 @@ void settings_swap(struct settings *a, struct settings *b);
 
 // Checks the value against the row and stores it in canonical spelling, the only one that readers
 // see ("none" for no adapter, whatever was typed). -1 with a message that says what is allowed; the
-// old value stays.
+// old value stays. Makes the row of a key that matches a pattern.
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err);
 void settings_reset(struct settings *s, const char *key);
 bool settings_changed(const struct settings *s, const char *key); // differs from the default
@@ -167,6 +184,8 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
 int settings_numbers(const struct settings *s, const char *key, int64_t count, const char *of,
                      const char *what, bool *set, struct err *err);
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);
+// Returns the value of a SETTING_VALUE as JSON; the caller frees it. NULL: the default.
+char *settings_json(const struct settings *s, const char *key);
 // Returns the numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);
 

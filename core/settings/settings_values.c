@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 
 static bool same_letter(char a, char b)
@@ -242,6 +243,55 @@ static char *spell_path(const struct setting *row, const char *value)
 static const char *const words_on[] = { "on", "true", "yes", "1", NULL };
 static const char *const words_off[] = { "off", "false", "no", "0", NULL };
 
+// Returns the value as JSON if it is spelled as a JSON value; the caller frees it. NULL: a text.
+static char *value_json(const char *value)
+{
+    cJSON *json = strchr("\"[{-0123456789", *value) && *value
+                      ? json_parse_data(value, strlen(value), "value", NULL)
+                      : NULL;
+    if (!json) return NULL;
+    char *text = json_print(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+// "on" and "yes" mean true, as in other settings. A text is plain, or quoted if it would be read as
+// something else.
+static char *spell_value(const struct setting *row, const char *value)
+{
+    const bool number = *value >= '0' && *value <= '9';
+    if (!number && word_find(words_on, value)) return xstrdup("true");
+    if (!number && word_find(words_off, value)) return xstrdup("false");
+    char *json = value_json(value);
+    if (!json) return *value ? xstrdup(value) : xstrdup("\"\"");
+    if (*json != '"') return json;
+    cJSON *text = json_parse_data(json, strlen(json), "value", NULL);
+    const char *plain = text->valuestring;
+    char *other = value_json(plain);
+    if (*plain && !other && !word_find(row->choices, plain) && !word_find(words_on, plain) &&
+        !word_find(words_off, plain)) {
+        free(json);
+        json = xstrdup(plain);
+    }
+    free(other);
+    cJSON_Delete(text);
+    return json;
+}
+
+char *settings_json(const struct settings *s, const char *key)
+{
+    const struct setting *row = settings_find(key);
+    const char *value = settings_text(s, key);
+    if (!strcmp(value, row->def)) return NULL;
+    if (!strcmp(value, "true") || !strcmp(value, "false")) return xstrdup(value);
+    char *json = value_json(value);
+    if (json) return json;
+    cJSON *text = cJSON_CreateString(value);
+    json = json_print(text);
+    cJSON_Delete(text);
+    return json;
+}
+
 char *setting_spell(const struct setting *row, const char *value, struct err *err)
 {
     const char *word = word_find(row->choices, value);
@@ -258,6 +308,7 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
     case SETTING_PATH: return spell_path(row, value);
     case SETTING_LIST: return list_spell(row, value, err);
     case SETTING_REALS: return reals_spell(row, value, err);
+    case SETTING_VALUE: return spell_value(row, value);
     }
     BUG("setting %s has no type", row->key);
 }

@@ -106,6 +106,9 @@ struct jinja *jinja_parse(const char *text, size_t length, const char *name, str
 void jinja_free(struct jinja *t);
 // True if the template mentions this variable or function.
 bool jinja_mentions(const struct jinja *t, const char *name);
+// Calls `take` for each place where the template reads a name that it has not assigned: its
+// variables, not functions. Ignores the rest of a template with very many names.
+void jinja_variables(const struct jinja *t, void (*take)(void *self, const char *name), void *self);
 
 struct jinja_output {
     struct buf text;

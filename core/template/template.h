@@ -20,9 +20,11 @@
 struct message;
 struct picture;
 struct sequence;
+struct settings;
 struct tokenizer;
 
 struct buf;
+struct names;
 struct layout; // one row of the table
 
 // Names for `chat.template`: "vicuna", "llama-3", ... NULL past the end.
@@ -46,10 +48,14 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
 // Returns true if the template changes the texts of messages (upper case, other spaces). False for
 // NULL.
 bool chat_template_changes(const struct chat_template *t);
+// Returns the names of the variables that the template takes beside those that vlmsh gives it
+// (messages, special tokens ...), at most 64; users set them as chat.template.NAME. None for NULL.
+const struct names *chat_template_variables(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);
 
 struct prompt_options {
     const struct chat_template *template; // NULL: the layout renders
+    const struct settings *variables;     // values of the template's variables; NULL: none
     const struct layout *layout;
     const char *chat_template; // text of the folder's template, which may have a default system
                                // message for the layout; or NULL

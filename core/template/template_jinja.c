@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/names.h"
+#include "core/settings/settings.h"
 #include "core/template/jinja_parts.h"
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
@@ -24,6 +26,7 @@ struct chat_template {
     struct jinja *jinja;
     struct jinja_arena arena;   // of the special tokens
     struct jinja_value special; // dict: bos_token ...
+    struct names variables;     // that the user may set
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // accepts content as a text; as a list of parts
     bool changes;               // the template changes texts (upper case, other spaces)
@@ -131,11 +134,30 @@ static time_t date_time(const char *date)
 
 // --- one rendering -----------------------------------------------------------------------------
 
-// Renders the messages; adds its steps to *steps, if not NULL.
-static int run(const struct chat_template *t, const struct message *messages, size_t count,
-               const char *date, bool generation, struct jinja_output *out, uint64_t *steps,
-               struct err *err)
+// Sets the variables that the user has set. Their texts count as the template's own, as in
+// transformers.
+static int set_variables(const struct chat_template *t, struct jinja_arena *arena,
+                         struct jinja_value vars, const struct settings *s, struct err *err)
 {
+    int status = 0;
+    for (size_t i = 0; s && i < t->variables.count && status == 0; i++) {
+        char *key = xasprintf("chat.template.%s", t->variables.list[i]);
+        char *json = settings_json(s, key);
+        struct jinja_value v;
+        if (json) status = jinja_json(arena, json, strlen(json), key, JINJA_TEMPLATE, &v, err);
+        if (json && status == 0) jinja_set(arena, vars, t->variables.list[i], v);
+        free(json);
+        free(key);
+    }
+    return status;
+}
+
+// Renders the messages; adds its steps to *steps, if not NULL. o NULL: no date, no variables.
+static int run(const struct chat_template *t, const struct prompt_options *o,
+               const struct message *messages, size_t count, bool generation,
+               struct jinja_output *out, uint64_t *steps, struct err *err)
+{
+    const char *date = o ? o->date : NULL;
     struct jinja_arena arena = { .steps = t->trials ? *t->trials : 0 };
     const struct jinja_value vars = jinja_dict(&arena);
     struct jinja_list *list = jinja_list_new(&arena);
@@ -150,7 +172,10 @@ static int run(const struct chat_template *t, const struct message *messages, si
     jinja_set(&arena, vars, "add_generation_prompt", jinja_bool(generation));
     const bool dated = date && strcmp(date, "today") != 0;
     if (dated) jinja_set(&arena, vars, "date_string", jinja_words(&arena, date));
-    const int status = jinja_render(t->jinja, &arena, vars, dated ? date_time(date) : 0, out, err);
+    *out = (struct jinja_output){ 0 };
+    int status = set_variables(t, &arena, vars, o ? o->variables : NULL, err);
+    if (status == 0)
+        status = jinja_render(t->jinja, &arena, vars, dated ? date_time(date) : 0, out, err);
     if (t->trials) *t->trials = arena.steps;
     if (steps) *steps += arena.steps;
     jinja_arena_release(&arena);
@@ -352,8 +377,8 @@ static int find_answer(const struct rendering *r, const struct message *messages
 {
     const struct prompt_options *o = r->options;
     struct jinja_output before = { 0 }, turn = { 0 };
-    int status = run(o->template, messages, i, o->date, true, &before, steps, err);
-    if (status == 0) status = run(o->template, messages, i + 1, o->date, false, &turn, steps, err);
+    int status = run(o->template, o, messages, i, true, &before, steps, err);
+    if (status == 0) status = run(o->template, o, messages, i + 1, false, &turn, steps, err);
     if (status == 0) {
         const size_t start = common_length(&before.text, &out->text);
         const size_t end = common_length(&turn.text, &out->text);
@@ -403,8 +428,7 @@ static char *generation_text(const struct rendering *r, const struct message *me
     struct jinja_output other = { 0 };
     struct err err;
     char *text = NULL;
-    if (run(o->template, messages, count, o->date, !o->generation_prompt, &other, NULL, &err) ==
-        0) {
+    if (run(o->template, o, messages, count, !o->generation_prompt, &other, NULL, &err) == 0) {
         const struct buf *with = o->generation_prompt ? &out->text : &other.text;
         const struct buf *without = o->generation_prompt ? &other.text : &out->text;
         if (common_length(with, without) == without->length)
@@ -421,8 +445,8 @@ static bool refuses_system(const struct rendering *r, const struct message *mess
     struct jinja_output out = { 0 };
     struct err ignored;
     if (count < 2 || messages[0].role != ROLE_SYSTEM) return false;
-    const int status = run(o->template, messages + 1, count - 1, o->date, o->generation_prompt,
-                           &out, NULL, &ignored);
+    const int status =
+        run(o->template, o, messages + 1, count - 1, o->generation_prompt, &out, NULL, &ignored);
     jinja_output_release(&out);
     return status == 0;
 }
@@ -435,7 +459,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     struct cuts cuts = { 0 };
     struct err own;
     if (!err) err = &own;
-    int status = run(o->template, messages, count, o->date, o->generation_prompt, &out, NULL, err);
+    int status = run(o->template, o, messages, count, o->generation_prompt, &out, NULL, err);
     bool generated = false;
     for (size_t i = 0; i < count; i++) generated |= messages[i].generated;
     if (status == 0 && generated) {
@@ -480,7 +504,7 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     struct jinja_output out = { 0 };
     if (picture) message_add_picture(&m, 0);
     message_add_text(&m, text);
-    int status = run(t, &m, 1, NULL, true, &out, NULL, err);
+    int status = run(t, NULL, &m, 1, true, &out, NULL, err);
     if (status == 0 && !shows(t, &out, strlen(text)))
         status = err_set(err, "it omits the user's text");
     const size_t place = status == 0 && picture ? next_placeholder(&out, t->placeholder, 0) : 0;
@@ -503,7 +527,7 @@ static int try_roles(const struct chat_template *t, struct err *err)
             m[i].role = roles[i];
             message_add_text(&m[i], "x");
         }
-        if (run(t, m + first, 4 - (size_t)first, NULL, true, &out, NULL, err) < 0 && out.unknown)
+        if (run(t, NULL, m + first, 4 - (size_t)first, true, &out, NULL, err) < 0 && out.unknown)
             status = -1;
         for (int i = 0; i < 4; i++) message_release(&m[i]);
         jinja_output_release(&out);
@@ -552,6 +576,29 @@ static void read_special(struct chat_template *t, const cJSON *config)
     }
 }
 
+// Adds a name that the user may set: not one that vlmsh or transformers sets itself.
+static void add_variable(void *self, const char *name)
+{
+    enum { MOST = 64, LENGTH = 32 };
+    static const char *const standard[] = { "messages",    "tools",      "documents",
+                                            "date_string", "bos_token",  "eos_token",
+                                            "unk_token",   "pad_token",  "sep_token",
+                                            "cls_token",   "mask_token", "add_generation_prompt" };
+    struct chat_template *t = self;
+    const struct jinja_dict *special = t->special.dict;
+    for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
+        if (!strcmp(standard[i], name)) return;
+    for (size_t i = 0; i < special->count; i++)
+        if (!strcmp(special->entries[i].key.text->bytes, name)) return;
+    if (t->variables.count < MOST && strlen(name) <= LENGTH) names_add(&t->variables, name, NULL);
+}
+
+const struct names *chat_template_variables(const struct chat_template *t)
+{
+    static const struct names none;
+    return t ? &t->variables : &none;
+}
+
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err)
@@ -568,6 +615,7 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
         c->jinja = jinja_parse(text, strlen(text), "chat template", err);
     const bool usable = c->jinja && try_template(c, err) == 0;
     c->trials = NULL;
+    if (usable) jinja_variables(c->jinja, add_variable, c);
     if (usable) return c;
     chat_template_free(c);
     return NULL;
@@ -583,6 +631,7 @@ void chat_template_free(struct chat_template *t)
     if (!t) return;
     jinja_free(t->jinja);
     jinja_arena_release(&t->arena);
+    names_release(&t->variables);
     free(t->placeholder);
     free(t);
 }

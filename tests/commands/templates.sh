@@ -109,6 +109,65 @@ same "a layout's" "$(begins layout "/load $work/bare" '/set chat.template vicuna
 same "a file's" "$(begins file "/load $work/bare.gguf")" "$bos"
 same "a processor's" "$(begins processor "/load $llava")" 1
 
+# Variables of the template are settings, like all others.
+cat >"$model/chat_template.jinja" <<'J'
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% else %}{{ '<think>\n' * effort | default(1) }}{% endif %}{% endif %}
+J
+cp -r "$model" "$work/other" && echo '{% for m in messages %}{{ m.content }}{% endfor %}' >"$work/other/chat_template.jinja"
+session "variables of a template" <<E
+> /load $model
+...
+> /settings chat
+[settings]
+key                            value    default  allowed                                        help
+chat.template                  auto     auto     text | auto                                    Chat template: auto (the model folder's own) or a built-in one (/help templates).
+chat.template.enable_thinking  default  default  true | false | number | text | JSON | default  Variable of the model's chat template, such as enable_thinking; default leaves it undefined.
+chat.template.effort           default  default  true | false | number | text | JSON | default  Variable of the model's chat template, such as enable_thinking; default leaves it undefined.
+chat.date                      today    today    text | today                                   Date for chat templates that print one (Llama-3.2): today, or a text such as "26 Jul 2024".
+> /set chat.template.enable_thinking off
+chat.template.enable_thinking = false
+> /set chat.template.enable_thinkin on
+error: the chat template of '$work/model' takes no variable 'enable_thinkin': its variables are enable_thinking, effort
+> /toggle chat.template.enable_thinking
+chat.template.enable_thinking = true
+> /set chat.template.effort=2
+chat.template.effort = 2
+> /set chat.template.*
+chat.template.enable_thinking = true
+chat.template.effort = 2
+> /preset save deep chat.template.*
+preset 'deep': 2 settings (/preset show deep)
+> /set sample.max_tokens 1
+> Hi
+...
+> /set chat.template chatml
+chat.template.enable_thinking has no effect: the built-in template 'chatml' takes no variables
+chat.template.effort has no effect: the built-in template 'chatml' takes no variables
+chat.template changed: the next answer recomputes the conversation
+> /load $work/other
+...
+> /preset load deep
+error: preset 'deep': the chat template of '$work/other' takes no variable 'enable_thinking' (it takes none)
+E
+check_has "reset" 'select(.event == "notice").text' "takes no variable 'effort' (it takes none); chat.template.effort is now default"
+# The prompt depends on them; a resumed session has them again, in another process too.
+unset_ids=$(prompt_of unset "/load $model")
+off=$(prompt_of off '/set chat.template.enable_thinking false' "/load $model")
+[ "$unset_ids" != "$off" ] || fail "a variable does not reach the template"
+lines "/load $model" '/session new varied' '/set chat.template.enable_thinking no' '/set sample.max_tokens 1' Hi
+lines '/session resume varied' '/set'
+check "resumed" 'select(.event == "setting" and .key == "chat.template.enable_thinking").value' $'false\nfalse'
+lines "/load $model" "/compare now | chat.template.enable_thinking=false chat.template.effort=3 Hi"
+check "compared" 'select(.event == "error").message' ""
+
 # A token that the model lacks is reported before anything is computed.
 cp -r $llama "$work/more"
 jq '.added_tokens += [.added_tokens[0] | .id = 5000 | .content = "<big>"]' $llama/tokenizer.json >"$work/more/tokenizer.json"

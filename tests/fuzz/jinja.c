@@ -23,6 +23,11 @@ static void check_spans(const struct jinja_output *o)
     }
 }
 
+static void count_name(void *count, const char *name)
+{
+    *(size_t *)count += strlen(name);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
@@ -36,6 +41,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     if (jinja_json(&arena, variables, strlen(variables), "fuzz", 0, &values, &err) < 0) abort();
     if (end && jinja_json(&arena, end + 1, size - length - 1, "fuzz", 1, &more, &err) == 0)
         jinja_set(&arena, values, "more", more);
+    if (t) jinja_variables(t, count_name, &(size_t){ 0 });
     if (t && jinja_render(t, &arena, values, 1, &output, &err) == 0) check_spans(&output);
     jinja_output_release(&output);
     jinja_arena_release(&arena);

@@ -28,6 +28,83 @@ static void every_row_is_complete_and_accepts_its_default(void **state)
     settings_free(s);
 }
 
+static void check_value(struct settings *s, const char *typed, const char *spelled,
+                        const char *json)
+{
+    struct err err;
+    assert_int_equal(settings_set(s, "chat.template.x", typed, &err), 0);
+    assert_string_equal(settings_text(s, "chat.template.x"), spelled);
+    char *text = settings_json(s, "chat.template.x");
+    assert_string_equal(text ? text : "none", json);
+    free(text);
+    // The spelling is a fixed point, also where it is typed in another session.
+    assert_int_equal(settings_set(s, "chat.template.x", spelled, &err), 0);
+    assert_string_equal(settings_text(s, "chat.template.x"), spelled);
+}
+
+static void values_have_types(void **state)
+{
+    struct settings *s = settings_new();
+    check_value(s, "off", "false", "false");
+    check_value(s, "True", "true", "true");
+    check_value(s, "yes", "true", "true");
+    check_value(s, "1", "1", "1");
+    check_value(s, "-2.50", "-2.50", "-2.50");
+    check_value(s, "12 km", "12 km", "\"12 km\"");
+    check_value(s, "high", "high", "\"high\"");
+    check_value(s, "say \"x\"", "say \"x\"", "\"say \\\"x\\\"\"");
+    check_value(s, "\"high\"", "high", "\"high\"");
+    check_value(s, "\"off\"", "\"off\"", "\"off\"");
+    check_value(s, "\"7\"", "\"7\"", "\"7\"");
+    check_value(s, "\"default\"", "\"default\"", "\"default\"");
+    check_value(s, "", "\"\"", "\"\"");
+    check_value(s, "[1, {\"a\":true}]", "[1,{\"a\":true}]", "[1,{\"a\":true}]");
+    check_value(s, "[1", "[1", "\"[1\"");
+    check_value(s, "default", "default", "none");
+    settings_free(s);
+}
+
+// Rows of a pattern are made when they are set, in any set of values.
+static void pattern_has_rows(void **state)
+{
+    static const char *const names[] = { "b", "a" };
+    struct settings *old = settings_new();
+    struct err err;
+    const int count = settings_count();
+    const struct setting *pattern = settings_find("chat.template.one");
+    assert_string_equal(pattern->key, "chat.template.*");
+    assert_string_equal(settings_text(old, "chat.template.one"), "default");
+    assert_null(settings_find("chat.template."));
+    assert_null(settings_find("chat.template.1a"));
+    assert_null(settings_find("chat.template.a b"));
+    struct settings *s = settings_new();
+    assert_int_equal(settings_set(s, "chat.template.one", "1", &err), 0);
+    assert_int_equal(settings_count(), count + 1);
+    assert_string_equal(settings_find("chat.template.one")->key, "chat.template.one");
+    assert_string_equal(settings_text(old, "chat.template.one"), "default");
+    settings_swap(old, s);
+    assert_string_equal(settings_text(old, "chat.template.one"), "1");
+    struct settings *copy = settings_copy(old);
+    assert_true(settings_changed(copy, "chat.template.one"));
+    settings_reset(copy, "chat.template.one");
+    assert_false(settings_changed(copy, "chat.template.one"));
+    // Only offered rows are shown, after the row before the pattern.
+    settings_offer("chat.template.*", names, 2);
+    int i = 0;
+    while (strcmp(settings_shown(i)->key, "chat.template") != 0) i++;
+    assert_string_equal(settings_shown(i + 1)->key, "chat.template.b");
+    assert_string_equal(settings_shown(i + 2)->key, "chat.template.a");
+    assert_string_equal(settings_shown(i + 3)->key, "chat.date");
+    settings_offer("chat.template.*", names + 1, 1);
+    assert_string_equal(settings_shown(i + 1)->key, "chat.template.a");
+    assert_string_equal(settings_shown(i + 2)->key, "chat.date");
+    settings_offer("chat.template.*", NULL, 0);
+    assert_string_equal(settings_shown(i + 1)->key, "chat.date");
+    settings_free(copy);
+    settings_free(old);
+    settings_free(s);
+}
+
 static void other_words_find_settings(void **state)
 {
     assert_non_null(strstr(settings_find("train.lr")->also, "learning"));
@@ -225,6 +302,8 @@ static void a_copy_is_independent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_have_types),
+        cmocka_unit_test(pattern_has_rows),
         cmocka_unit_test(every_row_is_complete_and_accepts_its_default),
         cmocka_unit_test(other_words_find_settings),
         cmocka_unit_test(rows_of_sampler_and_precision_have_roles),

@@ -529,6 +529,50 @@ static void test_long(void **state)
     free(text);
 }
 
+// --- the variables that a template takes ---------------------------------------------------------
+
+static void list_name(void *list, const char *name)
+{
+    buf_printf(list, " %s", name);
+}
+
+static void test_variables(void **state)
+{
+    static const struct {
+        const char *text, *names;
+    } templates[] = {
+        // Those that Jinja2's meta.find_undeclared_variables gives, without functions.
+        { "{{ a }}{% set b = c | default(d) %}{{ b }}{{ e.f[g] }}{{ 'h' ~ i }}", " a c d e g i" },
+        { "{% set x = x if x is defined else 1 %}{{ x }}", " x x" },
+        { "{% if not x is defined %}{% set x = 1 %}{% endif %}{{ x }}", " x" },
+        { "{% if a %}{% set x = b %}{% elif c %}{% set y = d %}{% else %}{{ e }}{% endif %}",
+          " a b c d e" },
+        { "{% for k, v in m if v != w %}{{ loop.index }}{{ k }}{{ v }}{% set n = 1 %}{% else %}"
+          "{{ k }}{% endfor %}{{ n }}",
+          " m w k n" },
+        { "{% set ns = namespace(a=b) %}{% set ns.a = c %}{% set q.a = 1 %}{{ ns.a }}", " b c q" },
+        { "{% macro m(p, q=r) %}{{ p }}{{ q }}{{ late }}{{ s }}{{ m(1) }}{% endmacro %}"
+          "{% set late = 1 %}{{ m(p=t) }}{{ p }}",
+          " t p r s" },
+        { "{% set b %}{{ u }}{% set inner = 1 %}{% endset %}{{ b }}{{ inner }}", " u inner" },
+        { "{% filter upper %}{{ f }}{% endfilter %}{% generation %}{{ g }}{% endgeneration %}",
+          " f g" },
+        { "{{ raise_exception(x) }}{{ range(n) }}{{ strftime_now('%d') }}{{ {'k': v}['k'] }}"
+          "{{ [a, (b, c)][i:j] }}{{ not o and -p }}{{ z is in y }}",
+          " x n v a b c i j o p z y" },
+    };
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        struct buf b = { 0 };
+        struct err err = { "" };
+        struct jinja *t = jinja_parse(templates[i].text, strlen(templates[i].text), "t", &err);
+        if (!t) fail_msg("%s: %s", templates[i].text, err.text);
+        jinja_variables(t, list_name, &b);
+        assert_string_equal(b.data, templates[i].names);
+        buf_release(&b);
+        jinja_free(t);
+    }
+}
+
 // Ctrl-C ends long renderings only.
 static void test_cancel(void **state)
 {
@@ -549,7 +593,7 @@ int main(void)
         cmocka_unit_test(test_json),      cmocka_unit_test(test_origin),
         cmocka_unit_test(test_whole),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_left_out),  cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bounds),    cmocka_unit_test(test_variables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,8 @@
 
 #include "core/base/file_in.h"
 #include "core/base/json.h"
+#include "core/base/names.h"
+#include "core/settings/settings.h"
 #include "core/template/message.h"
 #include "core/template/sequence.h"
 #include "core/template/template_parts.h"
@@ -473,6 +475,56 @@ static void test_rewritten_history(void **state)
     close_folder(&f);
 }
 
+// The variables that the user may set: their types reach the template.
+static void test_variables(void **state)
+{
+    static const char text[] =
+        "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}"
+        "{% if thinking is defined and thinking is false %}no{% endif %}"
+        "{% if budget is number and budget > 9 %}{{ budget + 1 }}{% endif %}"
+        "{{ effort | default('low') | upper }}{{ names[0] if names }}{{ tools }}{{ date_string }}"
+        "{{ image_token }}{% set own = 1 %}{{ own }}";
+    static const struct {
+        const char *changes[4][2];
+        const char *prompt;
+    } cases[] = {
+        { { { NULL } }, "[hi]LOWNone26 Jul 20241" },
+        { { { "thinking", "off" } }, "[hi]noLOWNone26 Jul 20241" },
+        { { { "thinking", "\"false\"" }, { "budget", "\"11\"" } }, "[hi]LOWNone26 Jul 20241" },
+        { { { "budget", "41" }, { "effort", "high" }, { "names", "[\"n\"]" } },
+          "[hi]42HIGHnNone26 Jul 20241" },
+        { { { "image_token", "<|im_end|>" } }, "[hi]LOWNone26 Jul 2024<|im_end|>1" },
+    };
+    struct folder f = open_folder("qwen2", NULL);
+    struct err err = { "" };
+    struct message m = text_message(ROLE_USER, "hi");
+    struct chat_template *t = chat_template_open(text, NULL, f.tokenizer, -1, &err);
+    if (!t) fail_msg("%s", err.text);
+    const struct names *n = chat_template_variables(t);
+    struct buf b = { 0 };
+    names_put(&b, n, n->count);
+    assert_string_equal(b.data, "thinking, budget, effort, names, image_token");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct settings *s = settings_new();
+        struct prompt_options o = options_of(&f, false);
+        o.template = t;
+        o.variables = s;
+        for (int k = 0; k < 4 && cases[i].changes[k][0]; k++) {
+            char *key = xasprintf("chat.template.%s", cases[i].changes[k][0]);
+            assert_int_equal(settings_set(s, key, cases[i].changes[k][1], &err), 0);
+            free(key);
+        }
+        char *prompt = prompt_text(&m, 1, &o, &err);
+        assert_string_equal(prompt, cases[i].prompt);
+        free(prompt);
+        settings_free(s);
+    }
+    buf_release(&b);
+    chat_template_free(t);
+    message_release(&m);
+    close_folder(&f);
+}
+
 // With templates that change messages, typed text stays typed text.
 static void test_changed_text(void **state)
 {
@@ -638,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_forging),
         cmocka_unit_test(test_forging_across),
         cmocka_unit_test(test_rewritten_history),
+        cmocka_unit_test(test_variables),
         cmocka_unit_test(test_changed_text),
         cmocka_unit_test(test_unusable),
         cmocka_unit_test(test_layouts),
