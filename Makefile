@@ -189,12 +189,16 @@ PTX         := $(if $(NVCC),$(patsubst kernels/%.cu,build/ptx/%.ptx,$(wildcard k
 PTX_CHECKS  := build/host/cuda_ptx/checks
 PTX_TESTS   := $(if $(filter 1,$(SAN)),,$(PTX_CHECKS) tests/cuda_ptx/kernels.sh)
 
-# Large reference files are compressed in the repository.
-UNPACKED    := $(patsubst tests/goldens/%.xz,build/goldens/%,$(wildcard tests/goldens/*/*.xz tests/goldens/*/*/*.xz))
+# Large reference files are compressed in the repository. Weights are unpacked beside their config.json.
+PACKED      := $(wildcard tests/goldens/*/*.xz tests/goldens/*/*/*.xz)
+WEIGHTS     := $(patsubst %.xz,%,$(wildcard tests/goldens/*/model*.xz))
+UNPACKED    := $(WEIGHTS) $(patsubst tests/goldens/%.xz,build/goldens/%,$(filter-out $(WEIGHTS:%=%.xz),$(PACKED)))
 goldens: $(UNPACKED)
+unpack       = @mkdir -p $(@D) && xz -dc $< >$@.part && mv $@.part $@
 build/goldens/%: tests/goldens/%.xz
-	@mkdir -p $(@D)
-	@xz -dc $< > $@.part && mv $@.part $@
+	$(unpack)
+$(WEIGHTS): %: %.xz
+	$(unpack)
 
 # --- tests -------------------------------------------------------------------------------------------
 test: deps-test
@@ -417,7 +421,7 @@ FUZZ_BIN := $(FUZZERS:tests/fuzz/%.c=build/fuzz/bin/%)
 FUZZ_OBJ := $(patsubst %.c,build/fuzz/%.o,$(CORE) $(KERNELS) $(PLAIN) $(SHELL_SRC))
 fuzz: deps-fuzz
 	@$(MAKE) --no-print-directory $(JOBS) fuzz-run
-fuzz-run: $(FUZZ_BIN)
+fuzz-run: $(FUZZ_BIN) goldens
 	@tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_SEED) $(FUZZ_BIN)
 build/fuzz/%.o: %.c
 	@mkdir -p $(@D)
@@ -483,6 +487,6 @@ uninstall:
 	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so
 	rm -rf $(SHARE)
 clean:
-	rm -rf build vlmsh
+	rm -rf build vlmsh $(WEIGHTS)
 
 -include $(shell find build -name '*.d' 2>/dev/null)
