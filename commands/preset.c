@@ -14,6 +14,7 @@ static int preset_named(const struct shell *shell, const char *name, struct pres
                         struct err *err)
 {
     const struct preset *p = preset_find(name);
+    v->settings = engine_settings(shell->engine);
     if (p) return preset_read(v, p, engine_model(shell->engine), err);
     if (!shell->store) return err_set(err, "no preset '%s' (/preset list)", name);
     struct preset_values own = { 0 };
@@ -220,8 +221,9 @@ const struct command command_preset = {
         "\n"
         "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: for "
         "LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B those that CAPA's paper gives; for other "
-        "models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. In /compare, write @NAME for "
-        "a preset.",
+        "models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. If phases.calibration is set "
+        "(/calibrate phases), the first three are its layers. In /compare, write @NAME for a "
+        "preset.",
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

@@ -27,7 +27,7 @@ static int load(struct shell *shell, const struct alias *alias, const char *with
                 struct err *err)
 {
     const struct model *m = engine_model(shell->engine);
-    struct preset_values v = { 0 };
+    struct preset_values v = { .settings = engine_settings(shell->engine) };
     int status = preset_read_text(&v, preset_find(alias->preset)->set, m, err);
     if (status == 0 && without) status = preset_read_text(&v, without, m, err);
     if (status == 0) preset_fit(&v, m, engine_settings(shell->engine), false);

@@ -7,6 +7,7 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "core/methods/method.h"
+#include "core/methods/phases.h"
 #include "core/model/families/family.h"
 #include "core/settings/changes.h"
 #include "core/settings/settings.h"
@@ -131,23 +132,31 @@ static int by_depth(int phase, int depth)
     return layer <= depth - 2 ? layer : depth > 2 ? depth - 2 : 0;
 }
 
-// Appends the value of a placeholder for this model; false: unknown placeholder.
-static bool add_word(struct buf *b, const char *word, size_t length, const struct model *m,
-                     bool *guessed)
+static bool is_word(const char *word, size_t length, const char *name)
 {
-    static const char *const words[] = { "early", "transition", "late", "ffn" };
+    return strlen(name) == length && !memcmp(word, name, length);
+}
+
+// Appends the value of a placeholder for this model. Returns 1 for an unknown placeholder.
+static int add_word(struct buf *b, const char *word, size_t length, const struct model *m,
+                    struct preset_values *v, struct err *err)
+{
     const struct phase_layers *p = family_phases(m);
-    const int depth = m->decoder.config.layers;
-    size_t i = 0;
-    while (i < 4 && (strlen(words[i]) != length || memcmp(words[i], word, length) != 0)) i++;
-    if (i == 4) return false;
-    if (i == 3) {
+    int i = 0, calibrated[PHASES];
+    bool known = false;
+    if (is_word(word, length, "ffn")) {
         buf_puts(b, p && p->ffn_layers ? p->ffn_layers : "auto");
-        return true;
+        return 0;
     }
-    *guessed |= !p;
-    buf_printf(b, "%d", p ? p->phase[i] : by_depth((int)i, depth));
-    return true;
+    while (i < PHASES && !is_word(word, length, phase_names[i])) i++;
+    if (i == PHASES) return 1;
+    if (v->settings && phases_calibrated(v->settings, m, calibrated, &known, err) < 0) return -1;
+    v->guessed |= !known && !p;
+    buf_printf(b, "%d",
+               known ? calibrated[i]
+               : p   ? p->phase[i]
+                     : by_depth(i, m->decoder.config.layers));
+    return 0;
 }
 
 static int add_value(struct preset_values *v, const char *key, const char *value,
@@ -163,7 +172,7 @@ static int add_value(struct preset_values *v, const char *key, const char *value
         }
         if (!m)
             status = err_set(err, "%s=%s depends on the model: /load MODEL first", key, value);
-        else if (!add_word(&b, p + 1, (size_t)(end - p) - 1, m, &v->guessed))
+        else if ((status = add_word(&b, p + 1, (size_t)(end - p) - 1, m, v, err)) == 1)
             status = err_set(err, "%s=%s: use {early}, {transition}, {late} or {ffn}", key, value);
         p = end + 1;
     }

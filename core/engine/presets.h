@@ -17,11 +17,11 @@ struct model;
 struct settings;
 
 // `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders: {early}, {transition}, {late}
-// are the layers at which the role of pictures changes (from the family's table for this checkpoint
-// shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the layers whose FFN the paper approximates
-// (else auto). All other settings that any of these recipes sets, and the switches of methods, get
-// their defaults: a recipe means the same whatever was loaded before it. A recipe without training
-// settings (STALE_TRAINING) leaves them unchanged.
+// are the layers at which the role of pictures changes (from phases.calibration of `settings`, else
+// from the family's table for this checkpoint shape, else 1/8, 3/8 and 5/8 of the depth), {ffn} the
+// layers whose FFN the paper approximates (else auto). All other settings that any of these recipes
+// sets, and the switches of methods, get their defaults: a recipe means the same whatever was
+// loaded before it. A recipe without training settings (STALE_TRAINING) leaves them unchanged.
 struct preset {
     const char *name, *set, *help;
 };
@@ -33,10 +33,12 @@ bool preset_sets(const char *key); // is it among the settings that recipes set?
 struct preset_values {
     struct change *list; // key and value are owned
     size_t count;
-    bool guessed; // layers were chosen by depth: the model's phases are unknown
+    const struct settings *settings; // whose phases.calibration counts, borrowed; NULL: none
+    bool guessed;                    // layers were chosen by depth: the model's phases are unknown
 };
 
-// Adds all values of the recipe to an empty `v`, without checking keys and values.
+// Adds all values of the recipe to `v`, which is empty but for its settings, without checking keys
+// and values.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
 // Adds the values of a text such as a preset's `set`, or one literal KEY=VALUE; replaces earlier

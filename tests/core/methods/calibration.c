@@ -4,8 +4,10 @@
 #include "tests/core/model/families/golden.h"
 
 #include "core/base/dtype.h"
+#include "core/engine/presets.h"
 #include "core/methods/calibration.h"
 #include "core/methods/phases.h"
+#include "core/settings/changes.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
 static const char *const chats[] = { "single", "second_picture" };
@@ -216,6 +218,14 @@ static void phases_follow_their_curves(void **state)
     bool known;
     must(phases_calibrated(engine_settings(g.engine), m, phase, &known, &err), &err);
     assert_true(known);
+    struct preset_values v = { .settings = engine_settings(g.engine) };
+    char *want = xasprintf("%d %d", phase[PHASE_EARLY], phase[PHASE_LATE]);
+    must(preset_read_text(&v, "a={early} b={late}", m, &err), &err);
+    char *got = xasprintf("%s %s", v.list[0].value, v.list[1].value);
+    assert_string_equal(got, want);
+    assert_false(v.guessed);
+    free(want), free(got);
+    preset_values_release(&v);
     f = answer(&g, chat_named(&g, "single"), 1, "rows.*");
     for (int l = 1; l < shape[0]; l++) {
         char name[16];
