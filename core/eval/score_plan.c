@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/engine/presets.h"
+#include "core/files/checkpoint.h"
 #include "core/sets/set.h"
 
 enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
@@ -36,6 +37,24 @@ static char *trimmed(const char *text, size_t length)
     while (length && isspace((unsigned char)*text)) text++, length--;
     while (length && isspace((unsigned char)text[length - 1])) length--;
     return xstrndup(text, length);
+}
+
+// Returns the number of characters before the first of `stops` that is outside double quotes.
+static size_t until(const char *text, const char *stops)
+{
+    bool quoted = false;
+    size_t i = 0;
+    for (; text[i] && (quoted || !strchr(stops, text[i])); i++) quoted ^= text[i] == '"';
+    return i;
+}
+
+static char *unquoted(const char *text, size_t length)
+{
+    char *plain = trimmed(text, length), *to = plain;
+    for (const char *p = plain; *p; p++)
+        if (*p != '"') *to++ = *p;
+    *to = 0;
+    return plain;
 }
 
 // --- sets ----------------------------------------------------------------------------------------
@@ -195,14 +214,19 @@ static int add_row(struct score_plan *p, char *name, char *words, struct err *er
 {
     p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
     struct score_row *r = &p->rows[p->row_count++];
-    *r = (struct score_row){ .name = name, .words = words, .step = -1 };
-    if (check_rows(p, 1, err) < 0) return -1;
-    char *at = strstr(words, "model=");
-    if (!at || (at > words && at[-1] != ' ')) return 0;
-    const size_t length = strcspn(at, " "), key = strlen("model=");
-    r->model = xstrndup(at + key, length - key);
-    memset(at, ' ', length);
-    return 0;
+    *r = (struct score_row){ .name = name, .step = -1 };
+    struct buf others = { 0 };
+    char **argv;
+    const int count = split_words(words, &argv);
+    for (int i = 0; i < count; i++)
+        if (!r->model && !strncmp(argv[i], "model=", 6))
+            r->model = xstrdup(argv[i] + 6);
+        else
+            buf_printf(&others, strpbrk(argv[i], " \t") ? "\"%s\" " : "%s ", argv[i]);
+    r->words = others.data ? buf_take(&others) : xstrdup("");
+    free(argv);
+    free(words);
+    return check_rows(p, 1, err);
 }
 
 static char *with_name(const char *name, const char *more)
@@ -219,7 +243,7 @@ static void row_copy(struct score_plan *to, const struct score_row *r, const cha
                             .model = model      ? xstrdup(model)
                                      : r->model ? xstrdup(r->model)
                                                 : NULL,
-                            .words = adapter ? xasprintf("adapter=%s %s", adapter, r->words)
+                            .words = adapter ? xasprintf("adapter=\"%s\" %s", adapter, r->words)
                                              : xstrdup(r->words),
                             .step = step >= 0 ? step : r->step };
 }
@@ -265,19 +289,17 @@ static int by_step(const void *a, const void *b)
 // Lists the steps of a run's checkpoints that have weights (train.keep).
 static int64_t *list_steps(const char *run, size_t *count)
 {
-    static const char start[] = "checkpoint-";
     char **names = folder_list(run);
     size_t n = 0;
     while (names[n]) n++;
     int64_t *steps = xcalloc(n + 1, sizeof *steps);
     *count = 0;
     for (size_t i = 0; i < n; i++) {
-        char *end;
-        if (strncmp(names[i], start, sizeof start - 1) != 0) continue;
-        const int64_t step = strtoll(names[i] + sizeof start - 1, &end, 10);
+        bool unfinished;
+        const int64_t step = checkpoint_step(names[i], &unfinished);
         char *config = xasprintf("%s/%s/config.json", run, names[i]);
         char *folder = xasprintf("%s/%s", run, names[i]);
-        if (!*end && step >= 0 && (adapter_is(folder) || access(config, F_OK) == 0))
+        if (step >= 0 && !unfinished && (adapter_is(folder) || access(config, F_OK) == 0))
             steps[(*count)++] = step;
         free(config);
         free(folder);
@@ -398,9 +420,9 @@ static int check_compares(const struct score_plan *p, struct err *err)
 // Reads FOLDER WORDS of "checkpoints [ROW:] FOLDER WORDS"; takes ownership of the row.
 static void add_run(struct factors *f, char *row, const char *text)
 {
-    const size_t length = strcspn(text, " \t");
+    const size_t length = until(text, " \t");
     f->runs = xreallocarray(f->runs, f->run_count + 1, sizeof *f->runs);
-    f->runs[f->run_count++] = (struct run){ xstrndup(text, length), row, xstrdup(text + length) };
+    f->runs[f->run_count++] = (struct run){ unquoted(text, length), row, xstrdup(text + length) };
 }
 
 // Reads the words of "seeds".
@@ -419,15 +441,10 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     char *key = xstrndup(line, length), *text = trimmed(line + length, strlen(line + length));
     const bool of_run = !strcmp(key, "checkpoints");
     const bool named = !strcmp(key, "set") || !strcmp(key, "row") || !strcmp(key, "model");
-    const char *colon = strchr(text, named || of_run ? ':' : '|');
-    char *name = colon ? trimmed(text, (size_t)(colon - text)) : xstrdup("");
-    const size_t last = strlen(name);
-    if (last > 1 && *name == '"' && name[last - 1] == '"') {
-        char *inner = xstrndup(name + 1, last - 2);
-        free(name);
-        name = inner;
-    }
-    char *after = colon ? trimmed(colon + 1, strlen(colon + 1)) : xstrdup("");
+    const size_t colon = until(text, named || of_run ? ":" : "|");
+    char *name = text[colon] ? unquoted(text, colon) : xstrdup("");
+    char *after =
+        trimmed(text + colon + (text[colon] != 0), text[colon] ? strlen(text + colon + 1) : 0);
     int status = 0;
     if (named && !*name)
         status = err_set(err, "write '%s NAME: ...'", key);
@@ -439,19 +456,22 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
         name = after = NULL;
     } else if (!strcmp(key, "model")) {
         f->models = xreallocarray(f->models, f->model_count + 1, sizeof *f->models);
-        f->models[f->model_count++] = (struct named_model){ name, after };
-        name = after = NULL;
+        f->models[f->model_count++] = (struct named_model){ name, unquoted(after, strlen(after)) };
+        name = NULL;
     } else if (!strcmp(key, "sets") && *text) {
-        status = add_folder(p, text, limit, err);
+        char *folder = unquoted(text, strlen(text));
+        status = add_folder(p, folder, limit, err);
+        free(folder);
     } else if (of_run) {
-        add_run(f, name, colon ? after : text);
+        add_run(f, name, text[colon] ? after : text);
         name = NULL;
     } else if (!strcmp(key, "seeds") && *text) {
         add_words(&f->seeds, text);
     } else if (!strcmp(key, "compare") && *name && *after) {
         p->compares = xreallocarray(p->compares, p->compare_count + 1, sizeof *p->compares);
-        p->compares[p->compare_count++] = (struct score_compare){ name, after };
-        name = after = NULL;
+        p->compares[p->compare_count++] =
+            (struct score_compare){ name, unquoted(after, strlen(after)) };
+        name = NULL;
     } else {
         status = err_set(
             err,
@@ -550,15 +570,15 @@ static int add_word(struct preset_values *v, const char *word, const struct prop
         return 0;
     }
     if (*word != '@') {
-        if (!m && strchr(word, '{')) return 0;
-        return preset_read_text(v, word, m, err);
+        if (!strchr(word, '{')) return preset_add_word(v, word, err);
+        return m ? preset_read_text(v, word, m, err) : 0;
     }
     const struct preset *preset = preset_find(word + 1);
     if (!preset)
         return err_set(err, "there is no built-in preset '%s': a plan takes KEY=VALUE for others",
                        word + 1);
     if (!m && strchr(preset->set, '{')) return 0;
-    struct preset_values all = { 0 };
+    struct preset_values all = { .settings = base->from };
     const int status = preset_read(&all, preset, m, err);
     if (status == 0) preset_fit(&all, m, base->from, true);
     for (size_t i = 0; i < all.count && status == 0; i++)
@@ -570,7 +590,7 @@ static int add_word(struct preset_values *v, const char *word, const struct prop
 struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
                                     struct names *notices, struct err *err)
 {
-    struct preset_values v = { 0 };
+    struct preset_values v = { .settings = base->from };
     struct proposal p = *base;
     struct settings *settings = NULL;
     char **words, *copy = xstrdup(r->words);

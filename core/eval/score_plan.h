@@ -14,7 +14,8 @@
 //   compare FastV | CAPA                                  reports the difference CAPA - FastV
 //
 // Rows of the same name are repetitions, such as seeds: tables show their mean. The table's
-// differences are relative to the first row. Words with spaces are put in double quotes.
+// differences are relative to the first row. Names, folders and words with spaces, ':' or
+// '|' are put in double quotes.
 //
 // In a folder, files and folders whose names contain the name of a set are sets, and so are data
 // sets that /eval reads without --set.

@@ -194,6 +194,18 @@ bool checkpoint_is_best(const char *name)
     return digits && !strcmp(name + 5 + digits, ".safetensors");
 }
 
+int64_t checkpoint_step(const char *name, bool *unfinished)
+{
+    static const char prefix[] = "checkpoint-";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
+    const char *digits = name + sizeof prefix - 1;
+    char *end;
+    errno = 0;
+    const int64_t step = strtoll(digits, &end, 10);
+    *unfinished = !strcmp(end, ".part");
+    return end == digits || errno || step < 0 || (*end && !*unfinished) ? -1 : step;
+}
+
 // Opens the one safetensors file of a folder without model.safetensors and without index.
 static int open_single(struct checkpoint *c, struct err *err)
 {

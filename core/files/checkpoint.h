@@ -139,6 +139,9 @@ struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 // Returns whether a name is that of a temporary file of training beside a model:
 // "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
+// Returns the step in the name of a checkpoint of a training ("checkpoint-40"), or -1;
+// *unfinished: ".part" follows.
+int64_t checkpoint_step(const char *name, bool *unfinished);
 
 // Returns the name of the file that `preprocessor` was read from.
 const char *checkpoint_preprocessor_file(const struct checkpoint *c);

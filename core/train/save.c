@@ -163,20 +163,6 @@ void save_best_trim(const char *out, int64_t step)
 
 // --- folders -------------------------------------------------------------------------------------
 
-// Returns the step in a name like "checkpoint-40", -1 for another name; *unfinished: ".part"
-// follows.
-static int64_t step_of(const char *name, bool *unfinished)
-{
-    static const char prefix[] = "checkpoint-";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
-    const char *digits = name + sizeof prefix - 1;
-    char *end;
-    errno = 0;
-    const int64_t step = strtoll(digits, &end, 10);
-    *unfinished = !strcmp(end, part);
-    return end == digits || errno || step < 0 || (*end && !*unfinished) ? -1 : step;
-}
-
 static int descending(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -192,7 +178,7 @@ static int64_t *list_steps(const char *out, size_t *count)
     *count = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         bool unfinished;
-        const int64_t step = step_of(e->d_name, &unfinished);
+        const int64_t step = checkpoint_step(e->d_name, &unfinished);
         if (step < 0) continue;
         if (unfinished) {
             char *path = xasprintf("%s/%s", out, e->d_name);

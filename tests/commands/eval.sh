@@ -182,32 +182,34 @@ same "the batch is named once" "$(value "eval.batch")" "$batch"
 
 # A plan: rows by sets as one job and one table; another job continues its cells, unless something changed.
 cat >"$work/scores.plan" <<E
-set yes/no: $work/world/yesno.json --limit 4
+set yes/no: "$work/world/yesno.json" --limit 4
 set loss: $work/world/captions.json --metric loss --limit 2
 row Vanilla: off
 row Pruned: prune.score=random prune.layer={late} prune.keep=0.1 prune.seed={seed}
-row Other: model=$llava
+row "Other: 2": "model=$work/a model" "chat.date=26 Jul 2024"
 seeds 1 2
-compare Pruned | Other
+compare Pruned | "Other: 2"
 E
+ln -s "$PWD/$llava" "$work/a model"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait" "/eval --plan $work/scores.plan $work/scores" "/wait"
 check "twice" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 check "the same table" '[inputs, .] | map(select(.event=="table" and .name=="scores")) | .[0] == .[1]' true
 check "its columns and rows" '[inputs, .] | map(select(.event=="table" and .name=="scores"))[0] |
-    (.columns, (.rows | map(.[0]))) | join("|")' $'row|yes/no|loss|Improve %\nVanilla|Pruned|Other'
+    (.columns, (.rows | map(.[0]))) | join("|")' $'row|yes/no|loss|Improve %\nVanilla|Pruned|Other: 2'
 same "a mean of two seeds" "$(grep '^Pruned,Pruned,,yes/no' "$work/scores/scores.csv" | cut -d, -f8)" 8
 same "compared" "$(cut -d, -f1-3 "$work/scores/compare.csv" | paste -sd' ')" \
-    "from,to,column Pruned,Other,yes/no Pruned,Other,loss"
+    "from,to,column Pruned,Other: 2,yes/no Pruned,Other: 2,loss"
 same "for documents" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work/scores/table.tex")" \
     '|---|---:|---:|---:| \begin{tabular}{lrrr}'
 kept=$work/scores/cells/Vanilla_yes_no.scores.jsonl && cp "$kept" "$work/whole" && sed -i 's/"done":4,/"done":9000000000000000,/' "$kept"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
 check_has "a damaged file" 'select(.event=="error").message' "'$kept': a line has no valid number of its sample: delete the file"
 cp "$work/whole" "$kept"
-sed -i 's/keep=0.1/keep=0.2/' "$work/scores.plan"
+sed -i 's/keep=0.1/keep=0.2/; /^compare/d' "$work/scores.plan"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
 check_has "what changed" 'select(.event=="error").message' "4 of 8 cells failed, the first: Pruned, yes/no: model, \
 adapter or settings have changed since the job started: prune.keep was 0.1, now 0.2"
+[ -e "$work/scores/compare.csv" ] && fail "a comparison that the plan no longer has"
 mkdir "$work/two" && cp "$work"/world/{questions,yesno}.json "$work/two" && ln -s ../world/pictures "$work/two/pictures"
 echo none >"$work/two/notes.txt"
 tiny "/eval --sets $work/two $work/all --settings \"off | prune.score=uniform\" --limit 1" "/wait"
