@@ -631,10 +631,11 @@ int adapter_need(const char *folder, struct err *err)
             "train.keep 1 or more",
             folder);
     if (!model && has_file(folder, "training.json"))
-        return err_set(err,
-                       "'%s' contains an unfinished training run or a sweep (/job %s): load one of "
-                       "its folders instead, checkpoint-N (train.keep) or a value of the sweep",
-                       folder, folder);
+        return err_set(
+            err,
+            "'%s' contains an unfinished training run or a sweep (/job %s): load one of "
+            "its folders instead, checkpoint-N (train.keep), a value of the sweep or best",
+            folder, folder);
     return err_set(err,
                    "'%s' is not an adapter (no adapter_config.json and no extra.safetensors)%s",
                    folder, model ? " but a model: open it with /load" : "");

@@ -10,6 +10,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/files/content.h"
 #include "core/jobs/job.h"
@@ -45,7 +46,7 @@ static char *make_name(const struct grid *g, const char *text)
     if (!b.length) buf_putc(&b, '_');
     char *plain = buf_take(&b), *name = xstrdup(plain);
     for (int number = 2;; number++) {
-        bool taken = g->reserved && !strcmp(name, g->reserved);
+        bool taken = g->reserved && text_listed(g->reserved, name);
         for (size_t i = 0; i < g->count; i++) taken |= !strcmp(g->cells[i].name, name);
         if (!taken) break;
         free(name);

@@ -60,7 +60,7 @@ struct grid {
     struct sinks *sinks;
     struct grid_cell *cells; // [count], owned
     size_t count;
-    const char *reserved; // a name that no cell may have; NULL: none
+    const char *const *reserved; // names that no cell may have, ended by NULL; NULL: none
     const char *folder;   // of the kept lines, which other jobs continue; NULL: the job's own
     size_t groups, group; // number of groups of the job's ranks (0: one); this rank's group
     void *self;           // argument of the plan's functions

@@ -2,6 +2,7 @@
 //
 //   OUT/VALUE/          each run's folder, as /train makes it
 //   OUT/training.json   the record of the sweep: setting, values, data, and in the end the best
+//   OUT/best            a link to the best run's folder, for scripts and plans of scores
 //
 // Each run is a job `train` and starts from the model as loaded. The runs' reports name the value:
 // series "loss@VALUE", log lines "VALUE: ...". A resumed sweep skips finished runs and continues
@@ -11,10 +12,12 @@
 // core/eval, because training uses that room's evaluations for validation. The job's ranks form
 // groups (sweep.ranks): group g of G trains values g, g + G, ... one after the other, as a job of
 // its ranks. When all groups have finished, rank 0 compares the results.
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/tally.h"
 #include "core/data/dataset.h"
@@ -31,7 +34,7 @@
 
 // The learning rates searched in the paper on LayerNorm tuning.
 static const char rates[] = "2e-3,1e-3,6e-4,3e-4,1e-4,5e-5,2e-5,1e-5,6e-6,1e-6,1e-7";
-static const char record_name[] = "training.json"; // in the sweep's own folder
+static const char *const reserved[] = { "training.json", "best", NULL }; // in the sweep's folder
 static const char usage[] = "/sweep KEY V1,V2,... DATA OUT [--images DIR] (or lr-grid DATA OUT)";
 
 struct score {
@@ -210,7 +213,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     struct proposal p = { .from = settings,
                           .env = { .model = (struct model *)(uintptr_t)model },
                           .training = true };
-    struct sweep s = { .grid.reserved = record_name };
+    struct sweep s = { .grid.reserved = reserved };
     if (read_sweep(&s, argc, argv, &p, err) < 0) return -1;
     int status = run_folder_check(s.out, s.resume, err);
     if (status == 0) status = set_source_check(&s.set, err);
@@ -354,6 +357,15 @@ static int record(const struct sweep *s, const struct run_folder *out, const str
     return status;
 }
 
+static void link_best(struct job *j, const struct sweep *s, size_t best)
+{
+    char *link = xasprintf("%s/best", s->out);
+    unlink(link); // of a process that was killed before it recorded the sweep
+    if (symlink(s->grid.cells[best].name, link) < 0)
+        job_log(j, "cannot link '%s' to the best run: %s", link, strerror(errno));
+    free(link);
+}
+
 // Runs with different seeds repeat one run: reports the mean of their scores.
 static void report_mean(struct job *j, const struct sweep *s)
 {
@@ -473,7 +485,7 @@ static int run(struct job *j, struct err *err)
     const bool first = ranks_number(j->ranks) == 0;
     size_t best = 0;
     s.grid.self = &s;
-    s.grid.reserved = record_name;
+    s.grid.reserved = reserved;
     if (read_sweep(&s, j->argc, j->argv, &p, err) < 0) return -1;
     s.asked = (struct sft){ .job = j, .options = { .data = s.set.data } };
     int status = sft_identify(&s.asked, s.key, err);
@@ -503,6 +515,7 @@ static int run(struct job *j, struct err *err)
     if (isnan(s.values[best].score.value))
         status =
             err_set(err, "no value of %s was scored%s%s", s.key, why ? ": " : "", why ? why : "");
+    if (status == 0) link_best(j, &s, best);
     if (status == 0) status = record(&s, &out, &s.values[best], err);
     if (status == 0) report_results(j, &s, best);
 out:

@@ -48,6 +48,8 @@ for v in 1e-2 1e-4 1e-6; do
     cmp -s "$work/whole/$v/adapter_model.safetensors" "$work/cut/$v/adapter_model.safetensors" ||
         fail "weights of $v differ"
 done
+best=$(jq -r 'select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="best run")[1]' "$work/events" | tail -1)
+same "a link to the best run" "$(readlink "$work/whole/best")" "$(basename "$best")"
 # Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 # Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
@@ -63,7 +65,7 @@ check "the same values" 'select(.event=="error").message | split(": ") | last' \
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep chat.date \"a/b,a_b,что,кто,training.json\" $work/data.jsonl $work/names" /wait
 check "other values" 'select(.event=="error").message' ""
-same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 training.json training.json-2"
+same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 best training.json training.json-2"
 
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait

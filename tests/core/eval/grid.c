@@ -110,7 +110,8 @@ static void cells_of_a_model_are_consecutive(void **state)
 
 static void names_are_safe_and_differ(void **state)
 {
-    struct grid g = { .reserved = "taken" };
+    static const char *const reserved[] = { "taken", NULL };
+    struct grid g = { .reserved = reserved };
     static const char *const names[] = { "../a b", "../a/b", ".", "taken" };
     static const char *const want[] = { "_._a_b", "_._a_b-2", "_", "taken-2" };
     for (int i = 0; i < 4; i++)
