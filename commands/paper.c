@@ -1,9 +1,11 @@
 // commands/paper.c -- /paper: reproduces the tables of papers with a plan of ordinary commands.
 //
-//   OUT/plan.vlmsh      the commands; /run runs them as well
-//   OUT/scores.plan     the plan for /eval --plan, whose results are in OUT/scores
-//   OUT/measured.csv    results of /collect
-//   OUT/table.csv, .md, .tex, OUT/report.md   the published table with ours beside it, the verdict
+//   OUT/...             models, data and trainings, which tables share
+//   OUT/PAPER-TABLE/    the files of one table:
+//     plan.vlmsh        the commands; /run runs them as well
+//     scores.plan       the plan for /eval --plan, whose results are in scores/
+//     measured.csv      results of /collect
+//     table.csv, .md, .tex, report.md   the published table with ours beside it, the verdict
 //
 // Trainings, calibrations and evaluations are jobs; the same command continues after an
 // interruption.
@@ -16,6 +18,7 @@
 
 #include "commands/command.h"
 #include "commands/parse.h"
+#include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/folder.h"
 #include "core/base/pace.h"
@@ -38,16 +41,18 @@ struct asked {
 static const struct option_row options[] = {
     { "PAPER", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, paper), .optional = true },
     { "TABLE", NULL, NULL, OPTION_TEXT, .at = offsetof(struct asked, table), .optional = true },
-    { "--model", "M", "the model to measure or to train", OPTION_TEXT,
-      .at = offsetof(struct asked, model) },
+    { "--model", "M[,M]", "the model to measure or to train; some figures show several",
+      OPTION_TEXT, .at = offsetof(struct asked, model) },
     { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
       .at = offsetof(struct asked, sets) },
     { "--data", "FILE[,FILE]",
-      "training data (one file for each training stage), or samples to measure", OPTION_TEXT,
-      .at = offsetof(struct asked, data) },
+      "training data (one file for each training stage), samples to measure, or what else the "
+      "table "
+      "needs (/paper PAPER)",
+      OPTION_TEXT, .at = offsetof(struct asked, data) },
     { "--out", "DIR",
-      "the output folder (default: PAPER-TABLE; with --demo or --small, followed by -demo or "
-      "-small)",
+      "the output folder (default: papers; with --demo or --small, followed by -demo or -small); "
+      "tables share its trainings",
       OPTION_TEXT, .at = offsetof(struct asked, out) },
     { "--as", "NAME", "the paper's model whose numbers are shown (default: the first)", OPTION_TEXT,
       .at = offsetof(struct asked, as) },
@@ -75,7 +80,8 @@ struct plan {
     const struct paper_table *table;
     const struct asked *asked;
     struct shell *shell;
-    char *out, *variant, *key;
+    char *out, *folder; // folder: the table's own, in `out`
+    char *variant, *key;
     char *commands, *scores; // scores: text of the plan of scores; NULL: none
 };
 
@@ -88,7 +94,8 @@ static void list(const struct shell *shell, const struct paper *only)
     for (int i = 0; papers[i]; i++)
         for (const struct paper_table *row = papers[i]->tables;
              row->name && (!only || only == papers[i]); row++)
-            table_row(&t, "%s|%s|%s|%s", papers[i]->name, row->name, row->title, row->needs);
+            table_row(&t, "%s|%s%s%s|%s|%s", papers[i]->name, row->name, row->also ? " " : "",
+                      row->also ? row->also : "", row->title, row->needs);
     table_emit(&t, shell->sinks);
     if (only) sinks_notice(shell->sinks, "%s", only->title);
 }
@@ -99,10 +106,9 @@ static void list(const struct shell *shell, const struct paper *only)
 static int missing(const struct plan *p, const char *name, struct err *err)
 {
     static const char *const hints[][2] = {
-        { "MODEL", "--model FOLDER" },
-        { "SETS", "--sets DIR" },
-        { "DATA1", "--data FILE" },
-        { "DATA2", "--data STAGE1,STAGE2" },
+        { "MODEL", "--model FOLDER" },        { "SETS", "--sets DIR" },
+        { "DATA1", "--data FILE" },           { "DATA2", "--data FILE,FILE" },
+        { "DATA3", "--data FILE,FILE,FILE" },
     };
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (!strcmp(name, hints[i][0]))
@@ -113,7 +119,7 @@ static int missing(const struct plan *p, const char *name, struct err *err)
 
 static int write_out(const struct plan *p, const char *name, const char *text, struct err *err)
 {
-    char *path = xasprintf("%s/%s", p->out, name);
+    char *path = xasprintf("%s/%s", p->folder, name);
     const int status = file_out_update(path, text, strlen(text), err);
     free(path);
     return status;
@@ -127,17 +133,54 @@ static bool is_inside(const struct plan *p, const char *path)
     return !strncmp(path, p->out, length) && path[length] == '/';
 }
 
-// Makes OUT, unless another program's files are there.
+// Returns whether OUT has tables of earlier commands.
+static bool has_tables(const struct plan *p)
+{
+    bool found = false;
+    char **files = folder_list(p->out);
+    for (size_t i = 0; files[i] && !found; i++) {
+        char *plan = xasprintf("%s/%s/plan.vlmsh", p->out, files[i]);
+        found = access(plan, F_OK) == 0;
+        free(plan);
+    }
+    folder_list_free(files);
+    return found;
+}
+
+// Refuses results of another plan: a table must not mix two models or numbers of samples.
+static int check_results(const struct plan *p, struct err *err)
+{
+    static const char *const files[] = { "measured.csv", "scores" };
+    char *plan = xasprintf("%s/plan.vlmsh", p->folder);
+    size_t size;
+    struct err none;
+    char *was = file_read(plan, strlen(p->commands) + 1, &size, &none);
+    bool results = false;
+    for (int i = 0; i < 2; i++) {
+        char *path = xasprintf("%s/%s", p->folder, files[i]);
+        results |= access(path, F_OK) == 0;
+        free(path);
+    }
+    const bool same = was && size == strlen(p->commands) && !memcmp(was, p->commands, size);
+    free(was);
+    free(plan);
+    if (same || !results) return 0;
+    return err_set(err,
+                   "'%s' has results of another plan (another model, data, option or version): "
+                   "choose another folder with --out, or remove its measured.csv and scores",
+                   p->folder);
+}
+
+// Makes OUT, unless another program's files are there, and the table's folder.
 static int open_folder(const struct plan *p, struct err *err)
 {
-    char *plan = xasprintf("%s/plan.vlmsh", p->out);
-    const bool ours = access(plan, F_OK) == 0;
-    free(plan);
-    if (mkdir(p->out, 0777) == 0 || (errno == EEXIST && (ours || folder_is_empty(p->out))))
-        return 0;
-    if (errno == EEXIST)
+    if (mkdir(p->out, 0777) < 0 && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", p->out, strerror(errno));
+    if (!folder_is_empty(p->out) && !has_tables(p))
         return err_set(err, "'%s' holds other files: choose another folder with --out", p->out);
-    return err_set(err, "cannot create '%s': %s", p->out, strerror(errno));
+    if (mkdir(p->folder, 0777) < 0 && errno != EEXIST)
+        return err_set(err, "cannot create '%s': %s", p->folder, strerror(errno));
+    return check_results(p, err);
 }
 
 // Returns the line that joins the demo's encoder and SmolLM2 in OUT/joined. NULL if one of them is
@@ -194,10 +237,13 @@ static void name_unused(const struct plan *p)
         bool given;
     } all[] = {
         { "--model", a->small ? "" : "${MODEL}", a->model != NULL },
+        { "the second model of --model", "${each}", a->model && strchr(a->model, ',') },
         { "--sets", "${SETS}", a->sets != NULL },
         { "--data", "${DATA", a->data != NULL },
         { "the second file of --data", "${DATA2}",
           a->data && strchr(a->data, ',') && strstr(text, "${DATA1}") },
+        { "the third file of --data", "${DATA3}",
+          a->data && strchr(a->data, ',') != strrchr(a->data, ',') && strstr(text, "${DATA2}") },
         { "--limit", "${LIMIT}", a->limit > 0 },
         { "--steps", "${STEPS}", a->steps > 0 },
     };
@@ -235,19 +281,18 @@ static int expand(struct plan *p, struct err *err)
     char *small = a->small ? make_small(p, err) : NULL;
     char *joined = small ? xasprintf("%s/joined", p->out) : NULL;
     if (a->small && !small) return -1;
-    const size_t first = a->data ? strcspn(a->data, ",") : 0;
-    char *data1 = a->data ? xstrndup(a->data, first) : NULL;
-    const char *data2 = a->data && a->data[first] ? a->data + first + 1 : NULL;
+    char *data = xstrdup(a->data ? a->data : ""), *rest = a->data ? data : NULL;
+    const char *data1 = strsep(&rest, ","), *data2 = strsep(&rest, ","), *data3 = rest;
     char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : DEMO_LIMIT));
     char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : DEMO_STEPS));
     char *demo = a->demo && !a->model ? places_installed("demo/model", "config.json") : NULL;
     const char *model = joined ? joined : a->model ? a->model : demo;
-    char *start = a->demo ? xasprintf("%s/start", p->out) : NULL;
-    const char *const values[] = { "MODEL", model,   "OUT",   p->out,
-                                   "SETS",  a->sets, "DATA1", data1,
-                                   "DATA2", data2,   "LIMIT", limit,
-                                   "STEPS", steps,   "BASE",  start ? start : model,
-                                   NULL };
+    char *start = a->demo    ? xasprintf("%s/start", p->out)
+                  : a->model ? xstrndup(a->model, strcspn(a->model, ","))
+                             : NULL;
+    const char *const values[] = { "MODEL", model,   "OUT",   p->out,  "TABLE", p->folder, "SETS",
+                                   a->sets, "DATA1", data1,   "DATA2", data2,   "DATA3",   data3,
+                                   "LIMIT", limit,   "STEPS", steps,   "BASE",  start,     NULL };
     struct err name = { 0 };
     char *text = paper_expand(a->demo ? p->table->demo : p->table->plan, values, &name);
     char *after = paper_expand(p->table->after ? p->table->after : "", values, &name);
@@ -260,8 +305,9 @@ static int expand(struct plan *p, struct err *err)
         buf_printf(&b, "# %s, %s: %s\n%s%s", p->paper->name, p->table->name, p->table->title,
                    small ? small : "", text);
         if (p->scores)
-            buf_printf(&b, "/eval --plan %s/scores.plan %s/scores%s%s\n/wait\n", p->out, p->out,
-                       a->limit && !a->demo ? " --limit " : "", a->limit && !a->demo ? limit : "");
+            buf_printf(&b, "/eval --plan %s/scores.plan %s/scores%s%s\n/wait\n", p->folder,
+                       p->folder, a->limit && !a->demo ? " --limit " : "",
+                       a->limit && !a->demo ? limit : "");
         buf_puts(&b, after);
         p->commands = buf_take(&b);
         if (small) p->commands = with_adapter(p->commands, joined);
@@ -270,7 +316,7 @@ static int expand(struct plan *p, struct err *err)
     free(joined);
     free(text);
     free(after);
-    free(data1);
+    free(data);
     free(limit);
     free(steps);
     free(demo);
@@ -325,7 +371,9 @@ static double samples_of(const char *file)
     return count;
 }
 
-static int cost_training(struct costs *c, const struct words *w, struct err *err)
+// Adds the cost of `runs` trainings on a data file into the folder `out`.
+static int cost_training(struct costs *c, const char *data, const char *out, double runs,
+                         struct err *err)
 {
     const struct engine *e = c->plan->shell->engine;
     const struct settings *s = engine_settings(e);
@@ -334,15 +382,24 @@ static int cost_training(struct costs *c, const struct words *w, struct err *err
         settings_is(s, "train.steps", "auto") ? NAN : (double)settings_integer(s, "train.steps");
     const double batch =
         (double)(settings_integer(s, "train.batch") * settings_integer(s, "train.accumulate"));
-    if (isnan(steps))
-        steps = ceil(settings_real(s, "train.epochs") * samples_of(w->list[1]) / batch);
-    if (forecast_model(&f, engine_model(e), s, 0, err) < 0) return err_in(err, "%s", w->list[2]);
+    if (isnan(steps)) steps = ceil(settings_real(s, "train.epochs") * samples_of(data) / batch);
+    if (forecast_model(&f, engine_model(e), s, 0, err) < 0) return err_in(err, "%s", out);
     const double trained = (double)f.count[MODEL_PARTS].trained;
     // Time: forward and backward passes. Disk: the weights, and the state of the newest checkpoint.
-    add_cost(c, w->list[2], steps * batch,
-             steps * batch * 3 * token_flops(c) * (sample_tokens(c) + 192) / c->speed,
-             (double)memory_own(&f.parts), trained * (2 + 3 * 4));
+    add_cost(c, out, runs * steps * batch,
+             runs * steps * batch * 3 * token_flops(c) * (sample_tokens(c) + 192) / c->speed,
+             (double)memory_own(&f.parts), runs * trained * (2 + 3 * 4));
     return 0;
+}
+
+// /sweep lr-grid DATA OUT, or /sweep KEY V1,V2,... DATA OUT
+static int cost_sweep(struct costs *c, const struct words *w, struct err *err)
+{
+    enum { GRID = 11 };
+    const int at = strcmp(w->list[1], "lr-grid") != 0;
+    double runs = at ? 1 : GRID;
+    for (const char *p = w->list[2]; at && (p = strchr(p, ',')); p++) runs++;
+    return cost_training(c, w->list[2 + at], w->list[3 + at], runs, err);
 }
 
 // Returns the plan of scores without the rows that use what the plan of commands makes. *rows: the
@@ -441,7 +498,9 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
         // Fails if it needs what an earlier line of the plan makes.
         if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
-        status = cost_training(c, &w, err);
+        status = cost_training(c, w.list[1], w.list[2], 1, err);
+    } else if (!strcmp(name, "/sweep") && w.count > 4) {
+        status = cost_sweep(c, &w, err);
     } else if (!strcmp(name, "/eval") && w.count > 2) {
         status = cost_scores(c, w.list[2], err);
     } else if (!strcmp(name, "/calibrate") || !strcmp(name, "/collect")) {
@@ -515,15 +574,15 @@ static int fill(const struct plan *p, struct err *err)
 {
     struct paper_results r;
     struct csv layout = { 0 }, claims = { 0 };
-    if (paper_results_read(&r, p->table, p->key, p->asked->demo, p->out, err) < 0) return -1;
+    if (paper_results_read(&r, p->table, p->key, p->asked->demo, p->folder, err) < 0) return -1;
     paper_layout(&r, &layout);
     const enum paper_verdict verdict = paper_judge(&r, &claims);
-    char *table = xasprintf("%s/table", p->out);
+    char *table = xasprintf("%s/table", p->folder);
     int status = csv_write_documents(&layout, table, err);
     free(table);
     if (status == 0) status = write_report(p, &layout, &claims, verdict, err);
     if (status == 0) {
-        char *path = xasprintf("%s/report.md", p->out);
+        char *path = xasprintf("%s/report.md", p->folder);
         csv_emit(&layout, "paper.table", p->shell->sinks);
         csv_emit(&claims, "paper.claims", p->shell->sinks);
         sinks_notice(p->shell->sinks, "%s %s: %s. %s", p->paper->name, p->table->name,
@@ -568,7 +627,7 @@ static int run_plan(const struct plan *p, struct err *err)
 {
     struct shell *shell = p->shell;
     if (wait_for_jobs(p, err) < 0) return -1;
-    char *file = xasprintf("%s/plan.vlmsh", p->out);
+    char *file = xasprintf("%s/plan.vlmsh", p->folder);
     if (!shell->depth) engine_uncancel(shell->engine);
     shell->depth++;
     const int status = shell_script(shell, file, err);
@@ -585,13 +644,12 @@ static int reproduce(struct plan *p, struct err *err)
     if (write_out(p, "plan.vlmsh", p->commands, err) < 0) return -1;
     if (p->scores && write_out(p, "scores.plan", p->scores, err) < 0) return -1;
     sinks_text(p->shell->sinks, "%s", p->commands);
-    if (p->scores) sinks_text(p->shell->sinks, "# %s/scores.plan\n%s", p->out, p->scores);
+    if (p->scores) sinks_text(p->shell->sinks, "# %s/scores.plan\n%s", p->folder, p->scores);
     if (p->asked->dry) return forecast(p, err);
     const int status = run_plan(p, err);
-    // If single cells failed, the others have results. Scores without a plan of scores are those of
-    // another table with the same OUT.
-    char *scores = xasprintf("%s/scores/scores.csv", p->out);
-    const bool filled = status == 0 || (p->scores && access(scores, F_OK) == 0);
+    // If single cells failed, the others have results.
+    char *scores = xasprintf("%s/scores/scores.csv", p->folder);
+    const bool filled = status == 0 || access(scores, F_OK) == 0;
     free(scores);
     return filled && fill(p, status < 0 ? &later : err) < 0 ? -1 : status;
 }
@@ -608,13 +666,11 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
         return 0;
     }
     if (!(p.table = paper_table_find(p.paper, a.table, err))) return -1;
-    p.out = a.out ? xstrdup(a.out)
-                  : xasprintf("%s-%s%s", a.paper, a.table,
-                              a.small  ? "-small"
-                              : a.demo ? "-demo"
-                                       : "");
+    p.out = xstrdup(a.out ? a.out : a.small ? "papers-small" : a.demo ? "papers-demo" : "papers");
+    p.folder = xasprintf("%s/%s-%s", p.out, a.paper, p.table->name);
     const int status = reproduce(&p, err);
     free(p.out);
+    free(p.folder);
     free(p.variant);
     free(p.key);
     free(p.commands);
@@ -625,12 +681,14 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
 const struct command command_paper = {
     .name = "paper",
     .also = "reproduce tables figures publication replicate",
-    .usage = "/paper [PAPER [TABLE [--model M] [--sets DIR] [--data FILE[,FILE]] [--demo|--small] "
-             "[--as NAME] "
-             "[--limit N] [--steps N] [--out DIR] [--dry]]]",
+    .usage =
+        "/paper [PAPER [TABLE [--model M[,M]] [--sets DIR] [--data FILE[,FILE]] [--demo|--small] "
+        "[--as NAME] "
+        "[--limit N] [--steps N] [--out DIR] [--dry]]]",
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
-        "Writes a plan of ordinary commands to OUT/plan.vlmsh, shows it and runs it. The "
+        "Writes a plan of ordinary commands to OUT/PAPER-TABLE/plan.vlmsh, shows it and runs it. "
+        "The "
         "resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
         "verdict on "
         "each claim of the paper. Trainings, calibrations and evaluations are jobs: to continue "

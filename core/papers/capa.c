@@ -165,20 +165,78 @@ static const struct paper_column redundancy_columns[] = {
     { 0 },
 };
 
-#define REDUNDANCY(data)                                                                         \
-    "/load ${MODEL}\n/collect ${OUT}/measured.csv \"row=mean of layers\" redundancy : "          \
-    "/redundancy --data " data " --limit ${LIMIT}\n/plot ${OUT}/measured.csv layer visual text " \
-    "--y cosine --figure ${OUT}/figure3.svg\n"
+#define REDUNDANCY(data)                                                                     \
+    "${each}/load ${MODEL}\n"                                                                \
+    "/collect ${TABLE}/measured.csv \"row=layers\" model=${MODEL} redundancy : /redundancy " \
+    "--data " data " --limit ${LIMIT}\n${end}"                                               \
+    "/plot ${TABLE}/measured.csv layer visual text --by model --y cosine --figure "          \
+    "${TABLE}/figure3.svg\n"
 
 static const struct paper_claim redundancy_claims[] = {
     { .text = "FFNs change visual tokens less than text, in the mean of layers",
-      .to = "mean of layers",
+      .to = "layers",
       .column = "visual",
       .against = "text" },
-    { .text = "the mean of visual tokens is above eta, 0.96",
-      .to = "mean of layers",
+    { .text = "text depends on FFNs in early layers: visual tokens above text",
+      .to = "layers, first third",
+      .column = "visual",
+      .against = "text" },
+    { .text = "the mean of visual tokens is above eta, 0.96, in the middle layers (figure 4)",
+      .to = "layers, middle third",
       .column = "visual",
       .above = 0.96 },
+    { 0 },
+};
+
+// --- figure 9 ------------------------------------------------------------------------------------
+
+static const struct paper_column contribution_columns[] = {
+    { .name = "text to visual", .ours = "text to visual", .demo = "text to visual" },
+    { .name = "text to text", .ours = "text to text", .demo = "text to text" },
+    { .name = "visual to visual", .ours = "visual to visual", .demo = "visual to visual" },
+    { 0 },
+};
+
+#define CONTRIBUTION(data)                                                                        \
+    "/load ${MODEL}\n"                                                                            \
+    "/collect ${TABLE}/measured.csv row=layers contribution : /contribution --data " data         \
+    " --limit ${LIMIT}\n"                                                                         \
+    "/plot ${TABLE}/measured.csv layer \"text to visual\" \"text to text\" \"visual to visual\" " \
+    "--log y --y contribution --figure ${TABLE}/figure9.svg\n"
+
+static const struct paper_claim contribution_claims[] = {
+    { .text = "from text to the picture: late layers below early ones",
+      .from = "layers, first third",
+      .to = "layers, last third",
+      .column = "text to visual",
+      .less = true },
+    { .text = "the drop is in the middle: middle layers below early ones",
+      .from = "layers, first third",
+      .to = "layers, middle third",
+      .column = "text to visual",
+      .less = true },
+    { 0 },
+};
+
+// --- figure 6 ------------------------------------------------------------------------------------
+
+// The means of table 1's three models.
+static const char transition[] = "|Vanilla|80.19|76.63|53.71|71.07|70.64|46.26\n"
+                                 "|FastV|79.17|73.82|52.58|69.23|67.28|45.84\n"
+                                 "|Feather|79.21|73.68|52.90|69.89|67.59|45.52\n"
+                                 "|CAPA|80.19|74.94|54.02|70.65|69.89|46.65\n";
+
+#define OF_EACH(name, settings) "${each}row " name ": model=${MODEL} off " settings "\n${end}"
+#define AT_TRANSITION(score)    "prune.score=" score " prune.layer={transition} prune.keep=0.25"
+
+static const struct paper_claim transition_claims[] = {
+    { .text = "CAPA above FastV", .from = "FastV", .to = "CAPA", .column = "Avg" },
+    { .text = "CAPA above Feather", .from = "Feather", .to = "CAPA", .column = "Avg" },
+    { .text = "CAPA within 1 point of the full model",
+      .from = "Vanilla",
+      .to = "CAPA",
+      .column = "Avg",
+      .margin = 1 },
     { 0 },
 };
 
@@ -190,7 +248,7 @@ static const struct paper_column distance_columns[] = {
 };
 
 #define DISTANCE(row, score, data)                                                                \
-    "/collect ${OUT}/measured.csv \"row=" row "\" \"hellinger=@Hellinger distance, mean\" "       \
+    "/collect ${TABLE}/measured.csv \"row=" row "\" \"hellinger=@Hellinger distance, mean\" "     \
     "\"hellinger low=@Hellinger distance, mean, 95% low\" \"hellinger high=@Hellinger distance, " \
     "mean, 95% high\" : /compare off | prune.score=" score " prune.keep=0.25 --data " data        \
     " --limit ${LIMIT}\n"
@@ -243,8 +301,8 @@ static const struct paper_column flop_columns[] = {
     { 0 },
 };
 
-#define FLOPS(row, settings, data)                                                              \
-    settings "/collect ${OUT}/measured.csv row=" row " \"flops=@flops:all:now/full\" : /flops " \
+#define FLOPS(row, settings, data)                                                                \
+    settings "/collect ${TABLE}/measured.csv row=" row " \"flops=@flops:all:now/full\" : /flops " \
              "--data " data " --limit 5\n"
 #define ALL_FLOPS(data)                                 \
     FLOPS("Full", "/baseline\n", data)                  \
@@ -314,14 +372,16 @@ static const struct paper_table tables[] = {
               "their removal does, without numbers. A model without visual sinks (the demo model) "
               "loses nothing: its rows are equal." },
     { .name = "figure3",
-      .title = "redundancy of FFNs by layer, for visual tokens and text",
-      .needs = "--data with pictures (the paper: 500 of COCO)",
+      .also = "figure4",
+      .title =
+          "redundancy of FFNs by layer, for visual tokens and text; figure 4: of several models",
+      .needs = "--data with pictures (the paper: 500 of COCO); for figure 4, --model M,M,M",
       .columns = redundancy_columns,
       .published = "",
       .plan = "/reset all\n" REDUNDANCY("${DATA1}"),
       .demo = PAPER_DEMO_WORLD REDUNDANCY("${OUT}/world/questions.json"),
       .claims = redundancy_claims,
-      .note = "The figure prints no numbers: figure3.svg draws ours by layer." },
+      .note = "The figures print no numbers: figure3.svg draws ours by layer." },
     { .name = "figure5",
       .title = "distance of the answers from those of the unpruned model",
       .needs = "--data with pictures (the paper: 200 of COCO)",
@@ -331,6 +391,18 @@ static const struct paper_table tables[] = {
       .demo = PAPER_DEMO_WORLD DISTANCES("${OUT}/world/detail.json"),
       .claims = distance_claims,
       .note = "The figure prints no numbers. /compare ... --steps has the distance by step." },
+    { .name = "figure6",
+      .title = "pruning at the transition layer, mean of three models",
+      .needs = "--sets as table1, --model M,M,M",
+      .columns = sets,
+      .published = transition,
+      .plan = "/reset all\n/load ${MODEL}\n",
+      .demo = PAPER_DEMO_WORLD "/load ${MODEL}\n",
+      .rows = OF_EACH("Vanilla", "") OF_EACH("FastV", AT_TRANSITION("attention")) OF_EACH(
+          "Feather", AT_TRANSITION("norope")) OF_EACH("CAPA", AT_TRANSITION("contribution")),
+      .claims = transition_claims,
+      .note = "The figure prints no numbers; the paper's are the means of table 1's three models. "
+              "Rows of several models are averaged." },
     { .name = "figure7",
       .title = "mean of the sets by the share of tokens kept",
       .needs = "--sets as table1",
@@ -353,6 +425,15 @@ static const struct paper_table tables[] = {
       .claims = flop_claims,
       .note = "The paper's 78% saved do not follow from its settings: with pruning at LLaVA-1.5's "
               "late layer its formulas save 44%." },
+    { .name = "figure9",
+      .title = "attention contribution by layer",
+      .needs = "--data with pictures, whose prompts ask for a description",
+      .columns = contribution_columns,
+      .published = "",
+      .plan = "/reset all\n" CONTRIBUTION("${DATA1}"),
+      .demo = PAPER_DEMO_WORLD CONTRIBUTION("${OUT}/world/detail.json"),
+      .claims = contribution_claims,
+      .note = "The figure prints no numbers: figure9.svg draws ours by layer." },
     { 0 },
 };
 

@@ -25,6 +25,10 @@ static const char models[] =
 #define NO_PRIOR "/set ira.prior global\n"
 #define RESET    "/reset train.ira\n/reset ira.gate\n/reset ira.prior\n"
 
+// Loads the model trained with IRA.
+#define LOAD_IRA "/load ${OUT}/ira\n/adapter load ${OUT}/ira\n/set ira.on on\n"
+#define UNLOAD   "/baseline\n/adapter unload\n"
+
 #define THREE_ROWS(base)                \
     "row Pt: off model=" base "\n"      \
     "row + SFT: off model=${OUT}/sft\n" \
@@ -200,16 +204,16 @@ static const struct paper_column sink_columns[] = {
 static const char sinks[] = "|Pt|48.8|96.9\n|+ SFT|53.8|46.9\n|+ IRA|54.4|40.6\n";
 
 #define SINKS(row, load, data)                                                           \
-    load "/collect ${OUT}/measured.csv \"row=" row                                       \
+    load "/collect ${TABLE}/measured.csv \"row=" row                                     \
          "\" \"sink ratio=@sink_ratio.total:share of layers*:\" \"sink ratio std="       \
          "@sink_ratio.total.std:share of layers*:\" n=@sink-ratio.data:samples:value : " \
          "/sink-ratio "                                                                  \
          "--data " data " --limit ${LIMIT}\n"
-#define SINKS_ALL(base, data)                                                            \
-    SINKS("Pt", "/load " base "\n", data)                                                \
-    SINKS("+ SFT", "/load ${OUT}/sft\n", data)                                           \
-    SINKS("+ IRA", "/load ${OUT}/ira\n/adapter load ${OUT}/ira\n/set ira.on on\n", data) \
-    "/baseline\n/adapter unload\n/load " base "\n"
+#define SINKS_ALL(base, data)                  \
+    SINKS("Pt", "/load " base "\n", data)      \
+    SINKS("+ SFT", "/load ${OUT}/sft\n", data) \
+    SINKS("+ IRA", LOAD_IRA, data)             \
+    UNLOAD "/load " base "\n"
 
 static const struct paper_claim sink_claims[] = {
     { .text = "SFT has a smaller sink ratio than the model before it",
@@ -234,14 +238,14 @@ static const struct paper_column curve_columns[] = {
 };
 
 #define CURVE(row, load, data)                                                     \
-    load "/collect ${OUT}/measured.csv \"row=" row                                 \
+    load "/collect ${TABLE}/measured.csv \"row=" row                               \
          "\" \"V=@sink_ratio.total:V (*:\" \"V std=@sink_ratio.total.std:V (*:\" " \
          "n=@sink-ratio.data:samples:value : /sink-ratio --data " data " --limit ${LIMIT}\n"
-#define CURVES(base, data)                                                               \
-    CURVE("Pt", "/load " base "\n", data)                                                \
-    CURVE("+ SFT", "/load ${OUT}/sft\n", data)                                           \
-    CURVE("+ IRA", "/load ${OUT}/ira\n/adapter load ${OUT}/ira\n/set ira.on on\n", data) \
-    "/baseline\n/adapter unload\n"
+#define CURVES(base, data)                     \
+    CURVE("Pt", "/load " base "\n", data)      \
+    CURVE("+ SFT", "/load ${OUT}/sft\n", data) \
+    CURVE("+ IRA", LOAD_IRA, data)             \
+    UNLOAD
 
 static const struct paper_claim curve_claims[] = {
     { .text = "IRA is straighter than SFT",
@@ -249,6 +253,64 @@ static const struct paper_claim curve_claims[] = {
       .to = "+ IRA",
       .column = "V",
       .less = true },
+    { 0 },
+};
+
+// --- figure 4 ------------------------------------------------------------------------------------
+
+static const struct paper_column kl_columns[] = {
+    { .name = "KL, mean of the training", .ours = "kl", .demo = "kl" },
+    { .name = "KL in the loss", .ours = "kl_weighted", .demo = "kl_weighted" },
+    { 0 },
+};
+
+#define KL_CURVES                                                                          \
+    "/plot ${OUT}/ira ${OUT}/gate-off ${OUT}/prior-global kl kl_weighted --csv "           \
+    "${TABLE}/curves.csv\n"                                                                \
+    "/plot ${OUT}/ira ${OUT}/gate-off ${OUT}/prior-global kl --log y --smooth 5 --figure " \
+    "${TABLE}/figure4a.svg\n"
+
+static const struct paper_claim kl_claims[] = {
+    { .text = "without the weights the KL is higher",
+      .from = "ira",
+      .to = "gate-off",
+      .column = "kl" },
+    { .text = "with a global prior the KL is higher",
+      .from = "ira",
+      .to = "prior-global",
+      .column = "kl" },
+    { 0 },
+};
+
+// --- figures 1, 5 and 8 --------------------------------------------------------------------------
+
+static const struct paper_column dice_columns[] = {
+    { .name = "soft Dice", .ours = "dice", .demo = "dice" },
+    { .name = "Spearman of Dice and score", .ours = "rank", .demo = "rank" },
+    { 0 },
+};
+
+// Dice of the attention and the objects; maps of the attention, for the last sample.
+#define DICE(row, load, data, objects)                                                     \
+    load "/collect ${TABLE}/measured.csv \"row=" row                                       \
+         "\" \"dice=@dice:soft Dice\" \"dice std=@dice.std:soft Dice\" "                   \
+         "n=@dice.data:samples \"rank=@Spearman of value and score\" : /dice --data " data \
+         " --objects " objects " --limit ${LIMIT}\n"
+#define DICES(base, data, objects)                     \
+    DICE("Pt", "/load " base "\n", data, objects)      \
+    DICE("+ SFT", "/load ${OUT}/sft\n", data, objects) \
+    DICE("+ IRA", LOAD_IRA, data, objects) UNLOAD
+
+static const struct paper_claim dice_claims[] = {
+    { .text = "IRA looks at the objects more than SFT (figures 1, 8)",
+      .from = "+ SFT",
+      .to = "+ IRA",
+      .column = "dice" },
+    { .text = "Dice and score rise together with IRA",
+      .to = "+ IRA",
+      .column = "rank",
+      .above = 0 },
+    { .text = "and more than with SFT", .from = "+ SFT", .to = "+ IRA", .column = "rank" },
     { 0 },
 };
 
@@ -328,6 +390,7 @@ static const struct paper_table tables[] = {
       .rows = THREE_ROWS("${BASE}"),
       .claims = sink_claims },
     { .name = "figure3",
+      .also = "figure7",
       .title = "curvature of visual tokens over layers",
       .needs = NEEDS,
       .columns = curve_columns,
@@ -337,25 +400,53 @@ static const struct paper_table tables[] = {
       .claims = curve_claims,
       .note = "The figure prints no numbers; /curvature draws the curve by layer. V is the sum of "
               "the changes from layer to layer: 0 is a straight line." },
+    { .name = "figure4",
+      .title = "divergence of IRA's bottleneck: along the training, and by visual token",
+      .needs = NEEDS " (three trainings)",
+      .columns = kl_columns,
+      .published = "",
+      .plan = "/reset all\n" REAL("ira", "") REAL("gate-off", NO_GATE)
+          REAL("prior-global", NO_PRIOR) RESET KL_CURVES LOAD_IRA
+      "/kl --data ${DATA1} --limit 1 --figure ${TABLE}/figure4b.svg\n" UNLOAD,
+      .demo = PAPER_DEMO_START DEMO("ira", "") DEMO("gate-off", NO_GATE)
+          DEMO("prior-global", NO_PRIOR) RESET KL_CURVES LOAD_IRA
+      "/kl --data ${OUT}/world/captions.json --limit 1 --figure ${TABLE}/figure4b.svg\n" UNLOAD,
+      .claims = kl_claims,
+      .note = "The figure prints no numbers. Without the weights the KL in the loss is the KL. "
+              "figure4b.svg shows the KL by visual token, of one picture." },
+    { .name = "figure5",
+      .also = "figure1 figure8",
+      .title = "attention on the objects, and its correlation with the score",
+      .needs = "--model and the first file of --data as table2, the second: samples about objects "
+               "(RefCOCOg), the third: the objects, as for /dice --objects",
+      .columns = dice_columns,
+      .published = "|+ IRA||0.28\n",
+      .plan = REAL_BOTH DICES("${MODEL}", "${DATA2}", "${DATA3}"),
+      .demo = DEMO_BOTH DICES("${OUT}/start", "${OUT}/world/questions.json",
+                              "${OUT}/world/objects.jsonl"),
+      .claims = dice_claims,
+      .note =
+          "The paper takes CIDEr of RefCOCOg's captions as the score. Figures 1 and 8 show maps "
+          "of single pictures; for one, load the model and use /attention --figure FILE." },
     { .name = "figure6",
       .title = "mean of the sets along the training (forgetting)",
       .needs = NEEDS,
       .columns = course_columns,
       .published = "",
-      .plan = "/reset all\n" KEEP("${STEPS}") REAL("sft", SFT) REAL("ira", "") RESET
+      .plan = "/reset all\n" KEEP("${STEPS}") REAL("sft-kept", SFT) REAL("ira-kept", "") RESET
       "/reset train.keep\n/reset train.save_every\n/load ${MODEL}\n",
-      .demo = PAPER_DEMO_START KEEP("30") DEMO("sft", SFT) DEMO("ira", "") RESET
+      .demo = PAPER_DEMO_START KEEP("30") DEMO("sft-kept", SFT) DEMO("ira-kept", "") RESET
       "/reset train.keep\n/reset train.save_every\n/load ${OUT}/start\n",
       .rows = "row Pt: off model=${BASE}\n"
               "row SFT: off model=${BASE}\n"
               "row IRA: off model=${BASE}\n"
-              "checkpoints SFT: ${OUT}/sft\n"
-              "checkpoints IRA: ${OUT}/ira ira.on=on\n"
-              "row SFT, end: off model=${OUT}/sft\n"
-              "row IRA, end: off model=${OUT}/ira adapter=${OUT}/ira ira.on=on\n",
-      .after = "/plot ${OUT}/scores/scores.csv step value --by series --where column=Avg --where "
+              "checkpoints SFT: ${OUT}/sft-kept\n"
+              "checkpoints IRA: ${OUT}/ira-kept ira.on=on\n"
+              "row SFT, end: off model=${OUT}/sft-kept\n"
+              "row IRA, end: off model=${OUT}/ira-kept adapter=${OUT}/ira-kept ira.on=on\n",
+      .after = "/plot ${TABLE}/scores/scores.csv step value --by series --where column=Avg --where "
                "series=SFT|IRA --interval low,high --y \"mean of the sets\" --figure "
-               "${OUT}/figure6.svg\n",
+               "${TABLE}/figure6.svg\n",
       .claims = course_claims,
       .note = "The figure prints no numbers; it shows the change relative to the model before the "
               "training, which is the column improve % of scores/scores.csv." },

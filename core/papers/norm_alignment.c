@@ -16,8 +16,8 @@ static const char norms[] = "|CLIP-ViT-large-patch14|29.30\n"
                             "|Qwen3-8B-Instruct|1.38\n"
                             "|Llama3.2-3B-Instruct|1.09\n";
 
-#define NORM(row, cell, data)                                                    \
-    "/collect ${OUT}/measured.csv \"row=" row "\" \"norm=@norms.interface:" cell \
+#define NORM(row, cell, data)                                                      \
+    "/collect ${TABLE}/measured.csv \"row=" row "\" \"norm=@norms.interface:" cell \
     ":norm\" : /norms --data " data " --limit ${LIMIT}\n"
 #define NORMS(data)                                                              \
     "/load ${MODEL}\n" NORM("this model, encoder", "encoder, last output", data) \
@@ -48,7 +48,7 @@ static const char interface[] = "|LLaVA-v1.5|39.96|39.96|1.08|37.0\n"
 
 #define MEASURE(data)                                                                          \
     "/load ${MODEL}\n"                                                                         \
-    "/collect ${OUT}/measured.csv \"row=this model\" \"before=@norms.interface:projector, "    \
+    "/collect ${TABLE}/measured.csv \"row=this model\" \"before=@norms.interface:projector, "  \
     "input:norm\" \"after=@norms.interface:visual tokens:norm\" \"text=@norms.interface:text " \
     "embedding table*:norm\" \"ratio=@norms.interface:visual tokens:ratio*\" : /norms "        \
     "--data " data " --limit ${LIMIT}\n"
@@ -70,23 +70,23 @@ static const struct paper_column cosine_columns[] = {
     { 0 },
 };
 
-#define COSINES(row, data)                                                             \
-    "/collect ${OUT}/measured.csv \"row=" row "\" norms.cosines : /norms --data " data \
+#define COSINES(row, data)                                                               \
+    "/collect ${TABLE}/measured.csv \"row=" row "\" norms.cosines : /norms --data " data \
     " --limit ${LIMIT}\n"
-#define FIGURE2(data)                                   \
-    "/load ${MODEL}\n" COSINES(                         \
-        "mean of layers",                               \
-        data) "/plot ${OUT}/measured.csv layer visual " \
-              "text --y \"cosine of consecutive layers\" --figure ${OUT}/figure2.svg\n"
+#define FIGURE2(data)                                     \
+    "/load ${MODEL}\n" COSINES(                           \
+        "mean of layers",                                 \
+        data) "/plot ${TABLE}/measured.csv layer visual " \
+              "text --y \"cosine of consecutive layers\" --figure ${TABLE}/figure2.svg\n"
 #define FIGURE3(data)                                                                          \
     "/load ${OUT}/off-2\n" COSINES(                                                            \
         "w/o Norm", data) "/load ${OUT}/text-2\n/adapter load ${OUT}/text-2\n/set norm.align " \
                           "on\n" COSINES("w/ Norm",                                            \
                                          data) "/set norm.align off\n/adapter unload\n/plot "  \
-                                               "${OUT}/measured.csv "                          \
+                                               "${TABLE}/measured.csv "                        \
                                                "layer visual text --by row --y \"cosine of "   \
                                                "consecutive layers\" --figure "                \
-                                               "${OUT}/figure3.svg\n"
+                                               "${TABLE}/figure3.svg\n"
 
 static const struct paper_claim turn_claims[] = {
     { .text = "visual tokens turn less than text, in the mean of layers",
@@ -186,7 +186,7 @@ static const char learned[] = "|Default Init|53.2500|0.9609|0.0175\n"
 
 #define LEARNED(row, name)                                              \
     "/adapter load ${OUT}/" name "-1\n"                                 \
-    "/collect ${OUT}/measured.csv \"row=" row                           \
+    "/collect ${TABLE}/measured.csv \"row=" row                         \
     "\" \"gain norm=@adapter.tensors:norm_align.weight:norm\" "         \
     "\"gain=@adapter.tensors:norm_align.weight:mean*\" "                \
     "\"bias=@adapter.tensors:norm_align.bias:mean*\" : /adapter show\n" \

@@ -1,10 +1,14 @@
 // core/papers/paper.c -- finds papers and tables, fills their layout, judges their claims.
 #include "core/papers/paper.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "core/base/tally.h"
+#include "core/base/text.h"
 
 #define X(name) extern const struct paper paper_##name;
 #include "core/papers/list.h"
@@ -37,13 +41,23 @@ const struct paper *paper_find(const char *name, struct err *err)
     return NULL;
 }
 
+// Returns whether a word is in a list that spaces separate.
+static bool is_among(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
+        if (strcspn(p, " ") == length && !memcmp(p, word, length)) return true;
+    return false;
+}
+
 const struct paper_table *paper_table_find(const struct paper *p, const char *name, struct err *err)
 {
     struct buf b = { 0 };
     for (const struct paper_table *t = p->tables; t->name; t++)
-        if (!strcmp(t->name, name)) return t;
+        if (!strcmp(t->name, name) || is_among(t->also, name)) return t;
     for (const struct paper_table *t = p->tables; t->name; t++)
-        buf_printf(&b, "%s%s", b.length ? ", " : "", t->name);
+        buf_printf(&b, "%s%s%s%s%s", b.length ? ", " : "", t->name, t->also ? " (" : "",
+                   t->also ? t->also : "", t->also ? ")" : "");
     err_set(err, "%s has no '%s': %s", p->name, name, b.data);
     buf_release(&b);
     return NULL;
@@ -72,26 +86,45 @@ char *paper_variant(const struct paper_table *t, const char *name, char **key, s
 
 // --- the plan ------------------------------------------------------------------------------------
 
+static const char *value_of(const char *const *values, const char *name, size_t length)
+{
+    for (int i = 0; values[i]; i += 2)
+        if (strlen(values[i]) == length && !memcmp(values[i], name, length)) return values[i + 1];
+    return NULL;
+}
+
 char *paper_expand(const char *text, const char *const *values, struct err *err)
 {
+    static const char each[] = "${each}", end[] = "${end}", name[] = "MODEL";
+    const char *models = value_of(values, name, strlen(name)), *model = models, *block = NULL;
     struct buf b = { 0 };
     buf_puts(&b, "");
     for (const char *p = text; *p;) {
+        if (!strncmp(p, each, strlen(each))) {
+            block = p += strlen(each);
+            continue;
+        }
+        if (!strncmp(p, end, strlen(end))) {
+            if (model) model += strcspn(model, ",");
+            const bool more = model && *model;
+            model = more ? model + 1 : models;
+            p = more ? block : p + strlen(end);
+            continue;
+        }
         if (strncmp(p, "${", 2) != 0) {
             buf_putc(&b, *p++);
             continue;
         }
         const size_t length = strcspn(p + 2, "}");
-        const char *value = NULL;
-        for (int i = 0; values[i] && !value; i += 2)
-            if (strlen(values[i]) == length && !strncmp(values[i], p + 2, length))
-                value = values[i + 1];
+        const char *value = value_of(values, p + 2, length);
+        const bool is_model = value && value == models;
         if (!value) {
             err_set(err, "%.*s", (int)length, p + 2);
             buf_release(&b);
             return NULL;
         }
-        buf_puts(&b, value);
+        buf_printf(&b, "%.*s", is_model ? (int)strcspn(model, ",") : INT_MAX,
+                   is_model ? model : value);
         p += length + 3;
     }
     return buf_take(&b);
@@ -124,10 +157,10 @@ struct number {
     double value, low, high; // NaN: unknown
 };
 
-static int read_if_there(struct csv *t, const char *out, const char *name, const char *first,
+static int read_if_there(struct csv *t, const char *folder, const char *name, const char *first,
                          struct err *err)
 {
-    char *path = xasprintf("%s/%s", out, name);
+    char *path = xasprintf("%s/%s", folder, name);
     *t = (struct csv){ 0 };
     int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
     if (status == 0 && t->column_count && csv_column(t, first) < 0)
@@ -137,12 +170,13 @@ static int read_if_there(struct csv *t, const char *out, const char *name, const
 }
 
 int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,
-                       bool demo, const char *out, struct err *err)
+                       bool demo, const char *folder, struct err *err)
 {
     *r = (struct paper_results){ .table = t, .variant = xstrdup(variant), .demo = demo };
-    if (read_if_there(&r->scores, out, "scores/scores.csv", "row", err) == 0 &&
-        read_if_there(&r->compared, out, "scores/compare.csv", "from", err) == 0 &&
-        read_if_there(&r->measured, out, "measured.csv", "row", err) == 0)
+    if (read_if_there(&r->scores, folder, "scores/scores.csv", "row", err) == 0 &&
+        read_if_there(&r->compared, folder, "scores/compare.csv", "from", err) == 0 &&
+        read_if_there(&r->measured, folder, "measured.csv", "row", err) == 0 &&
+        read_if_there(&r->curves, folder, "curves.csv", "job", err) == 0)
         return 0;
     paper_results_release(r);
     return -1;
@@ -154,6 +188,7 @@ void paper_results_release(struct paper_results *r)
     csv_release(&r->scores);
     csv_release(&r->compared);
     csv_release(&r->measured);
+    csv_release(&r->curves);
 }
 
 static double number_at(const struct csv *t, size_t row, const char *column)
@@ -200,8 +235,39 @@ static struct number measured(const struct paper_results *r, size_t row, const c
                             scale * or_else(number_of(t, row, column, "high"), value + error) };
 }
 
+// Reads a name like "NAME, last third": returns the length of NAME, and in *third 0, 1 or 2; -1:
+// the whole.
+static size_t read_third(const char *row, int *third)
+{
+    static const char *const names[] = { ", first third", ", middle third", ", last third" };
+    for (*third = 2; *third >= 0; --*third)
+        if (text_ends(row, names[*third])) return strlen(row) - strlen(names[*third]);
+    return strlen(row);
+}
+
+// Returns the third of its model's layers that a row of a file belongs to; NaN: it has no layer.
+static double third_of(const struct csv *t, size_t row)
+{
+    const int model = csv_column(t, "model");
+    double last = -1;
+    for (size_t i = 0; i < t->row_count; i++)
+        if (model < 0 || !strcmp(csv_cell(t, i, model), csv_cell(t, row, model)))
+            last = fmax(last, number_at(t, i, "layer"));
+    return floor(3 * number_at(t, row, "layer") / (last + 1));
+}
+
+// Returns the mean of a run's series over its steps.
+static struct number mean_of_curve(const struct csv *t, const char *run, const char *series)
+{
+    struct tally steps = { 0 };
+    for (size_t i = 0; i < t->row_count; i++)
+        if (is_at(t, i, "job", run) && is_at(t, i, "series", series))
+            tally_add(&steps, number_at(t, i, "value"));
+    return (struct number){ tally_mean(&steps), NAN, NAN };
+}
+
 // Returns our number for a row and column: from scores.csv, else from measured.csv, where several
-// rows of that name are averaged.
+// rows of that name are averaged, else from curves.csv.
 static struct number find(const struct paper_results *r, const char *row, const char *column)
 {
     struct number n = { NAN, NAN, NAN };
@@ -215,14 +281,18 @@ static struct number find(const struct paper_results *r, const char *row, const 
                                     number_at(&r->scores, i, "low"),
                                     number_at(&r->scores, i, "high") };
     double sum = 0;
-    int rows = 0;
+    int rows = 0, third;
+    const size_t length = read_third(row, &third);
+    char *name = xstrndup(row, length);
     for (size_t i = 0; i < r->measured.row_count; i++) {
-        if (!is_at(&r->measured, i, "row", row)) continue;
+        if (!is_at(&r->measured, i, "row", name)) continue;
+        if (third >= 0 && !(third_of(&r->measured, i) == third)) continue;
         const struct number one = measured(r, i, column, scale);
         if (!isnan(one.value)) n = one, sum += one.value, rows++;
     }
-    if (rows > 1) n = (struct number){ sum / rows, NAN, NAN };
-    return n;
+    free(name);
+    if (rows > 1) return (struct number){ sum / rows, NAN, NAN };
+    return rows ? n : mean_of_curve(&r->curves, row, column);
 }
 
 // Takes the next field of a line that "|" separates; NULL at its end. The caller frees it.
@@ -309,6 +379,8 @@ static bool is_measured(const struct paper_results *r, const char *column)
 {
     for (size_t i = 0; i < r->scores.row_count; i++)
         if (column && is_at(&r->scores, i, "column", column)) return true;
+    for (size_t i = 0; i < r->curves.row_count; i++)
+        if (column && is_at(&r->curves, i, "series", column)) return true;
     return column && csv_column(&r->measured, column) >= 0;
 }
 
@@ -366,10 +438,11 @@ void paper_layout(const struct paper_results *r, struct csv *to)
         }
         free(name);
     }
-    const struct csv *files[] = { &r->scores, &r->measured };
-    for (int f = 0; f < 2; f++)
+    const struct csv *files[] = { &r->scores, &r->measured, &r->curves };
+    for (int f = 0; f < 3; f++)
         for (size_t i = 0; i < files[f]->row_count; i++)
-            add_other_row(r, to, csv_cell(files[f], i, csv_column(files[f], "row")), here);
+            add_other_row(r, to, csv_cell(files[f], i, csv_column(files[f], f < 2 ? "row" : "job")),
+                          here);
     free(here);
     free(paper);
 }

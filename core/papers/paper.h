@@ -4,9 +4,9 @@
 //   const struct paper *p = paper_find("capa", &err);
 //   const struct paper_table *t = paper_table_find(p, "table1", &err);
 //   char *plan = paper_expand(t->plan, names, values);   // lines of commands
-//   ... run them; they leave OUT/scores/scores.csv, OUT/scores/compare.csv or OUT/measured.csv
+//   ... run them; they leave scores/scores.csv, scores/compare.csv or measured.csv in a folder
 //   struct paper_results r;
-//   if (paper_results_read(&r, t, "L", false, out, &err) < 0) ...
+//   if (paper_results_read(&r, t, "L", false, folder, &err) < 0) ...
 //   paper_layout(&r, &csv);            // the published table, ours beside it
 //   enum paper_verdict v = paper_judge(&r, &claims);
 //   paper_results_release(&r);
@@ -27,7 +27,9 @@
 // A column of the published table, and the source of our numbers, `ours`: a set of the plan of
 // scores, or a column of measured.csv, with the interval in the columns "NAME low" and "NAME high",
 // or the deviation over "n" samples in "NAME std". If several rows (layers) have the same name,
-// their mean counts. ours NULL: not measured.
+// their mean counts; "NAME, first third" (middle, last) is the mean of those layers alone. A column
+// of curves.csv (/plot RUN... SERIES --csv) is a series, its rows are runs; the mean of all steps
+// counts. ours NULL: not measured.
 struct paper_column {
     const char *name, *ours;
     const char *demo; // with --demo replaces `ours`
@@ -85,14 +87,19 @@ extern const char paper_demo_sets[];
 
 struct paper_table {
     const char *name, *title;
-    const char *needs;    // what the user must provide besides a model
+    const char *also;  // other names, separated by spaces: figures of the same numbers; NULL: none
+    const char *needs; // what the user must provide besides a model
     const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
     const struct paper_column *columns; // ended by a row without a name
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
-    // Commands with ${MODEL}, ${OUT}, ${SETS}, ${DATA1}, ${DATA2}, ${LIMIT}, ${STEPS}.
+    // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS}.
+    // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
+    // the first one. Tables share what is in OUT, so that one of them continues another's
+    // trainings: files of the same name must come from the same commands. TABLE is the table's own
+    // folder.
     const char *plan, *demo;
     const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
-                       // OUT/scores.plan; NULL: none. The sets are those in ${SETS}
+                       // TABLE/scores.plan; NULL: none. The sets are those in ${SETS}
     const char *after; // commands after the scores; NULL: none
     const struct paper_claim *claims; // ended by a row without a text
     const char *note;                 // NULL: none
@@ -111,8 +118,9 @@ const struct paper_table *paper_table_find(const struct paper *p, const char *na
 // *key: its key. NULL with a message that lists the variants.
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
 
-// Replaces each ${NAME} by its value; `values`: pairs of NAME and VALUE, ended by NULL. If a NAME
-// is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the NAME.
+// Replaces each ${NAME} by its value, and repeats the text from ${each} to ${end} for each part of
+// the value of MODEL, which commas separate. `values`: pairs of NAME and VALUE, ended by NULL. If a
+// NAME is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the NAME.
 char *paper_expand(const char *text, const char *const *values, struct err *err);
 // Makes the text of the plan of scores, with a comparison for each claim; the caller frees it.
 char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
@@ -122,11 +130,11 @@ struct paper_results {
     const struct paper_table *table;
     char *variant; // key
     bool demo;
-    struct csv scores, compared, measured; // empty: the file does not exist
+    struct csv scores, compared, measured, curves; // empty: the file does not exist
 };
 
 int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,
-                       bool demo, const char *out, struct err *err);
+                       bool demo, const char *folder, struct err *err);
 void paper_results_release(struct paper_results *r);
 void paper_layout(const struct paper_results *r, struct csv *to);
 

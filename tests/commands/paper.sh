@@ -12,16 +12,16 @@ lines "/paper" "/paper ira"
 check "papers" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
     "capa ira layernorm norm-alignment"
 check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
-    "table2 table3 table4 table5 table6 figure3 figure6"
+    "table2 table3 table4 table5 table6 figure3 figure7 figure4 figure5 figure1 figure8 figure6"
 session "refused" <<E
 > /paper nope
 error: no paper 'nope': norm-alignment, layernorm, capa, ira
 > /paper capa table99
-error: capa has no 'table99': table1, table2, figure2, figure3, figure5, figure7, figure8
+error: capa has no 'table99': table1, table2, figure2, figure3 (figure4), figure5, figure6, figure7, figure8, figure9
 > /paper capa table1
 error: capa table1 needs --model FOLDER: --sets with files of VQAv2, MMBench, TextVQA, SEED-Bench, MMMU; or try it with --demo
 > /paper norm-alignment table3 --model $work/tiny --sets $work/sets --data $work/sets/own.json
-error: norm-alignment table3 needs --data STAGE1,STAGE2: --model: a joined model (vlmsh new --encoder siglip --decoder Llama-3.2-3B-Instruct OUT), --data STAGE1.json,STAGE2.json (LLaVA-558K, LLaVA-NeXT), --sets; or try it with --demo
+error: norm-alignment table3 needs --data FILE,FILE: --model: a joined model (vlmsh new --encoder siglip --decoder Llama-3.2-3B-Instruct OUT), --data STAGE1.json,STAGE2.json (LLaVA-558K, LLaVA-NeXT), --sets; or try it with --demo
 > /paper capa table1 --demo --as GPT-4
 error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I InternVL3-8B
 > /paper ira table4 --small
@@ -46,7 +46,7 @@ same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$w
 lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/sets/pope.json --limit 2 --out $work/dry7 --dry"
 check_has "a second file" 'select(.event=="notice").text' "the second file of --data is not used by capa figure3"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
-check "no sets" 'select(.event=="error").message' "$work/dry2/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
+check "no sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
 same "trainings" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
@@ -61,22 +61,25 @@ check "done" 'select(.event=="done").ok' true
 check "the paper's numbers of this model" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows) | .[0][0][1]' 80.28
 check "rows, claims" '[inputs, .] | map(select(.event=="table" and (.name|startswith("paper."))).rows | length) | join(" ")' "13 6"
 check_has "verdict" 'select(.event=="notice").text' "capa table1: "
-same "files" "$(ls "$work/t" | paste -sd' ')" "plan.vlmsh report.md scores scores.plan table.csv table.md table.tex world"
-grep -q '^\*\*Verdict: .*A claim is shown if' "$work/t/report.md" || fail "the report has the rule"
-grep -q '^/eval --plan .*/scores.plan .*/scores$' "$work/t/report.md" || fail "the report has the plan"
-cp "$work/t/table.csv" "$work/before"
-stat -c %Y%s "$work"/t/scores/cells/* >"$work/cells"
+table=$work/t/capa-table1
+same "files" "$(ls "$work/t" "$table" | grep . | paste -sd' ')" "$work/t: capa-table1 world \
+$table: plan.vlmsh report.md scores scores.plan table.csv table.md table.tex"
+grep -q '^\*\*Verdict: .*A claim is shown if' "$table/report.md" || fail "the report has the rule"
+grep -q '^/eval --plan .*/scores.plan .*/scores$' "$table/report.md" || fail "the report has the plan"
+cp "$table/table.csv" "$work/before"
+stat -c %Y%s "$table"/scores/cells/* >"$work/cells"
 lines "$paper"
-cmp -s "$work/t/table.csv" "$work/before" || fail "the same table again"
-same "the same cells" "$(stat -c %s "$work"/t/scores/cells/* | paste -sd' ')" "$(sed 's/^.\{10\}//' "$work/cells" | paste -sd' ')"
+cmp -s "$table/table.csv" "$work/before" || fail "the same table again"
+same "the same cells" "$(stat -c %s "$table"/scores/cells/* | paste -sd' ')" "$(sed 's/^.\{10\}//' "$work/cells" | paste -sd' ')"
 
-lines "/paper capa figure3 --model $work/none --data $work/sets/own.json --out $work/t"
-check_has "another table that fails" 'select(.event=="error").message' "$work/none"
-cmp -s "$work/t/table.csv" "$work/before" || fail "a failed plan leaves the table"
+cp -r "$work/tiny" "$work/tiny2"
+lines "/paper capa table1 --demo --model $work/tiny2 --limit 2 --as I --out $work/t"
+check "another model" 'select(.event=="error").message' "'$table' has results of another plan (another \
+model, data, option or version): choose another folder with --out, or remove its measured.csv and scores"
 
-mkdir -p "$work/n/world" && echo "# of an earlier run" >"$work/n/plan.vlmsh"
-rmdir "$work/n/world" && "$VLMSH" scenes 3 "$work/n/world" --seed 2 >/dev/null 2>&1
-lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $work/n"
+# Another table with the same --out shares the world, and keeps its files apart.
+lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $work/t"
+cmp -s "$table/table.csv" "$work/before" || fail "another table replaced this one"
 check "a row of ours below the paper's" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows)[0] | map(.[0]) | join("|")' \
     "LLaVA-v1.5|Qwen-2.5-VL|KimiVL|GLM-4.1V|this model"
 check "measured" '[inputs, .] | map(select(.event=="table" and .name=="paper.claims").rows)[0][0][3]' shown

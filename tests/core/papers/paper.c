@@ -12,9 +12,9 @@
 #include "core/papers/paper.h"
 #include "tests/core/scratch.h"
 
-static const char *const values[] = { "MODEL", "M", "OUT",   "O", "SETS",  "S",
-                                      "DATA1", "1", "DATA2", "2", "LIMIT", "5",
-                                      "STEPS", "6", "BASE",  "B", NULL };
+static const char *const values[] = { "MODEL", "M",     "OUT",   "O",     "SETS",  "S",     "DATA1",
+                                      "1",     "DATA2", "2",     "LIMIT", "5",     "STEPS", "6",
+                                      "BASE",  "B",     "TABLE", "T",     "DATA3", "3",     NULL };
 
 static size_t fields_of(const char *line)
 {
@@ -23,16 +23,26 @@ static size_t fields_of(const char *line)
     return n - 1;
 }
 
-// Whether a row has results: it is one of the plan of scores, or of /collect.
+// Whether a row has results: it is one of the plan of scores, of /collect (or a third of its
+// layers), or a run that /plot writes.
 static bool has_row(const char *scores, const char *commands, const char *row)
 {
-    char *line = xasprintf("\nrow %s:", row), *one = xasprintf("row=%s\"", row);
-    char *two = xasprintf("row=%s ", row);
-    const bool found =
-        (scores && strstr(scores, line)) || strstr(commands, one) || strstr(commands, two);
-    free(line);
-    free(one);
-    free(two);
+    static const char *const forms[] = { "\nrow %s:", "row=%s\"", "row=%s ", "/plot O/%s ",
+                                         " O/%s " };
+    const size_t length = strlen(row);
+    char *name = xstrndup(row, strstr(row, " third") ? strcspn(row, ",") : length);
+    bool found = false;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct buf b = { 0 };
+        for (const char *p = forms[i]; *p; p++)
+            if (*p == '%')
+                buf_puts(&b, name), p++;
+            else
+                buf_putc(&b, *p);
+        found |= strstr(i ? commands : scores ? scores : "", b.data) != NULL;
+        buf_release(&b);
+    }
+    free(name);
     return found;
 }
 
@@ -82,6 +92,19 @@ static const struct paper_claim spread = {
     .text = "spread", .from = "old", .to = "new", .column = "d"
 };
 
+// The first third of the layers of two models, of 3 and of 6 layers: the mean of 1, 2 and 2; the
+// last: 9.
+static const struct paper_claim third = { .text = "third",
+                                          .from = "deep, last third",
+                                          .to = "deep, first third",
+                                          .column = "e",
+                                          .less = true };
+
+// The mean over the steps of two runs: 3 > 2
+static const struct paper_claim curve = {
+    .text = "curve", .from = "run-a", .to = "run-b", .column = "kl"
+};
+
 // (1 + 3) / 2 * 100 > (2 + 3) / 2
 static const struct paper_claim layers = {
     .text = "layers", .to = "layers", .column = "b", .against = "c"
@@ -101,8 +124,12 @@ static enum paper_verdict judge(const struct paper_claim *claims, const char *co
                  "row,column,value,low,high\nold,a,10,9,11\nnew,a,12,11,13\nmore,a,5,,\n");
     scratch_text(folder, "scores/compare.csv", compared);
     scratch_text(folder, "measured.csv",
-                 "row,b,c,c low,c high,d,d std,n\nold,0.5,3,2,4,1,2,4\nnew,0.25,6,5,7,6,2,4\n"
-                 "layers,1,2,,,,,\nlayers,3,3,,,,,\n");
+                 "row,b,c,c low,c high,d,d std,n,layer,model,e\nold,0.5,3,2,4,1,2,4,,,\n"
+                 "new,0.25,6,5,7,6,2,4,,,\nlayers,1,2,,,,,,,,\nlayers,3,3,,,,,,,,\n"
+                 "deep,,,,,,,,0,x,1\ndeep,,,,,,,,1,x,7\ndeep,,,,,,,,2,x,9\ndeep,,,,,,,,0,y,2\n"
+                 "deep,,,,,,,,1,y,2\ndeep,,,,,,,,5,y,9\n");
+    scratch_text(folder, "curves.csv",
+                 "job,series,step,value\nrun-a,kl,1,1\nrun-a,kl,2,3\nrun-b,kl,1,3\nrun-b,x,1,0\n");
     assert_int_equal(paper_results_read(&r, &t, "L", false, folder, &err), 0);
     if (layout) paper_layout(&r, layout);
     const enum paper_verdict v = paper_judge(&r, told);
@@ -127,7 +154,8 @@ static void verdicts_follow_the_rule(void **state)
     };
     static const struct {
         const char *compared;
-        int claims; // bits: up, down, near, none, within, apart, spread, layers, close, over
+        int claims; // bits: up, down, near, none, within, apart, spread, layers, close, over,
+                    // third, curve
         enum paper_verdict verdict;
         const char *words;
     } cases[] = {
@@ -144,14 +172,17 @@ static void verdicts_follow_the_rule(void **state)
         { "", 32 | 64, VERDICT_SHOWN, "shown shown" }, // 5 - 4 > 0
         { "", 128, VERDICT_SHOWN, "shown" },
         { "", 256 | 512, VERDICT_NOT_MEASURABLE, "open open" }, // the interval has the bound
+        { "", 1024 | 2048, VERDICT_SHOWN, "shown shown" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct paper_claim *const all[] = { &up,    &down,   &near,   &none,  &within,
-                                                  &apart, &spread, &layers, &close, &over };
-        struct paper_claim list[11] = { 0 };
+        const struct paper_claim *const all[] = {
+            &up,     &down,   &near,  &none, &within, &apart,
+            &spread, &layers, &close, &over, &third,  &curve
+        };
+        struct paper_claim list[13] = { 0 };
         struct csv told = { 0 };
         struct buf words = { 0 };
-        for (int k = 0, n = 0; k < 10; k++)
+        for (int k = 0, n = 0; k < 12; k++)
             if (cases[i].claims >> k & 1) list[n++] = *all[k];
         char *compared = xasprintf("%s%s", head, cases[i].compared);
         assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
@@ -174,13 +205,26 @@ static void the_layout_has_both_numbers(void **state)
         { "new", "3", "12.00 (11.00 to 13.00)", "OOM", "25.00" },
         { "more", "", "5", "", "-" }, // not in the paper
     };
-    assert_int_equal(layout.row_count, 4);
+    assert_int_equal(layout.row_count, 7); // layers, deep and the runs too
     assert_string_equal(layout.columns[2], "A, here");
     for (size_t r = 0; r < 3; r++)
         for (int c = 0; c < 5; c++) assert_string_equal(csv_cell(&layout, r, c), want[r][c]);
     assert_string_equal(csv_cell(&layout, 0, csv_column(&layout, "Avg, paper")), "1.50");
     csv_release(&layout);
     csv_release(&told);
+}
+
+static void plans_are_repeated_for_each_model(void **state)
+{
+    static const char *const of[] = { "MODEL", "a,b", "X", "x", NULL };
+    struct err err;
+    char *text = paper_expand("${MODEL}${X}\n${each}row ${MODEL}\n${end}${MODEL}", of, &err);
+    assert_string_equal(text, "ax\nrow a\nrow b\na");
+    free(text);
+    assert_null(paper_expand("${Y}", of, &err));
+    assert_string_equal(err.text, "Y");
+    const struct paper *p = paper_find("capa", &err);
+    assert_ptr_equal(paper_table_find(p, "figure4", &err), paper_table_find(p, "figure3", &err));
 }
 
 static void tables_without_rows_are_refused(void **state)
@@ -221,6 +265,7 @@ int main(void)
         cmocka_unit_test(tables_are_complete),
         cmocka_unit_test(verdicts_follow_the_rule),
         cmocka_unit_test(the_layout_has_both_numbers),
+        cmocka_unit_test(plans_are_repeated_for_each_model),
         cmocka_unit_test(tables_without_rows_are_refused),
         cmocka_unit_test(variants_are_found),
     };
