@@ -212,6 +212,12 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
                        "OUT.gguf writes it as a GGUF file with the adapter merged; or load the "
                        "adapter on the model's original folder and merge it there",
                        c->folder);
+    if (c->quantised)
+        return err_set(err,
+                       "the weights of '%s' are quantised and cannot be written back: /quantize "
+                       "OUT.gguf writes them as a GGUF file with the adapter merged; or load the "
+                       "adapter on the model's unquantised folder and merge it there",
+                       c->folder);
     if (c->form)
         return err_set(
             err,

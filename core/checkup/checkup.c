@@ -364,7 +364,7 @@ static int open_model(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;
     struct checkup_work *w = r->work;
-    const struct load_progress progress = { report_loading, c };
+    const struct load_progress progress = { .report = report_loading, .self = c };
     const double start = clock_seconds();
     *c = (struct checkup){ .work = w,
                            .name = w->options.models.list[r->at],

@@ -142,11 +142,17 @@ static bool report_work(void *self, uint64_t done, uint64_t total)
     return !engine_cancelled(e);
 }
 
+static void report_notice(void *self, const char *text)
+{
+    const struct engine *e = self;
+    sinks_notice(e->sinks, "%s", text);
+}
+
 struct load_progress engine_progress(struct engine *e, const char *what)
 {
     e->work = what;
     e->pace = (struct pace){ 0 };
-    return (struct load_progress){ .report = report_work, .self = e };
+    return (struct load_progress){ .report = report_work, .self = e, .notice = report_notice };
 }
 
 // Emits a notice if the chat template cannot be rendered or changes the user's text.

@@ -7,6 +7,7 @@
 #include "core/base/file_in.h"
 #include "core/engine/device.h"
 #include "core/engine/engine_parts.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
@@ -69,6 +70,27 @@ static void add_vision(struct table_builder *t, const struct model *m)
                   c->image_size, c->patch, tokens, usual.width, usual.height);
 }
 
+// Adds the formats of quantised matrices, and how many of each part's matrices stay plain.
+static void show_quantised(struct table_builder *t, const struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    int64_t plain[MODEL_PARTS] = { 0 };
+    struct buf b = { 0 };
+    char *text = quantised_text(c);
+    if (!text) return;
+    table_row(t, "quantised|%s", text);
+    for (int64_t i = 0; i < c->tensor_count; i++)
+        if (c->tensors[i]->rank >= 2 && !c->tensors[i]->quantised)
+            plain[m->family->part(m, c->tensors[i]->name)]++;
+    for (int i = 0; i < MODEL_PARTS; i++)
+        if (plain[i])
+            buf_printf(&b, "%s%" PRId64 " of the %s", b.length ? ", " : "", plain[i],
+                       part_name((enum model_part_kind)i));
+    table_row(t, "plain matrices|%s", b.length ? b.data : "none");
+    buf_release(&b);
+    free(text);
+}
+
 static void show_model(const struct engine *e, const char *unknown)
 {
     const struct model *m = e->model;
@@ -86,6 +108,7 @@ static void show_model(const struct engine *e, const char *unknown)
         table_row(&t, "fingerprint|%s", m->checkpoint->fingerprint);
     else
         table_row(&t, "fingerprint|not known yet: %s", unknown);
+    show_quantised(&t, m);
     if (m->unread) table_row(&t, "not read|%s", m->unread);
     if (model_has_vision(m)) add_vision(&t, m);
     table_row(&t,
@@ -150,7 +173,7 @@ static void show_memory(const struct engine *e)
     struct table_builder t;
     table_begin(&t, "memory", "memory|bytes#|size");
     if (m) {
-        add_memory(&t, "weights (mapped)", checkpoint_bytes(m->checkpoint));
+        add_memory(&t, "weights (mapped)", checkpoint_mapped(m->checkpoint));
         add_memory(&t, "weights (converted)", m->arena.reserved);
         add_memory(&t, "keys and values", kv_bytes(&e->conversation.kv));
         add_memory(&t, "activations", e->conversation.step.reserved);

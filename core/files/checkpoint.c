@@ -25,7 +25,9 @@
 #include "core/files/checkpoint_parts.h"
 #include "core/files/content.h"
 #include "core/files/gguf.h"
+#include "core/files/quantised/quantised.h"
 #include "core/graph/arena.h"
+#include "core/graph/dry.h"
 #include "core/tokenizer/tokenizer.h"
 #include "kernels/backend.h"
 
@@ -251,7 +253,17 @@ static int compare_tensor(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-// Makes one sorted list of the tensors of all shards; refuses a name that two shards have.
+int checkpoint_sort(struct checkpoint *c, struct err *err)
+{
+    qsort(c->tensors, (size_t)c->tensor_count, sizeof *c->tensors, compare_tensor);
+    for (int64_t i = 1; i < c->tensor_count; i++)
+        if (!strcmp(c->tensors[i - 1]->name, c->tensors[i]->name))
+            return err_set(err, "'%s': tensor '%.200s' appears twice", c->folder,
+                           c->tensors[i]->name);
+    return 0;
+}
+
+// Makes one sorted list of the tensors of all shards.
 static int merge_shards(struct checkpoint *c, struct err *err)
 {
     for (int s = 0; s < c->shard_count; s++) c->tensor_count += c->shards[s]->count;
@@ -263,12 +275,7 @@ static int merge_shards(struct checkpoint *c, struct err *err)
     for (int s = 0; s < c->shard_count; s++)
         for (int64_t i = 0; i < c->shards[s]->count; i++)
             c->tensors[n++] = &c->shards[s]->tensors[i];
-    qsort(c->tensors, (size_t)n, sizeof *c->tensors, compare_tensor);
-    for (int64_t i = 1; i < n; i++)
-        if (!strcmp(c->tensors[i - 1]->name, c->tensors[i]->name))
-            return err_set(err, "'%s': tensor '%.200s' appears in two shards", c->folder,
-                           c->tensors[i]->name);
-    return 0;
+    return checkpoint_sort(c, err);
 }
 
 // --- bringing weights into memory ----------------------------------------------------------------
@@ -348,6 +355,10 @@ struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err)
             status = open_single(c, err);
     }
     if (status < 0 || merge_shards(c, err) < 0) goto out;
+    if (!c->gguf_count && quantised_join(c, err) < 0) {
+        err_in(err, "'%s'", c->folder);
+        goto out;
+    }
     c->name = xstrdup(c->folder);
     return c;
 out:
@@ -370,6 +381,7 @@ void checkpoint_close(struct checkpoint *c)
     for (int i = 0; i < c->gguf_count; i++) gguf_close(c->gguf[i]);
     for (int s = 0; s < c->shard_count; s++) safetensors_close(c->shards[s]);
     for (size_t i = 0; i < c->made_count; i++) free(c->made[i]);
+    quantised_free(c->quantised);
     free(c->gguf);
     free(c->made);
     free(c->shards);
@@ -385,7 +397,7 @@ void checkpoint_close(struct checkpoint *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-static const struct safetensor **find_entry(const struct checkpoint *c, const char *name)
+const struct safetensor **checkpoint_entry(const struct checkpoint *c, const char *name)
 {
     struct safetensor key = { .name = (char *)(uintptr_t)name };
     const struct safetensor *wanted = &key;
@@ -396,14 +408,14 @@ static const struct safetensor **find_entry(const struct checkpoint *c, const ch
 
 const struct safetensor *checkpoint_find(const struct checkpoint *c, const char *name)
 {
-    const struct safetensor **found = find_entry(c, name);
+    const struct safetensor **found = checkpoint_entry(c, name);
     return found ? *found : NULL;
 }
 
 // An outline (core/new/outline.h) keeps no marks: it has exactly the tensors that its family binds.
 void checkpoint_mark_read(const struct checkpoint *c, const char *name)
 {
-    const struct safetensor **found = find_entry(c, name);
+    const struct safetensor **found = checkpoint_entry(c, name);
     if (found && c->read) c->read[found - c->tensors] = true;
 }
 
@@ -416,6 +428,14 @@ uint64_t checkpoint_bytes(const struct checkpoint *c)
 {
     uint64_t bytes = 0;
     for (int64_t i = 0; i < c->tensor_count; i++) bytes += c->tensors[i]->bytes;
+    return bytes;
+}
+
+uint64_t checkpoint_mapped(const struct checkpoint *c)
+{
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < c->tensor_count; i++)
+        if (!c->tensors[i]->quantised) bytes += c->tensors[i]->bytes;
     return bytes;
 }
 
@@ -467,18 +487,44 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
-// Points t at its data in the file, `first`, or at a copy in `arena` if the device needs one.
+// Points t at its data in the file, `first`, or at a copy in `arena` if the device needs one
+// (NULL: only the shape is needed).
 static int point_at_data(const struct safetensor *s, const void *first, struct arena *arena,
                          struct tensor *t, struct err *err)
 {
     const size_t bytes = tensor_bytes(t);
     t->data = (void *)(uintptr_t)first;
+    if (!arena) return 0;
     const size_t aligned = dtype_in_blocks(t->dtype) ? 2 : dtype_size(t->dtype);
     if (!arena->backend->own_memory && (uintptr_t)first % aligned == 0) return 0;
     t->data = arena_alloc_alone(arena, bytes);
     if (!t->data) return no_memory(s, err);
     arena->backend->upload(t->data, first, bytes);
     return 0;
+}
+
+static bool report_unpacked(void *self, uint64_t bytes)
+{
+    const struct checkpoint *c = self;
+    c->quantised->done += bytes;
+    return !c->progress ||
+           c->progress->report(c->progress->self, c->quantised->done, c->quantised->bytes);
+}
+
+// Unpacks a quantised matrix into `arena`.
+static int unpack(const struct checkpoint *c, const struct safetensor *s, struct arena *arena,
+                  struct tensor *t, struct err *err)
+{
+    const bool own = arena->backend->own_memory;
+    t->data = arena_alloc_alone(arena, s->bytes);
+    if (!t->data) return no_memory(s, err);
+    if (arena->backend == backend_dry()) return 0; // a forecast
+    void *host = own ? malloc(s->bytes) : t->data;
+    if (!host) return no_memory(s, err);
+    const bool whole = quantised_unpack(s, host, report_unpacked, (void *)(uintptr_t)c);
+    if (whole && own) arena->backend->upload(t->data, host, s->bytes);
+    if (own) free(host);
+    return whole ? 0 : err_set(err, "cancelled");
 }
 
 // Reports a shape requested from a checkpoint without tensors, and gives *t that shape, without
@@ -500,6 +546,7 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     if (!s) return -1;
     *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .order = s->order };
     tensor_set_shape(t, rank, s->shape);
+    if (s->quantised && arena) return unpack(c, s, arena, t, err);
     return point_at_data(s, s->data, arena, t, err);
 }
 

@@ -46,6 +46,8 @@ struct checkpoint {
     int gguf_count;
     void **made; // memory of tensors that were joined from several others
     size_t made_count;
+    struct quantised_folder *quantised;   // matrices that are unpacked when bound; NULL: none
+    const struct load_progress *progress; // of unpacking; NULL: not reported
     // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
     char fingerprint[HASH_HEX]; // of everything that affects answers
     char weights[HASH_HEX];     // of config.json and the weights alone
@@ -151,7 +153,8 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 // Marks as read a tensor that need not be bound (the second copy of a tied head).
 void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
-// (f32, f16 or bf16). Unaligned data is copied into `arena`.
+// (f32, f16 or bf16). Unaligned data is copied into `arena`, a quantised matrix unpacked there.
+// arena NULL: only the shape is needed.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
 // Like checkpoint_tensor, for a matrix inside a tensor [parts, rows, columns]: `count` rows of part
@@ -168,7 +171,9 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
 // small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
-// Returns the size of all tensors in the shards together, in bytes.
+// Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
+// Returns the size of those that stay in the mapped files: all but quantised matrices.
+uint64_t checkpoint_mapped(const struct checkpoint *c);
 
 #endif

@@ -23,6 +23,7 @@
 #include "core/files/checkpoint.h"
 #include "core/files/checkpoint_parts.h"
 #include "core/files/content.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -63,7 +64,8 @@ static int add_file(struct identifying *i, const char *name, struct err *err)
     if (access(path, F_OK) == 0) {
         status = content_hash(path, NULL, hex, err);
         if (status == 0) put_part(i, name, name, hex);
-        if (status == 0 && !strcmp(name, "config.json")) hash_add(&i->weights, hex, sizeof hex);
+        const bool shapes = !strcmp(name, "config.json") || !strcmp(name, "quantize_config.json");
+        if (status == 0 && shapes) hash_add(&i->weights, hex, sizeof hex);
     }
     free(path);
     return status;
@@ -80,6 +82,8 @@ static int add_small_files(struct identifying *i, struct err *err)
         if (add_file(i, names[k], err) < 0) return -1;
     const char *preprocessor = checkpoint_preprocessor_file(c), *template = c->template_file;
     const char *tokenizer = tokenizer_folder_file(c->folder);
+    if (c->quantised && c->quantised->beside && add_file(i, "quantize_config.json", err) < 0)
+        return -1;
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
     // A template inside a config is already covered: `names` has the config.
@@ -124,7 +128,7 @@ static bool report(void *self, uint64_t done, uint64_t total)
 static int read_shards(struct identifying *i, const struct load_progress *progress, struct err *err)
 {
     struct reading r = { .progress = progress ? progress : &content_watched };
-    const struct load_progress each = { report, &r };
+    const struct load_progress each = { .report = report, .self = &r };
     for (int s = 0; s < i->shard_count; s++) r.total += content_size(i->shards[s]);
     for (int s = 0; s < i->shard_count; s++) {
         if (content_continue(i->shards[s], &each, err) < 0) return -1;
@@ -143,7 +147,7 @@ static bool may_continue(void *self, uint64_t done, uint64_t total)
 static void *read_behind(void *self)
 {
     struct identifying *i = self;
-    const struct load_progress progress = { may_continue, i };
+    const struct load_progress progress = { .report = may_continue, .self = i };
     sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 });
     if (read_shards(i, &progress, NULL) == 0) atomic_store(&i->read, true);
     return NULL;

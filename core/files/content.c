@@ -267,7 +267,7 @@ static bool report_watched(void *self, uint64_t done, uint64_t total)
     return !cancel_report("hashing", done, total);
 }
 
-const struct load_progress content_watched = { report_watched, NULL };
+const struct load_progress content_watched = { .report = report_watched };
 
 // Hashes a file. `blank`: offset of the file's own hash (content_hash_blank); 0: none.
 static int hash_path(const char *path, bool kept, uint64_t blank,

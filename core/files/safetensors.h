@@ -31,6 +31,8 @@ struct safetensor {
     uint64_t bytes;
     uint64_t offset;         // offset of the data from the first byte after the header
     struct head_order order; // order of its rows; set only for GGUF files
+    // A matrix made of other tensors, without data: see core/files/quantised/quantised.h.
+    const struct quantised *quantised;
 };
 
 struct safetensors {

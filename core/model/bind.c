@@ -33,10 +33,10 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     return w;
 }
 
-// Matrices without data are not copied to the device.
+// Matrices without data take no memory.
 static struct arena *arena_of(const struct binder *b)
 {
-    return b->shapes_only ? arena_host(b->arena) : b->arena;
+    return b->shapes_only ? NULL : b->arena;
 }
 
 // Binds a weight in place, in its stored dtype; NULL on failure.

@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/files/content.h"
 #include "core/files/gguf.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/weight_cache.h"
 #include "core/model/families/family.h"
 #include "core/model/unread.h"
@@ -188,12 +189,11 @@ static int put_tensor(struct writing *w, const struct safetensor *t, enum dtype 
     int64_t left = t->rank == 3 ? t->shape[0] * t->shape[1] : t->shape[0];
     int64_t step = width < BLOCK_NUMBERS ? BLOCK_NUMBERS / width : 1;
     const size_t row = dtype_bytes((enum dtype)t->dtype, width);
-    const char *from = t->data;
     float *floats = xreallocarray(NULL, (size_t)(step * width), sizeof *floats);
     int status = 0;
-    for (; left && status == 0; left -= step, from += (size_t)step * row) {
+    for (int64_t first = 0; left && status == 0; left -= step, first += step) {
         if (step > left) step = left;
-        floats_from(floats, from, (enum dtype)t->dtype, (size_t)(step * width));
+        quantised_rows(t, first, step, floats);
         status = gguf_writer_floats(w->out, t->name, dtype, floats, step * width, width, err);
         w->done += (uint64_t)step * row;
         if (status == 0 && w->progress &&

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 #include "core/model/layer.h"
 
@@ -78,8 +79,7 @@ static void untie_other_head(struct decoder_config *config, const struct checkpo
     snprintf(name, sizeof name, "%s%s.weight", prefix, decoder_name(config->kind, "embed_tokens"));
     const struct safetensor *a = checkpoint_find(c, name), *b = checkpoint_find(c, head);
     if (!config->tied || !a || !b) return;
-    config->untied =
-        a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0;
+    config->untied = !quantised_same(a, b);
     config->tied = !config->untied;
     if (config->tied) checkpoint_mark_read(c, head);
 }

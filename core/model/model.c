@@ -7,6 +7,8 @@
 
 #include "core/base/cancel.h"
 #include "core/base/event.h"
+#include "core/files/content.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 #include "core/model/converted.h"
 #include "core/model/families/pooling.h"
@@ -117,8 +119,7 @@ bool model_is_eos(const struct model *m, int32_t id)
 static int configure(struct model *m, struct err *err)
 {
     m->family = family_find(m->checkpoint->config, err);
-    if (!m->family || m->family->configure(m, m->checkpoint, err) < 0 ||
-        quantised_check(m, err) < 0 || unread_keys(m, err) < 0)
+    if (!m->family || m->family->configure(m, m->checkpoint, err) < 0 || unread_keys(m, err) < 0)
         return -1;
     return check_placeholder(m, err);
 }
@@ -142,6 +143,19 @@ static int bind_weights(struct model *m, struct err *err)
 int model_bind(struct model *m, struct err *err)
 {
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
+}
+
+// Says what unpacking will take before it begins.
+static void announce_unpacking(const struct checkpoint *c, const struct load_progress *progress)
+{
+    char *matrices = quantised_text(c);
+    if (matrices && progress && progress->notice) {
+        char *text = xasprintf("quantised weights (%s) take %.1f MB of memory once unpacked",
+                               matrices, (double)c->quantised->bytes / 1e6);
+        progress->notice(progress->self, text);
+        free(text);
+    }
+    free(matrices);
 }
 
 struct model *model_load(const char *name, const struct backend *backend,
@@ -168,15 +182,18 @@ struct model *model_open(const char *name, const struct backend *backend,
     if (!folder || !(m->checkpoint = checkpoint_open_unread(folder, err))) goto out;
     if (configure(m, err) < 0 || (partition && partition->choose(partition, m, err) < 0))
         goto named;
+    if (!kind) announce_unpacking(m->checkpoint, progress);
     // Converted weights are cached under the hash of the original ones. Once that hash is cached
     // too, a load need not read the originals. A process that holds only some layers reads their
     // weights when it binds them.
     if (kind && checkpoint_identify(m->checkpoint, progress, err) < 0) goto out;
     if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
+    m->checkpoint->progress = progress;
     if ((kind && converted_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
         unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
         goto named;
     unread_metadata(m);
+    m->checkpoint->progress = NULL;
     if (open_template(m, err) < 0) goto out;
     free(folder);
     return m;

@@ -1,4 +1,4 @@
-// core/model/unread.h -- tensors of a checkpoint that nothing reads, and quantised folders.
+// core/model/unread.h -- tensors of a checkpoint that nothing reads.
 //
 //   if (unread_keys(m, &err) < 0) ...              // after the config is read
 //   if (unread_check(m, &err) < 0) ...             // after the weights are bound
@@ -37,8 +37,5 @@ void unread_metadata(struct model *m);
 // Refuses configs with a key that changes the result and that no family reads
 // (core/model/config_keys.c).
 int config_keys_check(const struct model *m, struct err *err);
-
-// Refuses weights of another program's quantisation, before anything is bound.
-int quantised_check(struct model *m, struct err *err);
 
 #endif

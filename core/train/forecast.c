@@ -208,7 +208,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         // A device with separate memory gets a copy of the mapped weights, except those kept on the
         // host.
         if (has_own_memory(load->where))
-            f->parts.of[MEMORY_WEIGHTS] += checkpoint_bytes(outline->checkpoint);
+            f->parts.of[MEMORY_WEIGHTS] += checkpoint_mapped(outline->checkpoint);
         for (size_t i = 0; has_own_memory(load->where) && i < outline->weights.count; i++) {
             const struct weight *w = &outline->weights.list[i];
             if (w->tensor->on_host)

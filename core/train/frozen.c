@@ -26,7 +26,8 @@ int frozen_round(struct model *m, const struct adapter *base, struct err *err)
     for (size_t i = 0; i < m->weights.count && status == 0; i++) {
         struct weight *w = &m->weights.list[i];
         struct tensor rounded = *w->tensor;
-        if (w->part != PART_DECODER || !checkpoint_has(m->checkpoint, w->name) || !w->linear ||
+        const struct safetensor *s = checkpoint_find(m->checkpoint, w->name);
+        if (w->part != PART_DECODER || !s || s->quantised || !w->linear ||
             rounded.dtype != DTYPE_F16 || replaced(base, w))
             continue;
         rounded.dtype = DTYPE_BF16;

@@ -266,13 +266,15 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
 }
 
 // Training all weights writes a model folder with the base folder's files; a GGUF file has no
-// folder.
+// folder, and a quantised folder's tensors cannot be written.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
-    if (!chosen->whole || !m->checkpoint->gguf_count) return 0;
+    const struct checkpoint *c = m->checkpoint;
+    if (!chosen->whole || (!c->gguf_count && !c->quantised)) return 0;
     return err_set(err,
-                   "a GGUF file cannot be trained in full: choose a train.method that writes an "
-                   "adapter (lora, layernorm ...)");
+                   "a %s cannot be trained in full: choose a train.method that writes an "
+                   "adapter (lora, layernorm ...)",
+                   c->gguf_count ? "GGUF file" : "quantised folder");
 }
 
 static int check_former(const struct weight *w, const struct selected *chosen,

@@ -131,7 +131,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     }
     *parts = t->plan.forecast.parts; // MEMORY_PICTURES and MEMORY_PROGRAM stay those of the whole
                                      // run
-    parts->of[MEMORY_MAPPED] = checkpoint_bytes(m->checkpoint);
+    parts->of[MEMORY_MAPPED] = checkpoint_mapped(m->checkpoint);
     parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded;
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);
     parts->of[MEMORY_MASTERS] = trained;

@@ -1,13 +1,53 @@
 // tests/fuzz/safetensors.c -- any bytes as a safetensors file: it is refused, or keeps every
-// promise of core/files/safetensors.h.
+// promise of core/files/safetensors.h. With config.json in its metadata under "config", also as a
+// quantised folder.
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files/checkpoint.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 
 static void check(int promise)
 {
     if (!promise) abort();
+}
+
+// Unpacks the matrices, as numbers and as they are kept.
+static void unpack(const struct safetensor *t)
+{
+    const int64_t n = t->quantised ? t->shape[0] * t->shape[1] : 0;
+    if (!n || n > 1 << 20) return;
+    float *numbers = xreallocarray(NULL, (size_t)n, sizeof *numbers);
+    char *kept = xmalloc(t->bytes);
+    quantised_rows(t, 0, t->shape[0], numbers);
+    check(quantised_unpack(t, kept, NULL, NULL) && quantised_same(t, t));
+    free(kept);
+    free(numbers);
+}
+
+static void join(struct safetensors *f)
+{
+    const char *text = safetensors_metadata(f, "config");
+    cJSON *config = text ? json_parse(text, strlen(text), "fuzz", NULL) : NULL;
+    struct checkpoint c = { .folder = (char *)"fuzz", .config = config, .shards = &f };
+    struct err err;
+    if (cJSON_IsObject(config) && f->count) {
+        c.shard_count = 1;
+        c.tensors = xcalloc((size_t)f->count, sizeof *c.tensors);
+        for (; c.tensor_count < f->count; c.tensor_count++)
+            c.tensors[c.tensor_count] = &f->tensors[c.tensor_count];
+        if (quantised_join(&c, &err) == 0) {
+            for (int64_t i = 0; i < c.tensor_count; i++) unpack(c.tensors[i]);
+            free(quantised_text(&c));
+        }
+        quantised_free(c.quantised);
+        for (size_t i = 0; i < c.made_count; i++) free(c.made[i]);
+        free(c.made);
+        free(c.tensors);
+        free(c.notice);
+    }
+    cJSON_Delete(config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
@@ -32,6 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     check(total == size);
     for (char **m = f->metadata; m && *m; m += 2) check(safetensors_metadata(f, m[0]) == m[1]);
+    join(f);
     safetensors_close(f);
     return 0;
 }

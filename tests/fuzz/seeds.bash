@@ -17,6 +17,7 @@ make_seeds() { # NAME FOLDER
         safetensors_seed "$2/one" '{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}' 24
         safetensors_seed "$2/two" '{"__metadata__":{"format":"pt"},"b":{"dtype":"BF16","shape":[],"data_offsets":[4,6]},"\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}  ' 6
         safetensors_seed "$2/bits" '{"f":{"dtype":"F4","shape":[0,4],"data_offsets":[0,0]},"g":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}}' 3
+        python3 tests/fuzz/quantised_seeds.py "$2"
         ;;
     zipped)
         python3 -c 'import sys, zipfile

@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/eval/compare_text.h"
+#include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
 #include "core/jobs/identity.h"
 #include "core/model/companions.h"
@@ -19,6 +20,22 @@ static const double GIB = 1024.0 * 1024 * 1024;
 enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
+
+// Counts the rows' elements that are NaN or infinite, of a matrix that was unpacked at loading.
+static int64_t count_broken_rows(const struct safetensor *t)
+{
+    enum { NUMBERS = 1 << 22 };
+    const int64_t width = t->shape[1], step = width < NUMBERS ? NUMBERS / width : 1;
+    float *x = xreallocarray(NULL, (size_t)(step * width), sizeof *x);
+    int64_t broken = 0;
+    for (int64_t r = 0; r < t->shape[0]; r += step) {
+        const int64_t rows = t->shape[0] - r < step ? t->shape[0] - r : step;
+        quantised_rows(t, r, rows, x);
+        for (int64_t i = 0; i < rows * width; i++) broken += !isfinite(x[i]);
+    }
+    free(x);
+    return broken;
+}
 
 // Counts the elements of quantised blocks that are NaN or infinite: those of a broken scale.
 static int64_t count_broken_blocks(const struct safetensor *t)
@@ -40,6 +57,7 @@ static int64_t count_broken_blocks(const struct safetensor *t)
 // Counts the elements whose exponent bits are all ones: NaN and infinities.
 static int64_t count_broken(const struct safetensor *t)
 {
+    if (t->quantised) return count_broken_rows(t);
     if (!safetensor_is_float(t)) return count_broken_blocks(t);
     const uint8_t *at = t->data;
     const int64_t n = safetensor_count(t);

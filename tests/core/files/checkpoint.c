@@ -74,7 +74,7 @@ static bool stop(void *self, uint64_t done, uint64_t total)
 static void a_load_can_be_stopped(void **state)
 {
     struct err err;
-    struct load_progress progress = { stop, NULL };
+    struct load_progress progress = { .report = stop };
     assert_null(checkpoint_open("tests/goldens/llava-1.5", &progress, &err));
     assert_non_null(strstr(err.text, "cancelled"));
 }
@@ -83,7 +83,7 @@ static void opens_single_file(void **state)
 {
     struct err err = { "" };
     struct seen seen = { 0 };
-    struct load_progress progress = { on_progress, &seen };
+    struct load_progress progress = { .report = on_progress, .self = &seen };
     struct checkpoint *c = checkpoint_open("tests/goldens/llava-1.5", &progress, &err);
     if (!c) fail_msg("%s", err.text);
     assert_int_equal(c->shard_count, 1);
@@ -244,7 +244,7 @@ static void hashing_can_be_shared_with_a_thread(void **state)
 {
     char *folder = large_folder();
     struct err err = { "" };
-    const struct load_progress stops = { stop, NULL };
+    const struct load_progress stops = { .report = stop };
     struct checkpoint *c = identified(folder);
     char fingerprint[HASH_HEX], *files = xstrdup(c->files);
     memcpy(fingerprint, c->fingerprint, sizeof fingerprint);
@@ -353,7 +353,7 @@ static void refuses_broken_index(void **state)
     refuse(folder, "'c' is missing from 'one'");
     write_weights(folder, "two", names, 1);
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"two\", \"b\": \"one\"}}");
-    refuse(folder, "in two shards");
+    refuse(folder, "appears twice");
     scratch_text(folder, "two", "garbage that is no safetensors file");
     refuse(folder, "two");
     scratch_text(folder, index, "{\"weight_map\": {\"a\": \"one\\u0000x\", \"b\": \"one\"}}");

@@ -71,7 +71,7 @@ static void reads_in_parts(void **state)
     char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
     struct err err = { "" };
     int left = 1, parts = 0;
-    const struct load_progress progress = { stop, &left };
+    const struct load_progress progress = { .report = stop, .self = &left };
     for (off_t at = 0; at < SIZE; at += 4097) write_bytes(path, "piece", 5, at);
     write_bytes(path, "x", 1, SIZE - 1);
     assert_int_equal(content_hash(path, NULL, hex, &err), 0);

@@ -1,0 +1,53 @@
+// core/files/quantised/quantised.h -- folders whose matrices another program has quantised: FP8,
+// compressed-tensors, AWQ, GPTQ, bitsandbytes, MLX.
+//
+//   weight[r][c] = (level[code] - zero point) * scale + offset
+//
+// Such a folder stores a matrix as several tensors: small codes, scales, perhaps zero points. A
+// checkpoint lists each of these matrices as one tensor "X.weight", without data, in the dtype that
+// it has in memory; checkpoint_tensor unpacks it.
+//
+//   formats.c   one row per format: how it is recognised, which tensors belong together
+//   rows.c      how codes become numbers
+//   join.c      lists the matrices, chooses their dtype, refuses what is not read
+#ifndef CORE_FILES_QUANTISED_QUANTISED_H
+#define CORE_FILES_QUANTISED_QUANTISED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/err.h"
+#include "core/base/json.h"
+
+struct checkpoint;
+struct quantised;
+struct safetensor;
+
+// The quantised matrices of a folder.
+struct quantised_folder {
+    struct safetensor *list;    // what the checkpoint lists, sorted by name
+    struct quantised *matrices; // [count], as `list`
+    int64_t count;
+    int64_t unused;       // scales of activations and of the KV cache, which nothing uses
+    uint64_t bytes, done; // in memory after unpacking; unpacked so far
+    cJSON *beside;        // quantize_config.json; NULL: not needed
+};
+
+// Replaces the tensors of quantised matrices in the checkpoint's list, and sets c->quantised if
+// there are any. -1: it has weights in a format that vlmsh does not read.
+int quantised_join(struct checkpoint *c, struct err *err);
+void quantised_free(struct quantised_folder *f);
+
+// Reads rows of any matrix of a checkpoint as f32.
+void quantised_rows(const struct safetensor *t, int64_t first, int64_t rows, float *to);
+// Unpacks a quantised matrix in its dtype. `report` may be NULL; if it returns false, the function
+// returns false at once.
+bool quantised_unpack(const struct safetensor *t, void *to,
+                      bool (*report)(void *self, uint64_t bytes), void *self);
+// Returns whether two tensors, quantised or not, have the same bytes.
+bool quantised_same(const struct safetensor *a, const struct safetensor *b);
+// Describes the matrices: "7 matrices: GPTQ, 4 bit, groups of 128, kept as q4_0"; NULL: none are
+// quantised. The caller frees it.
+char *quantised_text(const struct checkpoint *c);
+
+#endif

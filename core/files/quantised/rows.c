@@ -1,0 +1,382 @@
+// core/files/quantised/rows.c -- unpacks quantised matrices, several rows at a time: codes, then
+// numbers or blocks.
+//
+// Easy to get wrong: GPTQ's and AWQ's words run down the columns of the file, so neighbouring rows
+// share cache lines; all rows of a tile are read together.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/dtype.h"
+#include "core/base/mem.h"
+#include "core/files/quantised/quantised_parts.h"
+#include "kernels/blocks.h"
+
+enum {
+    TILE = 16, // rows, a multiple of the 8 that share a word
+    PAD = 64,  // bytes between rows of codes, so that rows use different cache sets
+    BLOCK = 32 // elements of a block
+};
+
+// --- numbers of files ----------------------------------------------------------------------------
+
+static uint32_t word_at(const struct safetensor *t, int64_t i)
+{
+    uint32_t word;
+    memcpy(&word, (const char *)t->data + 4 * i, sizeof word);
+    return word;
+}
+
+// FP8 with 4 exponent bits as PyTorch's float8_e4m3fn: no infinities, NaN only 0x7f and 0xff.
+float quantised_e4m3(uint8_t x)
+{
+    const int exponent = x >> 3 & 15, mantissa = x & 7;
+    if ((x & 0x7f) == 0x7f) return NAN;
+    const float size =
+        exponent ? ldexpf((float)(8 + mantissa), exponent - 10) : ldexpf((float)mantissa, -9);
+    return x & 0x80 ? -size : size;
+}
+
+float quantised_number(const struct safetensor *t, int64_t i)
+{
+    const uint8_t *bytes = t->data;
+    float x;
+    if (safetensor_is_float(t)) {
+        floats_from(&x, bytes + (size_t)i * dtype_size((enum dtype)t->dtype), (enum dtype)t->dtype,
+                    1);
+        return x;
+    }
+    if (!strcmp(t->type, "F8_E4M3")) return quantised_e4m3(bytes[i]);
+    return bytes[i] == 255 ? NAN : ldexpf(1, bytes[i] - 127); // E8M0
+}
+
+// --- scales and zero points ----------------------------------------------------------------------
+
+static float nested_scale(const struct quantised *q, int64_t i)
+{
+    const uint8_t code = ((const uint8_t *)q->scale.tensor->data)[i];
+    const float product = quantised_number(q->nested_map, code) *
+                          quantised_number(q->nested_scale, i / q->nested_group);
+    return product + q->nested_offset;
+}
+
+// Returns the scale of a group of a row; `flat`: the number of the scale itself, for FLAT codes.
+static float scale_of(const struct quantised *q, int64_t row, int64_t group)
+{
+    const int64_t i =
+        q->order == FLAT ? group : row / q->group_rows * q->scale.row + group * q->scale.group;
+    if (q->nested_map) return nested_scale(q, i);
+    return quantised_number(q->scale.tensor, i) / q->divisor;
+}
+
+static float zero_of(const struct quantised *q, int64_t row, int64_t group)
+{
+    static const int interleaved[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
+    const struct safetensor *t = q->zero.tensor;
+    if (!t) return q->zero_base;
+    const int64_t i = row / q->zero_per * q->zero.row + group * q->zero.group;
+    if (q->zero_per == 1) return q->zero_base + (float)((const int8_t *)t->data)[i];
+    const int64_t field = row % q->zero_per;
+    const int shift = q->bits * (int)(q->zero_interleaved ? interleaved[field] : field);
+    // The addition carries from one field to the next, as the formats' own libraries compute it.
+    const uint32_t word = word_at(t, i) + q->zero_add;
+    return q->zero_base + (float)(word >> shift & ((1u << q->bits) - 1));
+}
+
+static float offset_of(const struct quantised *q, int64_t row, int64_t group)
+{
+    const struct shared *o = &q->offset;
+    return o->tensor ? quantised_number(o->tensor, row * o->row + group * o->group) : 0;
+}
+
+// --- codes ---------------------------------------------------------------------------------------
+
+static void codes_along_rows(const struct quantised *q, int64_t row, uint8_t *to)
+{
+    const uint8_t *from = (const uint8_t *)q->part[0]->data + row * q->step;
+    if (q->bits == 8) {
+        memcpy(to, from, (size_t)q->columns);
+        return;
+    }
+    for (int64_t c = 0; c < q->columns; c++) to[c] = from[c / 2] >> (c % 2 * 4) & 15;
+}
+
+static void codes_flat(const struct quantised *q, int64_t row, uint8_t *to)
+{
+    const uint8_t *from = q->part[0]->data;
+    const int64_t first = row * q->columns;
+    for (int64_t c = 0, k = first; c < q->columns; c++, k++)
+        to[c] = from[k / 2] >> (k % 2 ? 0 : 4) & 15;
+}
+
+static void codes_along_columns(const struct quantised *q, int64_t first, int64_t rows, uint8_t *to,
+                                size_t stride)
+{
+    const int per = 32 / q->bits;
+    const uint32_t mask = (1u << q->bits) - 1;
+    for (int64_t w = 0; w < q->columns / per; w++)
+        for (int64_t r = 0; r < rows; r++) {
+            const uint32_t word = word_at(q->part[0], w * q->step + first + r);
+            uint8_t *at = to + (size_t)r * stride + w * per;
+            for (int j = 0; j < per; j++) at[j] = (uint8_t)(word >> (q->bits * j) & mask);
+        }
+}
+
+static void codes_along_outputs(const struct quantised *q, int64_t first, int64_t rows, uint8_t *to,
+                                size_t stride)
+{
+    static const int shifts[8] = { 0, 16, 4, 20, 8, 24, 12, 28 };
+    for (int64_t w = first / 8; w * 8 < first + rows; w++) {
+        const int64_t from = w * 8 < first ? first - w * 8 : 0;
+        const int64_t end = first + rows - w * 8 < 8 ? first + rows - w * 8 : 8;
+        uint8_t *at = to + (size_t)(w * 8 + from - first) * stride;
+        for (int64_t c = 0; c < q->columns; c++) {
+            const uint32_t word = word_at(q->part[0], c * q->step + w);
+            for (int64_t j = from; j < end; j++)
+                at[(size_t)(j - from) * stride + (size_t)c] = word >> shifts[j] & 15;
+        }
+    }
+}
+
+static void read_codes(const struct quantised *q, int64_t first, int64_t rows, uint8_t *to,
+                       size_t stride)
+{
+    if (q->order == ALONG_COLUMNS) codes_along_columns(q, first, rows, to, stride);
+    if (q->order == ALONG_OUTPUTS) codes_along_outputs(q, first, rows, to, stride);
+    for (int64_t r = 0; r < rows; r++) {
+        if (q->order == ALONG_ROWS) codes_along_rows(q, first + r, to + (size_t)r * stride);
+        if (q->order == FLAT) codes_flat(q, first + r, to + (size_t)r * stride);
+    }
+}
+
+// --- numbers -------------------------------------------------------------------------------------
+
+// Returns the group of column c, and sets *end to the first column after it that may have another.
+static int64_t group_at(const struct quantised *q, int64_t row, int64_t c, int64_t *end)
+{
+    const int64_t k = q->order == FLAT ? row * q->columns + c : c;
+    *end = c + q->group - k % q->group;
+    if (!q->g_idx) return k / q->group;
+    *end = c + 1;
+    return (int32_t)word_at(q->g_idx, c);
+}
+
+// Computes in the order of the formats' own libraries, whose results are then equal bit for bit.
+static float number_of(const struct quantised *q, float level, float zero, float scale,
+                       float offset)
+{
+    float x = (level - zero) * scale;
+    if (q->factor != 1) x *= q->factor;
+    return q->offset.tensor ? x + offset : x;
+}
+
+static void widen_row(const struct quantised *q, int64_t row, const uint8_t *codes, float *to)
+{
+    int64_t end;
+    for (int64_t c = 0; c < q->columns; c = end) {
+        const int64_t group = group_at(q, row, c, &end);
+        const float scale = scale_of(q, row, group), zero = zero_of(q, row, group),
+                    offset = offset_of(q, row, group);
+        float table[16];
+        if (end > q->columns) end = q->columns;
+        const bool table_pays = q->bits == 4 && end - c >= 16;
+        for (int i = 0; table_pays && i < 16; i++)
+            table[i] = number_of(q, q->levels[i], zero, scale, offset);
+        if (table_pays)
+            for (int64_t i = c; i < end; i++) to[i] = table[codes[i]];
+        else
+            for (int64_t i = c; i < end; i++)
+                to[i] = number_of(q, q->levels[codes[i]], zero, scale, offset);
+    }
+}
+
+// --- blocks --------------------------------------------------------------------------------------
+
+static bool is_half(float x)
+{
+    return isfinite(x) && half_to_float(half_of_float(x)) == x;
+}
+
+// Returns whether a group's elements are all its offset, whatever its scale. Such groups are
+// common: libraries give unused rows of an embedding a tiny scale.
+static bool is_flat(const struct quantised *q, int64_t row, int64_t group)
+{
+    const int64_t first = group * q->group, end = first + q->group;
+    uint8_t *codes = xmalloc((size_t)q->columns);
+    bool flat = true;
+    read_codes(q, row, 1, codes, 0);
+    for (int64_t c = first; c < end && c < q->columns && flat; c++)
+        flat = q->levels[codes[c]] == zero_of(q, row, group);
+    free(codes);
+    return flat;
+}
+
+// Returns whether all scales and offsets have half precision.
+static bool halves_suffice(const struct quantised *q)
+{
+    bool suffice = true;
+    for (int64_t r = 0; r < q->rows && suffice; r++)
+        for (int64_t g = 0; g < q->groups && suffice; g++) {
+            const float scale = scale_of(q, r, g) * q->factor;
+            suffice = is_half(offset_of(q, r, g)) &&
+                      (is_half(scale) || (isfinite(scale) && is_flat(q, r, g)));
+        }
+    return suffice;
+}
+
+// Sets the smallest and the largest of level - zero point.
+static void integers_of(const struct quantised *q, float *low, float *high)
+{
+    float least = q->levels[0], most = q->levels[0], zero_least = q->zero_base,
+          zero_most = q->zero_base;
+    for (int i = 0; i < 1 << q->bits; i++) {
+        least = fminf(least, q->levels[i]);
+        most = fmaxf(most, q->levels[i]);
+    }
+    for (int64_t r = 0; q->zero.tensor && r < q->rows; r++)
+        for (int64_t g = 0; g < q->groups; g++) {
+            const float zero = zero_of(q, r, g);
+            const bool first = !r && !g;
+            zero_least = first ? zero : fminf(zero_least, zero);
+            zero_most = first ? zero : fmaxf(zero_most, zero);
+        }
+    *low = least - zero_most;
+    *high = most - zero_least;
+}
+
+// Blocks multiply whole numbers by a scale of half precision, and some add an offset:
+//   q4_0: -8 .. 7, q4_1: 0 .. 15 with an offset, q5_0: -16 .. 15, q8_0: -128 .. 127
+int quantised_exact_dtype(const struct quantised *q)
+{
+    static const struct {
+        enum dtype dtype;
+        float low, high;
+    } kinds[] = { { DTYPE_Q4_0, -8, 7 }, { DTYPE_Q5_0, -16, 15 }, { DTYPE_Q8_0, -128, 127 } };
+    float low, high;
+    const bool aligned = q->columns % BLOCK == 0 && (q->group % BLOCK == 0 || q->groups == 1);
+    if (!q->whole || !aligned || q->order == FLAT || q->g_idx) return -1;
+    if (q->offset.tensor) return q->bits == 4 && halves_suffice(q) ? DTYPE_Q4_1 : -1;
+    integers_of(q, &low, &high);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (low >= kinds[i].low && high <= kinds[i].high)
+            return halves_suffice(q) ? (int)kinds[i].dtype : -1;
+    return -1;
+}
+
+// Writes the 4-bit integers of a block: the lower halves of the bytes hold the first 16.
+static void put_halves(uint8_t to[BLOCK / 2], const int from[BLOCK])
+{
+    for (int j = 0; j < BLOCK / 2; j++)
+        to[j] = (uint8_t)((from[j] & 15) | (from[j + BLOCK / 2] & 15) << 4);
+}
+
+static void put_block(void *to, enum dtype dtype, const int v[BLOCK], uint16_t d, uint16_t m)
+{
+    struct block_q4_0 q4_0 = { .d = d };
+    struct block_q4_1 q4_1 = { .d = d, .m = m };
+    struct block_q5_0 q5_0 = { .d = d };
+    struct block_q8_0 q8_0 = { .d = d };
+    int moved[BLOCK]; // the integers as the block stores them
+    const int by = dtype == DTYPE_Q4_0 ? 8 : dtype == DTYPE_Q5_0 ? 16 : 0;
+    for (int j = 0; j < BLOCK; j++) {
+        moved[j] = v[j] + by;
+        q8_0.q[j] = (int8_t)v[j];
+        if (moved[j] & 16) q5_0.high[j / 8] |= (uint8_t)(1 << j % 8);
+    }
+    put_halves(q4_0.q, moved);
+    put_halves(q4_1.q, moved);
+    put_halves(q5_0.q, moved);
+    const void *block = dtype == DTYPE_Q4_0   ? (const void *)&q4_0
+                        : dtype == DTYPE_Q4_1 ? (const void *)&q4_1
+                        : dtype == DTYPE_Q5_0 ? (const void *)&q5_0
+                                              : (const void *)&q8_0;
+    memcpy(to, block, (size_t)dtype_form(dtype).bytes);
+}
+
+static void pack_row(const struct quantised *q, int64_t row, const uint8_t *codes, enum dtype dtype,
+                     char *to)
+{
+    const size_t size = (size_t)dtype_form(dtype).bytes;
+    for (int64_t c = 0; c < q->columns; c += BLOCK, to += size) {
+        int64_t end;
+        int v[BLOCK];
+        const int64_t group = group_at(q, row, c, &end);
+        const int zero = (int)zero_of(q, row, group);
+        for (int j = 0; j < BLOCK; j++) v[j] = (int)q->levels[codes[c + j]] - zero;
+        // The scale of a flat group may lack half precision; it is multiplied by 0.
+        put_block(to, dtype, v, half_of_float(scale_of(q, row, group) * q->factor),
+                  half_of_float(offset_of(q, row, group)));
+    }
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+
+// Unpacks at most TILE rows.
+static void unpack_tile(const struct quantised *q, int64_t first, int64_t rows, enum dtype dtype,
+                        char *to)
+{
+    const size_t stride = (size_t)q->columns + PAD, row = dtype_bytes(dtype, q->columns);
+    uint8_t *codes = xreallocarray(NULL, TILE, stride);
+    float *floats = xreallocarray(NULL, (size_t)q->columns, sizeof *floats);
+    read_codes(q, first, rows, codes, stride);
+    for (int64_t r = 0; r < rows; r++, to += row) {
+        const uint8_t *from = codes + (size_t)r * stride;
+        if (dtype_in_blocks(dtype)) {
+            pack_row(q, first + r, from, dtype, to);
+            continue;
+        }
+        widen_row(q, first + r, from, floats);
+        floats_to(to, dtype, floats, (size_t)q->columns);
+    }
+    free(floats);
+    free(codes);
+}
+
+static void unpack_rows(const struct quantised *q, int64_t first, int64_t rows, enum dtype dtype,
+                        char *to)
+{
+    const size_t row = dtype_bytes(dtype, q->columns);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < rows; i += TILE)
+        unpack_tile(q, first + i, rows - i < TILE ? rows - i : TILE, dtype, to + (size_t)i * row);
+}
+
+void quantised_rows(const struct safetensor *t, int64_t first, int64_t rows, float *to)
+{
+    const int64_t columns = t->rank > 1 ? t->shape[t->rank - 1] : 1;
+    if (t->quantised)
+        unpack_rows(t->quantised, first, rows, DTYPE_F32, (char *)to);
+    else
+        floats_from(to, (const char *)t->data + dtype_bytes((enum dtype)t->dtype, first * columns),
+                    (enum dtype)t->dtype, (size_t)(rows * columns));
+}
+
+bool quantised_unpack(const struct safetensor *t, void *to,
+                      bool (*report)(void *self, uint64_t bytes), void *self)
+{
+    enum { STEP = 64 << 20 }; // bytes between two reports
+    const struct quantised *q = t->quantised;
+    const size_t row = dtype_bytes((enum dtype)t->dtype, q->columns);
+    const int64_t step = row < STEP ? (int64_t)(STEP / row / TILE + 1) * TILE : TILE;
+    for (int64_t r = 0; r < q->rows; r += step) {
+        const int64_t rows = q->rows - r < step ? q->rows - r : step;
+        unpack_rows(q, r, rows, (enum dtype)t->dtype, (char *)to + (size_t)r * row);
+        if (report && !report(self, (uint64_t)rows * row)) return false;
+    }
+    return true;
+}
+
+static bool same_bytes(const struct safetensor *a, const struct safetensor *b)
+{
+    return !strcmp(a->type, b->type) && a->bytes == b->bytes && !memcmp(a->data, b->data, a->bytes);
+}
+
+bool quantised_same(const struct safetensor *a, const struct safetensor *b)
+{
+    const struct quantised *x = a->quantised, *y = b->quantised;
+    if (!x || !y) return !x && !y && same_bytes(a, b);
+    bool same = x->part_count == y->part_count;
+    for (int i = 0; same && i < x->part_count; i++) same = same_bytes(x->part[i], y->part[i]);
+    return same;
+}
