@@ -183,6 +183,9 @@ int settings_layers(const struct settings *s, const char *key, int64_t layers, b
 // ("prompt", "visual token").
 int settings_numbers(const struct settings *s, const char *key, int64_t count, const char *of,
                      const char *what, bool *set, struct err *err);
+// Like settings_numbers, for a list that is not a setting; `key` names it in messages ("--layers").
+int list_numbers(const char *text, const char *key, int64_t count, const char *of, const char *what,
+                 bool *set, struct err *err);
 bool settings_has_layer(const struct settings *s, const char *key, int64_t layers, int64_t layer);
 // Returns the value of a SETTING_VALUE as JSON; the caller frees it. NULL: the default.
 char *settings_json(const struct settings *s, const char *key);

@@ -144,12 +144,25 @@ int settings_numbers(const struct settings *s, const char *key, int64_t layers, 
                      const char *what, bool *set, struct err *err)
 {
     const char *text = settings_text(s, key);
+    struct span span;
+    for (const char *p = text; *p;)
+        if (!(p = span_read(p, &span))) BUG("%s is '%s', which is not a list of layers", key, text);
+    return list_numbers(text, key, layers, of, what, set, err);
+}
+
+int list_numbers(const char *text, const char *key, int64_t layers, const char *of,
+                 const char *what, bool *set, struct err *err)
+{
     int64_t count = 0, least = 0, nearest = 0;
     memset(set, 0, (size_t)layers * sizeof *set);
-    for (const char *p = text; *p;) {
+    for (const char *p = text; p == text || *p;) {
         struct span span;
         p = span_read(p, &span);
-        if (!p) BUG("%s is '%s', which is not a list of layers", key, text);
+        if (!p)
+            return err_set(err,
+                           "%s cannot be '%s': write %ss as 3 or 2-5,22-29, or a range of all as "
+                           "60%%-80%%",
+                           key, text, what);
         const int64_t from = span_end(&span, span.from, layers);
         const int64_t to = span_end(&span, span.to, layers) + !(span.percent && span.range);
         if (to > layers)
