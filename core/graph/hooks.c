@@ -78,7 +78,9 @@ static void check_changes(const struct hook *h, const struct site *site,
                        before->layer == now->layer && before->picture == now->picture &&
                        before->prefill == now->prefill;
     const struct seen_keys *a = &before->seen, *b = &now->seen;
-    const bool same_seen = a->from == b->from && a->keys == b->keys && a->count == b->count;
+    const bool same_seen = a->from == b->from && a->keys == b->keys && a->count == b->count &&
+                           a->hidden.rows == b->hidden.rows && a->hidden.keys == b->hidden.keys &&
+                           a->hidden.heads == b->hidden.heads;
     const char *what = NULL;
     if (before->x != now->x && !(may & MAY_X)) what = "x";
     if (!same_seen && !(may & MAY_SEEN)) what = "which keys rows see";

@@ -75,9 +75,18 @@ SITES(X)
 // The sites of the pass, ended by NULL.
 extern const struct site *const pass_sites[];
 
+// Keys that some rows of a pass do not see, of those that they would otherwise see. A row always
+// sees itself. Arrays last until the layer ends.
+struct hidden_keys {
+    const bool *rows;  // [N] rows that do not see `keys`; NULL: nothing is hidden
+    const bool *keys;  // [P]
+    const bool *heads; // [H] query heads that do not see them; NULL: all
+};
+
 // Rows from..N-1 of a pass attend to selected keys only; rows before `from` attend to every earlier
 // key.
 struct seen_keys {
+    struct hidden_keys hidden;
     int64_t from;
     // [N - from][count[i]] indices into k and v, ascending; NULL: all rows see every earlier key
     const int32_t *const *keys;

@@ -334,8 +334,9 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
         p->seen = p->next;
         p->next = (struct seen_lists){ 0 };
     }
-    args->seen =
-        (struct seen_keys){ p->seen.from, (const int32_t *const *)p->seen.keys, p->seen.count };
+    args->seen = (struct seen_keys){ .from = p->seen.from,
+                                     .keys = (const int32_t *const *)p->seen.keys,
+                                     .count = p->seen.count };
     if (stage < 0) return 0;
     // Discards outdated matrices even if nothing is dropped, because the rows may have changed.
     prune_grams_begin(p, stage, args->past);

@@ -14,21 +14,149 @@ float attend_scale(const struct tensor *q)
 }
 
 // Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; the row's
-// other elements are 0.
+// other elements are 0. heads [H]: only those; NULL: all.
 static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
-                         const struct tensor *some, const int32_t *keys, int64_t count)
+                         const struct tensor *some, const int32_t *keys, int64_t count,
+                         const bool *of_heads)
 {
     int64_t heads = probs->shape[0], n = probs->shape[1], width = probs->shape[2];
     float *from = xreallocarray(NULL, (size_t)(heads * count), sizeof *from);
     float *row = xcalloc((size_t)width, sizeof *row);
     g->backend->download(from, some->data, tensor_bytes(some));
     for (int64_t h = 0; h < heads; h++) {
+        if (of_heads && !of_heads[h]) continue;
         for (int64_t j = 0; j < count; j++) row[keys[j]] = from[h * count + j];
         g->backend->upload((float *)probs->data + (h * n + i) * width, row,
                            (size_t)width * sizeof *row);
     }
     free(from);
     free(row);
+}
+
+// Writes the outputs y [m,H,dv] of rows[m] to a [n,H,dv]: of these heads; NULL: of all.
+static void put_heads(struct graph *g, struct tensor *a, const int32_t *rows, struct tensor *y,
+                      const bool *heads)
+{
+    if (heads && y) {
+        const int64_t m = y->shape[0], H = y->shape[1], dv = y->shape[2];
+        struct tensor *now = op_gather_rows(g, a, rows, m);
+        struct tensor *to = now ? graph_view(g, now, 2, (int64_t[]){ m, H * dv }) : NULL;
+        struct tensor *from = graph_view(g, y, 2, (int64_t[]){ m, H * dv });
+        for (int64_t h = 0; h < H && to && from && graph_ok(g); h++) {
+            struct tensor *part = heads[h] ? attend_columns(g, from, h * dv, dv) : NULL;
+            const struct columns all = { 0, 1, dv };
+            if (part && g->backend->put_columns(to, h * dv, part, all) < 0)
+                graph_fail(g, "attention: %s", g->backend->failure());
+        }
+        y = now;
+    }
+    op_scatter_rows(g, a, y, rows);
+}
+
+// Computes the attention of row i over these keys, and writes it to a.
+static void attend_row(struct graph *g, struct tensor *a, struct tensor *q, struct tensor *k,
+                       struct tensor *v, int64_t i, const int32_t *keys, int64_t count,
+                       const bool *heads, struct tensor *probs)
+{
+    const int32_t row = (int32_t)i;
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *some_k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
+    struct tensor *some_v = op_gather_rows(g, v, keys, count);
+    struct tensor *some = probs ? graph_new3(g, DTYPE_F32, q->shape[1], 1, count) : NULL;
+    struct tensor *y =
+        op_attention(g, graph_rows(g, q, i, 1), some_k, some_v, NULL, NULL, attend_scale(q), some);
+    put_heads(g, a, &row, y, heads); // [1, H, dv]
+    if (y && some) spread_probs(g, probs, i, some, keys, count, heads);
+    graph_scratch_end(g, scratch);
+}
+
+// Downloads i32 [n]; NULL: zeros.
+static int32_t *indices_on_host(struct graph *g, const struct tensor *t, int64_t n)
+{
+    int32_t *host = xcalloc((size_t)n, sizeof *host);
+    if (t) g->backend->download(host, t->data, (size_t)n * sizeof *host);
+    return host;
+}
+
+// The keys that remain visible when seen->hidden applies.
+struct visible {
+    const struct seen_keys *seen;
+    int64_t n, keys;      // N, P
+    int32_t *first, *end; // [N]
+    int32_t *before;      // [P+1] keys before key j that are not hidden
+};
+
+static bool chooses(const struct visible *w, int64_t i)
+{
+    return w->seen->keys && i >= w->seen->from;
+}
+
+// The new keys are the last.
+static int64_t own_key(const struct visible *w, int64_t i)
+{
+    return w->keys - w->n + i;
+}
+
+// Lists the keys that row i still sees; returns 0 if nothing that it would see is hidden.
+static int64_t list_visible(const struct visible *w, int64_t i, int32_t *list)
+{
+    const int32_t *chosen = chooses(w, i) ? w->seen->keys[i - w->seen->from] : NULL;
+    const int64_t all = chosen ? w->seen->count[i - w->seen->from] : w->end[i] - w->first[i];
+    int64_t count = 0;
+    for (int64_t j = 0; j < all; j++) {
+        const int32_t key = chosen ? chosen[j] : w->first[i] + (int32_t)j;
+        if (!w->seen->hidden.keys[key] || key == own_key(w, i)) list[count++] = key;
+    }
+    return count < all ? count : 0;
+}
+
+// Rows whose visible keys are a range of the keys that are not hidden share one product: rows[m].
+static void attend_group(struct graph *g, const struct visible *w, struct tensor *a,
+                         struct tensor *q, struct tensor *k, struct tensor *v, const int32_t *rows,
+                         int64_t m)
+{
+    const struct hidden_keys *hidden = &w->seen->hidden;
+    int32_t *list = xreallocarray(NULL, (size_t)(w->keys + 2 * m) + 1, sizeof *list);
+    int32_t *first = list + w->keys, *end = first + m;
+    int64_t count = 0;
+    for (int64_t j = 0; j < w->keys; j++)
+        if (!hidden->keys[j]) list[count++] = (int32_t)j;
+    for (int64_t i = 0; i < m; i++) {
+        first[i] = w->before[w->first[rows[i]]];
+        end[i] = w->before[w->end[rows[i]]];
+    }
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *y =
+        op_attention(g, op_gather_rows(g, q, rows, m), op_gather_rows(g, k, list, count),
+                     op_gather_rows(g, v, list, count), graph_upload(g, DTYPE_I32, 1, &m, first),
+                     graph_upload(g, DTYPE_I32, 1, &m, end), attend_scale(q), NULL);
+    put_heads(g, a, rows, y, hidden->heads);
+    graph_scratch_end(g, scratch);
+    free(list);
+}
+
+// Computes the rows again that do not see the hidden keys. Only a row whose own key is hidden, or
+// for which a method chose keys, needs a list of its own.
+static void attend_hidden(struct graph *g, struct tensor *a, struct tensor *q, struct tensor *k,
+                          struct tensor *v, struct visible *w, struct tensor *probs)
+{
+    const struct hidden_keys *hidden = &w->seen->hidden;
+    int32_t *list = xreallocarray(NULL, (size_t)w->keys + 1, sizeof *list);
+    int32_t *group = xreallocarray(NULL, (size_t)w->n + 1, sizeof *group);
+    int64_t m = 0;
+    w->before = xcalloc((size_t)w->keys + 1, sizeof *w->before);
+    for (int64_t j = 0; j < w->keys; j++) w->before[j + 1] = w->before[j] + !hidden->keys[j];
+    for (int64_t i = 0; i < w->n && graph_ok(g); i++) {
+        const int64_t count = hidden->rows[i] ? list_visible(w, i, list) : 0;
+        if (count && !probs && !chooses(w, i) && !hidden->keys[own_key(w, i)])
+            group[m++] = (int32_t)i;
+        else if (count)
+            attend_row(g, a, q, k, v, i, list, count, hidden->heads, probs);
+    }
+    if (m && graph_ok(g)) attend_group(g, w, a, q, k, v, group, m);
+    free(w->before);
+    free(list);
+    free(group);
 }
 
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
@@ -42,18 +170,17 @@ struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struc
         a = op_attention(g, q, k, v, first, end, attend_scale(q), probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
-    for (int64_t i = plain; i < n && graph_ok(g); i++) { // rows that see selected keys
-        const int32_t *keys = seen->keys[i - plain];
-        const int64_t count = seen->count[i - plain];
-        struct arena_mark scratch = graph_scratch_begin(g);
-        struct tensor *some_k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
-        struct tensor *some_v = op_gather_rows(g, v, keys, count);
-        struct tensor *some = probs ? graph_new3(g, DTYPE_F32, q->shape[1], 1, count) : NULL;
-        struct tensor *y = op_attention(g, graph_rows(g, q, i, 1), some_k, some_v, NULL, NULL,
-                                        attend_scale(q), some);
-        op_copy_rows_into(g, a, i, y); // [1, H, d]
-        if (y && some) spread_probs(g, probs, i, some, keys, count);
-        graph_scratch_end(g, scratch);
+    for (int64_t i = plain; i < n && graph_ok(g); i++) // rows that see selected keys
+        attend_row(g, a, q, k, v, i, seen->keys[i - plain], seen->count[i - plain], NULL, probs);
+    if (seen->hidden.rows && a && graph_ok(g)) {
+        struct visible w = { .seen = seen,
+                             .n = n,
+                             .keys = k->shape[0],
+                             .first = indices_on_host(g, first, n),
+                             .end = indices_on_host(g, end, n) };
+        attend_hidden(g, a, q, k, v, &w, probs);
+        free(w.first);
+        free(w.end);
     }
     return a;
 }

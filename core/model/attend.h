@@ -10,8 +10,9 @@
 float attend_scale(const struct tensor *q);
 
 // Computes attention of q[n,H,d] over k[P,Hkv,d] and v[P,Hkv,dv], dv at most d: [n,H,dv]. Row i
-// sees keys first[i]..end[i]-1 (first NULL: from 0), or the keys that `seen` lists for it. probs
-// [H,n,P], or NULL, receives the probabilities.
+// sees keys first[i]..end[i]-1 (first NULL: from 0), or the keys that `seen` lists for it, except
+// seen->hidden. probs [H,n,P], or NULL, receives the probabilities. The bits of a row depend on
+// neither the hidden keys of other rows nor hidden keys that it would not see anyway.
 struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                       struct tensor *first, struct tensor *end, const struct seen_keys *seen,
                       struct tensor *probs);

@@ -138,7 +138,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     // Fuses attention and output, unless layer_output would compute several blocks: a probe, which
     // prevents the fusion, must change no bit.
     const struct fused_attend form = { h, q, k, v, p->first, p->end, .after = after_of(layer, w) };
-    if (!probs && !args.seen.keys && layer_rows(g, n, 0) == n &&
+    if (!probs && !args.seen.keys && !args.seen.hidden.rows && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = p->sequence->segments

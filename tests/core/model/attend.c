@@ -76,7 +76,9 @@ static void check_attend(struct fixture *f, int64_t from, bool with_probs)
     int32_t **keys = malloc((size_t)f->n * sizeof *keys);
     int64_t *count = malloc((size_t)f->n * sizeof *count);
     for (int64_t i = 0; i < f->n; i++) keys[i] = keys_of(f, i, from, &count[i]);
-    struct seen_keys seen = { from, (const int32_t *const *)keys + from, count + from };
+    struct seen_keys seen = { .from = from,
+                              .keys = (const int32_t *const *)keys + from,
+                              .count = count + from };
     if (from == f->n) seen.keys = NULL;
     struct tensor *probs = with_probs ? graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P) : NULL;
     struct tensor *last = graph_new1(&f->g, DTYPE_I32, f->n);
@@ -98,6 +100,72 @@ static void check_attend(struct fixture *f, int64_t from, bool with_probs)
     for (int64_t i = 0; i < f->n; i++) free(keys[i]);
     free(keys);
     free(count);
+}
+
+// Even rows do not see every fourth key; with `some`, only in odd heads. `from` as in keys_of.
+static void check_hidden(struct fixture *f, int64_t from, bool some, bool with_probs)
+{
+    int32_t **keys = malloc((size_t)f->n * sizeof *keys);
+    int64_t *count = malloc((size_t)f->n * sizeof *count);
+    bool *rows = calloc((size_t)f->n, 1), *hidden = calloc((size_t)f->P, 1);
+    bool *heads = calloc((size_t)f->H, 1);
+    for (int64_t i = 0; i < f->n; i++) keys[i] = keys_of(f, i, from, &count[i]), rows[i] = !(i % 2);
+    for (int64_t j = 0; j < f->P; j++) hidden[j] = j % 4 == 1;
+    for (int64_t h = 0; h < f->H; h++) heads[h] = h % 2;
+    struct seen_keys seen = { .from = from,
+                              .keys = from < f->n ? (const int32_t *const *)keys + from : NULL,
+                              .count = count + from };
+    struct tensor *probs[2] = { NULL, NULL }, *a[2];
+    struct tensor *end = graph_new1(&f->g, DTYPE_I32, f->n);
+    for (int64_t i = 0; i < f->n; i++) ((int32_t *)end->data)[i] = (int32_t)(f->past + i + 1);
+    for (int k = 0; k < 2; k++) {
+        if (with_probs) probs[k] = graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P);
+        if (k) seen.hidden = (struct hidden_keys){ rows, hidden, some ? heads : NULL };
+        a[k] = attend(&f->g, &f->q, &f->k, &f->v, NULL, end, &seen, probs[k]);
+        assert_non_null(a[k]);
+    }
+    int32_t *left = malloc((size_t)f->P * sizeof *left);
+    for (int64_t i = 0; i < f->n; i++) {
+        int64_t n = 0;
+        for (int64_t j = 0; j < count[i]; j++)
+            if (!hidden[keys[i][j]] || keys[i][j] == f->past + i) left[n++] = keys[i][j];
+        for (int64_t h = 0; h < f->H; h++) {
+            const float *got = (float *)a[1]->data + (i * f->H + h) * f->d;
+            if (!rows[i] || (some && !heads[h]) ||
+                n == count[i]) { // nothing changes, not even a bit
+                assert_memory_equal(got, (float *)a[0]->data + (i * f->H + h) * f->d,
+                                    (size_t)f->d * sizeof(float));
+                continue;
+            }
+            double *p = plain_probs(f, i, h, left, n), *want = doubles(f->d);
+            for (int64_t j = 0; j < f->P; j++)
+                for (int64_t e = 0; e < f->d; e++) want[e] += p[j] * value_at(f, j, h, e);
+            close_check("hidden keys", got, want, f->d, 3e-6, 1e-5);
+            if (with_probs)
+                close_check("probabilities", (float *)probs[1]->data + (h * f->n + i) * f->P, p,
+                            f->P, 1e-6, 1e-5);
+            free(p);
+            free(want);
+        }
+    }
+    for (int64_t i = 0; i < f->n; i++) free(keys[i]);
+    free(keys);
+    free(count);
+    free(rows);
+    free(hidden);
+    free(heads);
+    free(left);
+}
+
+static void rows_do_not_see_hidden_keys(void **state)
+{
+    FOR_EACH_ISA(b)
+    for (int s = 0; s < SHAPES; s++) {
+        struct fixture f;
+        fixture_open(&f, shapes[s], b);
+        for (int k = 0; k < 8; k++) check_hidden(&f, k & 1 ? f.n : f.n / 2, k & 2, k & 4);
+        fixture_close(&f);
+    }
 }
 
 static void rows_attend_only_to_allowed_keys(void **state)
@@ -184,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_attend_only_to_allowed_keys),
+        cmocka_unit_test(rows_do_not_see_hidden_keys),
         cmocka_unit_test(contributions_equal_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -397,7 +397,8 @@ static int drop_rows(void *self, struct graph *g, const struct site *site, struc
             if (goes_on(j) || j == args->past + i) d->keys[i][d->count[i]++] = (int32_t)j;
     }
     if (site == SITE_VALUES)
-        args->seen = (struct seen_keys){ 0, (const int32_t *const *)d->keys, d->count };
+        args->seen =
+            (struct seen_keys){ .keys = (const int32_t *const *)d->keys, .count = d->count };
     return 0;
 }
 
