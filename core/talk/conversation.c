@@ -503,6 +503,17 @@ int conversation_sequence(struct conversation *c, size_t messages, const struct 
     return 0;
 }
 
+int conversation_texts(const struct conversation *c, size_t messages, const struct settings *s,
+                       bool generation_prompt, struct prompt_text **texts, size_t *count,
+                       struct err *err)
+{
+    struct prompt_options options;
+    const bool raw = messages && c->messages[messages - 1].role == ROLE_RAW;
+    if (model_prompt(c->model, s, generation_prompt && !raw, &options, err) < 0) return -1;
+    return prompt_texts(c->messages, messages, c->pictures, c->picture_count, c->model->tokenizer,
+                        &options, texts, count, err);
+}
+
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
                          int64_t *tokens, struct err *err)
 {

@@ -142,6 +142,12 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 // generation prompt; sizes their pictures. 0 or -1.
 int conversation_sequence(struct conversation *c, size_t messages, const struct settings *s,
                           bool generation_prompt, struct sequence *sequence, struct err *err);
+// Locates the texts of these messages in the rows of conversation_sequence; the caller frees *texts
+// [*count].
+struct prompt_text;
+int conversation_texts(const struct conversation *c, size_t messages, const struct settings *s,
+                       bool generation_prompt, struct prompt_text **texts, size_t *count,
+                       struct err *err);
 // Counts the tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
 // the context must hold too. The prompt has `prompt` tokens.
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,

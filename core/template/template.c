@@ -28,12 +28,16 @@ void rendering_release(struct rendering *r)
     free(r->holes);
     free(r->fillings);
     free(r->answers);
+    free(r->said);
 }
 
 void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
                             size_t length)
 {
     if (!length) return;
+    r->said = xreallocarray(r->said, r->said_count + 1, sizeof *r->said);
+    r->said[r->said_count++] =
+        (struct message_range){ { r->text.length, r->text.length + length }, m };
     if (m->from_data && !r->options->plain_data) {
         r->spelled = true;
     } else {
@@ -215,7 +219,8 @@ static struct marked_text marked(const struct rendering *r)
     };
 }
 
-// --- where the answers are ---------------------------------------------------------------------
+// --- where answers and texts are
+// ---------------------------------------------------------------------
 //
 // Tokens have no offsets in the text. Tokenising again with a cut at both ends of every answer
 // usually yields the same ids, with the cuts among them. If a token crosses a cut, the text before
@@ -373,6 +378,33 @@ out:
     ids_release(&ids);
     rendering_release(&r);
     return status;
+}
+
+int prompt_texts(const struct message *messages, size_t count, const struct picture *pictures,
+                 size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                 struct prompt_text **texts, size_t *text_count, struct err *err)
+{
+    struct rendering r = { .options = o, .pictures = pictures, .picture_count = picture_count };
+    struct ids ids = { 0 };
+    struct prompt_answer *rows = NULL;
+    *texts = NULL;
+    *text_count = 0;
+    int status = render_messages(&r, messages, count, false, err);
+    for (size_t i = 0; i < r.said_count; i++)
+        rendering_answer(&r, r.said[i].text.start, r.said[i].text.end, false);
+    const struct marked_text text = marked(&r);
+    if (status == 0) status = tokenizer_encode_marked(t, &text, 0, &ids, err);
+    const size_t text_ids = ids.count;
+    if (status == 0 && !begins_raw(messages, count) && !o->written) add_begin(t, &ids);
+    if (status == 0) status = locate_answers(&r, t, &ids, ids.count - text_ids, &rows, err);
+    if (status == 0) *texts = xcalloc(r.said_count + 1, sizeof **texts);
+    for (size_t i = 0; status == 0 && i < r.said_count; i++)
+        (*texts)[(*text_count)++] = (struct prompt_text){ (size_t)(r.said[i].message - messages),
+                                                          rows[i].first, rows[i].end };
+    free(rows);
+    ids_release(&ids);
+    rendering_release(&r);
+    return status < 0 ? err_in(err, "prompt") : 0;
 }
 
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,

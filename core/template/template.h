@@ -100,4 +100,17 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
                    struct err *err);
 
+// The rows [first, end) of a text of a message; its first token may also hold the end of the text
+// before it.
+struct prompt_text {
+    size_t message; // index
+    int64_t first, end;
+};
+
+// Locates the texts of the messages in the rows that prompt_sequence makes of them; ids that
+// messages keep are not texts. The caller frees *texts [*text_count].
+int prompt_texts(const struct message *messages, size_t count, const struct picture *pictures,
+                 size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
+                 struct prompt_text **texts, size_t *text_count, struct err *err);
+
 #endif

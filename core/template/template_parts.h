@@ -52,6 +52,12 @@ struct answer_range {
     bool open; // no end-of-turn text follows it
 };
 
+// A text of a message.
+struct message_range {
+    struct text_range text;
+    const struct message *message;
+};
+
 struct rendering {
     const struct prompt_options *options;
     const struct picture *pictures; // [picture_count]
@@ -61,7 +67,8 @@ struct rendering {
     struct text_hole *holes;
     struct filling *fillings;
     struct answer_range *answers;
-    size_t typed_count, hole_count, answer_count;
+    struct message_range *said; // the texts of messages, ascending
+    size_t typed_count, hole_count, answer_count, said_count;
     size_t message_text_end; // end of the newest text that comes from a message
     bool spelled;            // a message from data may spell special tokens
 };
