@@ -183,30 +183,32 @@ void masks_close(struct masks *m)
 
 // --- the objects of a picture --------------------------------------------------------------------
 
-static bool occurs(const cJSON *name, const char *text)
+// True if the text contains the object's name; with query->named also if the name contains the
+// text.
+static bool occurs(const cJSON *name, const struct masks_query *query)
 {
     const char *s = cJSON_GetStringValue(name);
-    return s && *s && strcasestr(text, s);
+    return s && *s && (strcasestr(query->text, s) || (query->named && strcasestr(s, query->text)));
 }
 
-// True if the text contains the object's name, its category, or a referring expression.
-static bool named(const struct masks *m, const cJSON *object, const char *text)
+// True if the text names the object, its category, or a referring expression.
+static bool named(const struct masks *m, const cJSON *object, const struct masks_query *query)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
     char id[24];
     size_t category;
     if (m->coco && json_id_text(object, "category_id", id) &&
         names_find(&m->categories, id, &category) && *m->category[category] &&
-        strcasestr(text, m->category[category]))
+        strcasestr(query->text, m->category[category]))
         return true;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         const cJSON *value = json_get(object, keys[k]), *one;
-        if (occurs(value, text)) return true;
+        if (occurs(value, query)) return true;
         if (!cJSON_IsArray(value)) continue;
         cJSON_ArrayForEach(one, value)
         {
-            if (occurs(one, text) || occurs(json_get(one, "sent"), text) ||
-                occurs(json_get(one, "raw"), text))
+            if (occurs(one, query) || occurs(json_get(one, "sent"), query) ||
+                occurs(json_get(one, "raw"), query))
                 return true;
         }
     }
@@ -266,6 +268,21 @@ static int make_mask(struct image *mask, const struct found *f, const struct mas
     return 0;
 }
 
+// Fails with the names of the objects.
+static int not_named(const char *path, const char *picture, const struct found *f, const char *text,
+                     struct err *err)
+{
+    struct buf all = { 0 };
+    for (size_t i = 0; i < f->object_count; i++) {
+        const char *name = cJSON_GetStringValue(json_get(f->objects[i], "name"));
+        if (name) buf_printf(&all, "%s%s", all.length ? ", " : ": it has ", name);
+    }
+    err_set(err, "'%s' lists no object '%s' of '%s'%s", path, text, picture,
+            all.length ? all.data : "");
+    buf_release(&all);
+    return -1;
+}
+
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err)
 {
@@ -283,10 +300,11 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
         status = err_set(err, "'%s' lists no objects of '%s'", path, name);
     else if (status == 0 && (status = make_mask(mask, &f, p, query, err)) < 0)
         err_in(err, "'%s', '%s'", path, name);
-    for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], query->text);
+    for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], query);
+    if (status == 0 && query->named && !any) status = not_named(path, name, &f, query->text, err);
     int64_t work = mask_work(mask);
     for (size_t i = 0; i < f.object_count && status == 0; i++) {
-        if (any && !named(m, f.objects[i], query->text)) continue;
+        if (any && !named(m, f.objects[i], query)) continue;
         status = mask_paint(mask, f.objects[i], query->boxes, &work, err);
         if (status < 0) err_in(err, "'%s', '%s'", path, name);
     }

@@ -47,6 +47,7 @@ struct masks_query {
     const char *text;     // selects the objects that it names; all if it names none
     double width, height; // of the picture, used if the file has no size
     bool boxes;           // uses boxes even if the file has outlines
+    bool named;           // fails if the text names no object
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
