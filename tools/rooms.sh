@@ -2,8 +2,8 @@
 # tools/rooms.sh LIBRARY -- checks that folders and the rooms of core/ depend on each other in one direction: a room uses
 # only rooms that precede it in this list, by its #includes and by the symbols of its objects; commands/ and tui/ see
 # only public headers. `make lint` runs it after a full build.
-rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk probes adapter
-       engine scenes draw new jobs eval train checkup papers lists"
+rooms="base settings ranks picture tokenizer template graph ops files model stages methods metrics data sets talk positions probes
+       interventions adapter engine scenes draw new jobs eval train checkup papers lists"
 
 set -o pipefail
 library=$1
@@ -33,7 +33,7 @@ fi
 # dependency lists beside the objects show all headers that they include, even indirectly.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|compare(_data|_results|_text)?|evaluate_job|grid|score_plan)|files/(checkpoint|content|whole_file)
-    |jobs/(identity|job)|papers/paper|methods/(calibration|method|phases)|metrics/metric|probes/(measure_data|probe|results|taps)
+    |jobs/(identity|job)|papers/paper|positions/positions|methods/(calibration|method|phases)|metrics/metric|probes/(measure_data|probe|results|taps)
     |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|roles|run_folder|select|sft_options)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
     grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/picture/image.h"
+#include "core/positions/positions.h"
 #include "core/probes/attention_sum.h"
 #include "core/probes/dice.h"
 #include "core/probes/kit.h"
@@ -45,40 +46,6 @@ double dice_pixels(const float *map, const float *mask, const double *area, int6
     return sum > 0 ? 2 * both / sum : NAN;
 }
 
-static double overlap(double a0, double a1, double b0, double b1)
-{
-    return fmax(0, fmin(a1, b1) - fmax(a0, b0));
-}
-
-// Returns the share of a cell that bright pixels of the mask cover; the mask's size may differ from
-// the picture's.
-static double mask_share(const struct image *mask, const struct picture *p, const double cell[4])
-{
-    const double sx = (double)mask->width / (double)p->image.width;
-    const double sy = (double)mask->height / (double)p->image.height;
-    const int64_t x0 = (int64_t)fmax(floor(cell[0] * sx), 0),
-                  y0 = (int64_t)fmax(floor(cell[1] * sy), 0);
-    const int64_t x1 = (int64_t)fmin(ceil(cell[2] * sx), (double)mask->width);
-    const int64_t y1 = (int64_t)fmin(ceil(cell[3] * sy), (double)mask->height);
-    double covered = 0;
-    for (int64_t y = y0; y < y1; y++)
-        for (int64_t x = x0; x < x1; x++) {
-            const uint8_t *c = mask->pixels + (y * mask->width + x) * mask->channels;
-            const bool clear = mask->channels == 4 && c[3] < 128;
-            if (clear || c[0] + c[1] + c[2] < 3 * 128) continue;
-            covered += overlap((double)x, (double)x + 1, cell[0] * sx, cell[2] * sx) *
-                       overlap((double)y, (double)y + 1, cell[1] * sy, cell[3] * sy);
-        }
-    return covered / ((cell[2] - cell[0]) * sx * (cell[3] - cell[1]) * sy);
-}
-
-static double box_share(const double box[4], const double cell[4])
-{
-    return overlap(cell[0], cell[2], box[0], box[0] + box[2]) *
-           overlap(cell[1], cell[3], box[1], box[1] + box[3]) /
-           ((cell[2] - cell[0]) * (cell[3] - cell[1]));
-}
-
 void dice_mask(const struct probe_env *env, int picture, const struct result_map *map, float *mask)
 {
     const struct picture *p = &env->pictures[picture];
@@ -89,8 +56,10 @@ void dice_mask(const struct probe_env *env, int picture, const struct result_map
             const double cell[4] = { map->area[0] + c * w, map->area[1] + r * h,
                                      map->area[0] + (c + 1) * w, map->area[1] + (r + 1) * h };
             mask[r * map->cols + c] =
-                (float)(env->options->mask ? mask_share(env->options->mask, p, cell)
-                                           : box_share(env->options->box, cell));
+                (float)(env->options->mask
+                            ? positions_mask_share(env->options->mask, (double)p->image.width,
+                                                   (double)p->image.height, cell)
+                            : positions_box_share(env->options->box, cell));
         }
 }
 
@@ -169,7 +138,8 @@ static int dice_finish(void *state, struct results *r, struct err *err)
             const double x = m->area[0] + k % m->cols * w, y = m->area[1] + row * h;
             covered += (double)mask[at];
             if (!weighed) continue;
-            const double cell = overlap(x, x + w, in[0], in[2]) * overlap(y, y + h, in[1], in[3]);
+            const double cell = fmax(0, fmin(x + w, in[2]) - fmax(x, in[0])) *
+                                fmax(0, fmin(y + h, in[3]) - fmax(y, in[1]));
             pixel_map[pixels] = map[at];
             pixel_mask[pixels] = cell > 0 ? (float)fmin((double)mask[at] * w * h / cell, 1) : 0;
             area[pixels++] = cell;
