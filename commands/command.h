@@ -84,7 +84,8 @@ enum completion {
     COMPLETE_SETTING,
     COMPLETE_JOB,    // a job number, then `words` if there are any
     COMPLETE_PRESET, // `words`, then a preset
-    COMPLETE_WORDS
+    COMPLETE_WORDS,
+    COMPLETE_POSITIONS // `words` or a file, for each argument
 };
 
 // An action of a command: "rename" of "/session rename".

@@ -6,6 +6,7 @@
 #include "commands/reference.h"
 #include "core/checkup/checkup.h"
 #include "core/metrics/metric.h"
+#include "core/positions/positions.h"
 #include "core/probes/taps.h"
 #include "core/sets/set.h"
 #include "core/sets/total.h"
@@ -192,6 +193,17 @@ static void topic_taps(const struct shell *shell)
     table_emit(&t, shell->sinks);
 }
 
+static void topic_positions(const struct shell *shell)
+{
+    struct table_builder t;
+    sinks_text(shell->sinks,
+               "Names of positions for /knockout, separated by commas (picture,question):");
+    table_begin(&t, "positions", "name|positions");
+    for (const struct position_name *n = position_names; n->form; n++)
+        table_row(&t, "%s|%s", n->form, n->help);
+    table_emit(&t, shell->sinks);
+}
+
 static void topic_templates(const struct shell *shell)
 {
     struct buf b = { 0 };
@@ -207,7 +219,7 @@ static const struct topic {
 } topics[] = {
     { "commands", help_commands },    { "lines", topic_lines },   { "scripts", topic_lines },
     { "templates", topic_templates }, { "taps", topic_taps },     { "metrics", topic_metrics },
-    { "sets", topic_sets },           { "checks", topic_checks },
+    { "sets", topic_sets },           { "checks", topic_checks }, { "positions", topic_positions },
 };
 
 extern const struct command command_help;
@@ -249,7 +261,8 @@ const struct command command_help = {
     .also = "manual docs",
     .alias = "? h",
     .usage =
-        "/help [COMMAND [WORD]|SETTING|GROUP|checks|commands|lines|metrics|sets|taps|templates]",
+        "/help [COMMAND [WORD]|SETTING|GROUP|checks|commands|lines|metrics|positions|sets|taps|"
+        "templates]",
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
     .details = "With WORD, only the help on that action: /help train plan.",
     .max = 2,

@@ -17,6 +17,7 @@
 #include "core/draw/figure.h"
 #include "core/draw/film.h"
 #include "core/picture/image.h"
+#include "core/positions/positions.h"
 #include "core/probes/measure_data.h"
 #include "core/template/message.h"
 #include "core/tokenizer/tokenizer.h"
@@ -27,6 +28,7 @@ struct measurement {
     const char **checkpoints; // request.checkpoints, owned
     double box[4];
     struct image mask_image;
+    struct buf words; // of a probe with `words`
 };
 
 // --- a film of the last answer: a frame for each of its tokens -----------------------------------
@@ -214,6 +216,10 @@ static int take_box(void *self, const char *value, struct err *err)
 static int take_word(void *self, const char *value, struct err *err)
 {
     struct measurement *w = self;
+    if (w->request.probe->words) {
+        buf_printf(&w->words, "%s%s", w->words.length ? " " : "", value);
+        return 0;
+    }
     if (w->request.probe->series.table) {
         const size_t n = w->request.checkpoint_count++;
         w->checkpoints = xreallocarray(w->checkpoints, n + 1, sizeof *w->checkpoints);
@@ -230,6 +236,12 @@ static int take_word(void *self, const char *value, struct err *err)
 #define AT(field) .at = offsetof(struct measurement, field)
 static const struct option_row rows[] = {
     { "FOLDER", NULL, NULL, .take = take_word, .optional = true, .many = true },
+    { "--layers", "A-B", "only these layers: a list as 3,8-15, or all (default)", OPTION_TEXT,
+      AT(request.options.layers) },
+    { "--window", "N", "layers in a window (default: a fifth of all)", OPTION_INT,
+      AT(request.options.window), 1, 100000 },
+    { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
+      OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
     { "--head", "H|mean", "attention head, counted from 0, or the mean of all heads (default)",
       .take = take_head },
@@ -261,7 +273,8 @@ static const struct option_row rows[] = {
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
-      "with --data: annotations of the pictures, as in the objects.jsonl of /scenes, COCO's "
+      "annotations of the pictures (of those of --data, if --data is given), as in the "
+      "objects.jsonl of /scenes, COCO's "
       "instances or RefCOCO's rows as JSON",
       OPTION_TEXT, AT(request.objects) },
     { "--boxes", NULL, "with --objects: uses the boxes of objects even if they have masks",
@@ -291,6 +304,9 @@ static int read_request(struct measurement *w, const struct option_row *options,
     w->request.options = probe_defaults;
     if (options_parse(options, w, argc, argv, err) < 0) return -1;
     if (set_source_find(&w->request.set, err) < 0) return -1;
+    const struct probe *probe = w->request.probe;
+    if (probe->words && probe->words(w->words.data ? w->words.data : "", err) < 0) return -1;
+    w->request.options.words = w->words.data;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.set.data)
         return err_set(err, "give either '%s' or --data", w->folder);
@@ -302,7 +318,7 @@ static int read_request(struct measurement *w, const struct option_row *options,
     if (w->request.set.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");
-    } else if (w->request.set.images || w->request.objects || w->request.limit ||
+    } else if (w->request.set.images || (w->request.objects && !probe->words) || w->request.limit ||
                w->request.given) {
         return err_set(err, "--images, --objects, --limit and --given need --data FILE");
     }
@@ -377,6 +393,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     if (status == 0) status = give(shell, &w, &r, err);
     results_release(&r);
     image_release(&w.mask_image);
+    buf_release(&w.words);
     set_source_release(&w.request.set);
     free(w.checkpoints);
     return status;
@@ -405,7 +422,8 @@ struct command probe_command(const struct probe *probe)
                              .details = probe->details,
                              .options = options_of(probe->usage),
                              .writes = true,
-                             .complete = COMPLETE_PATH,
+                             .complete = probe->words ? COMPLETE_POSITIONS : COMPLETE_PATH,
+                             .words = probe->words ? position_words : NULL,
                              .run = run,
                              .probe = probe };
 }

@@ -52,10 +52,12 @@
     X(prune)                                                                                       \
     X(ffn_approx)
 
-// core/probes/NAME.c: `const struct probe probe_NAME`; commands/probe.c turns it into a command.
+// core/probes/NAME.c, core/interventions/NAME.c: `const struct probe probe_NAME`; commands/probe.c
+// turns it into a command.
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
-    X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)
+    X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)                                    \
+    X(knockout)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
 #define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases)

@@ -141,6 +141,10 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         add_actions(c, command);
         break;
     case COMPLETE_PRESET: add_presets(shell, command, index, c); break;
+    case COMPLETE_POSITIONS:
+        add_list(c, command->words);
+        c->paths = PATHS_ALL;
+        break;
     case COMPLETE_WORDS: // actions, then a session if the command uses sessions, or a file
         if (index == 0) add_actions(c, command);
         if (index == 1 && (command->needs & NEEDS_STORE)) add_sessions(shell, c);

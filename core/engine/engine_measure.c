@@ -9,6 +9,7 @@
 #include "core/files/content.h"
 #include "core/graph/arena.h"
 #include "core/ops/ops.h"
+#include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
 
@@ -17,7 +18,17 @@ static int measure_one(struct engine *e, const struct measuring *m, struct conve
                        const struct measure_request *request, struct results *r, struct err *err)
 {
     if (request->set.data) return measure_data(m, request, e->sinks, r, err);
-    return measure(m, c, request->probe, r, err);
+    if (!request->objects) return measure(m, c, request->probe, r, err);
+    struct measuring with = *m;
+    struct probe_options options = request->options;
+    struct masks masks;
+    if (masks_open(&masks, request->objects, err) < 0) return -1;
+    options.objects = &masks;
+    options.object_boxes = request->boxes;
+    with.options = &options;
+    const int status = measure(&with, c, request->probe, r, err);
+    masks_close(&masks);
+    return status;
 }
 
 // Measures with an adapter folder applied to the model, then restores the model.
@@ -110,7 +121,8 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
                                  .settings = e->settings,
                                  .tensors = adapter_tensors(e->adapters.active),
                                  .cancel = &e->cancel,
-                                 .options = &request->options };
+                                 .options = &request->options,
+                                 .sinks = e->sinks };
     results_arithmetic(results, engine_arithmetic(e), NULL);
     if (request->checkpoint_count) return measure_checkpoints(e, &m, request, results, err);
     if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;

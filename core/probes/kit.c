@@ -162,6 +162,7 @@ void probes_register(const struct probe *const *all)
         const char *lacks = !p->start                   ? "start"
                             : !p->release               ? "release"
                             : !p->finish                ? "finish"
+                            : p->passes                 ? NULL
                             : !p->take && !p->run       ? "take or run"
                             : !p->sites[0] && !p->wants ? "sites or wants"
                                                         : NULL;

@@ -85,6 +85,10 @@ const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
 
+// Sets the flags rows[N] of the positions that `text` names (core/positions/positions.h); returns
+// their number, or -1.
+int64_t probe_positions(const struct probe_env *env, const char *text, bool *rows, struct err *err);
+
 // Adds maps of values[S] over the selected pictures, tile by tile.
 void probe_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                 int head, int token, const float *values);

@@ -15,6 +15,8 @@
 #include "core/model/sampler.h"
 #include "core/model/visual.h"
 #include "core/probes/kit.h"
+#include "core/probes/measure_parts.h"
+#include "core/probes/passes.h"
 #include "core/probes/results.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
@@ -60,22 +62,6 @@ struct settings *measure_without_methods(const struct settings *s)
 }
 
 // --- a pass --------------------------------------------------------------------------------------
-
-struct passing {
-    const struct measuring *m;
-    struct conversation *c;
-    struct sequence sequence;
-    struct methods methods;
-    struct hooks hooks;
-    struct kv kv;
-    struct arena arena;
-    struct graph graph;
-    struct tensor **visual; // [picture_count] the conversation's, or owned
-    float **focus;          // [picture_count] the conversation's, or owned; NULL: nothing listens
-    bool *ours;             // [picture_count] visual and focus are owned
-    bool *kept;             // [S] the last pruning step keeps the token; NULL: nothing was pruned
-    int64_t visual_count;
-};
 
 static bool kept_wants(void *self, const struct site *site, int layer)
 {
@@ -139,22 +125,20 @@ static void pass_end(struct passing *p)
     free(p->focus);
     free(p->ours);
     free(p->kept);
+    free(p->texts);
     methods_release(&p->methods);
     kv_release(&p->kv);
     arena_release(&p->arena);
     sequence_release(&p->sequence);
 }
 
-// Sets the error of a failed or cancelled pass.
-static int pass_failed(struct passing *p, struct err *err)
+int pass_failed(struct passing *p, struct err *err)
 {
     if (p->graph.cancelled) return err_set(err, "stopped");
     return err_set(err, "%s", p->graph.err.text);
 }
 
-// Computes the visual tokens that the rows need and the conversation lacks, in memory of the pass.
-// `all`: also computes the tokens that the conversation has.
-static int encode_pictures(struct passing *p, bool all)
+int pass_encode_pictures(struct passing *p, bool all)
 {
     struct graph *g = &p->graph;
     for (int64_t row = 0; row < p->sequence.n; row++) {
@@ -275,14 +259,20 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
                                           .sequence = &p.sequence } };
     int status = pass_begin(&p, m, c, err);
     if (status == 0) status = check_needs(probe, &p, err);
+    if (status == 0 && probe->words) status = pass_find_positions(&p, &listener.env, err);
     if (status == 0) status = probe_env_open(&listener.env, probe, err);
     if (status == 0 && !(listener.state = probe->start(&listener.env, err))) status = -1;
     if (status == 0) {
         const struct hook finite = finite_hook();
         hooks_add(&p.hooks, &finite);
+    }
+    if (status == 0 && probe->passes) {
+        status = pass_encode_pictures(&p, m->reencode) < 0 ? pass_failed(&p, err)
+                                                           : probe->passes(listener.state, &p, err);
+    } else if (status == 0) {
         hooks_add(&p.hooks, &(struct hook){
                                 .wants = listener_wants, .run = listener_run, .self = &listener });
-        if (encode_pictures(&p, probe->encoder || m->reencode) < 0 ||
+        if (pass_encode_pictures(&p, probe->encoder || m->reencode) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
     }
@@ -319,7 +309,7 @@ static int run_timed(const struct measuring *m, struct conversation *c, double m
         sequence_trim(&s, all->prompt);
         s.prompt = all->prompt;
         double start = clock_seconds();
-        status = encode_pictures(&p, true);
+        status = pass_encode_pictures(&p, true);
         ms[ENCODER] = (clock_seconds() - start) * 1e3;
         start = clock_seconds();
         if (status == 0) status = compute(&p, &s, 0, true, LOGITS_LAST);

@@ -17,6 +17,7 @@
 struct conversation;
 struct probe;
 struct results;
+struct sinks;
 struct sequence;
 
 struct measuring {
@@ -26,6 +27,7 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
+    const struct sinks *sinks; // receive the progress of probes that run many passes; NULL: none
     bool reencode; // encodes all pictures anew: the kept visual tokens come from other weights
 };
 

@@ -186,7 +186,8 @@ static int measure_sample(struct data_pass *w, const struct sample *s, struct er
     if (status == 0 && w->request->given) give_reference(w, s);
     if (status == 0 && generate) status = answer(w, err);
     if (status == 0 && generate) score = score_of(w, s, question);
-    if (status == 0 && w->request->objects) status = find_objects(w, s, &mask, err);
+    if (status == 0 && w->request->objects && !probe->words)
+        status = find_objects(w, s, &mask, err);
     if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
     if (status == 0) results_mean_add(&w->mean, &one);
     if (status == 0) results_keep(&w->kept, &one, s->index);
@@ -262,6 +263,9 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
                            .masks = { .lines.file = -1 } };
     w.m.options = &w.options;
     w.m.settings = w.settings;
+    w.m.sinks = NULL; // this function reports the progress
+    if (request->objects) w.options.objects = &w.masks;
+    w.options.object_boxes = request->boxes;
     conversation_init(&w.c, m->backend);
     int status = set_source_open(&request->set, &w.data, err);
     if (status == 0 && request->objects) status = masks_open(&w.masks, request->objects, err);

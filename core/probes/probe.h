@@ -23,6 +23,9 @@
 #include "core/sets/source.h"
 
 struct graph;
+struct masks;
+struct passing;
+struct positions_env;
 struct results;
 struct site_args;
 
@@ -50,6 +53,13 @@ struct probe_options {
     bool pixels;              // lists the Dice coefficient over pixels first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
+    // Of interventions (core/interventions/).
+    const char *words;           // the arguments: names of positions, as typed; NULL: none
+    const char *layers;          // core/positions/positions.h; NULL: all
+    const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
+    bool object_boxes;           // uses the objects' boxes even if they have outlines
+    bool heads;                  // also measures each head
+    int window;                  // layers in a window; 0: a fifth of all
 };
 
 // Default options.
@@ -73,6 +83,7 @@ struct probe_env {
     // The visual tokens.
     int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S
+    const struct positions_env *where; // what names of positions mean; of probes with `words`
 };
 
 // The end of every measuring command's usage and details.
@@ -100,6 +111,9 @@ struct probe {
     struct {
         const char *table, *columns[2];
     } series;
+    // Its arguments are words, which end before the first option: checks their form. NULL: it takes
+    // none.
+    int (*words)(const char *words, struct err *err);
     bool pictures;      // needs visual tokens
     bool answer;        // needs an answer
     bool answered;      // over a data set, questions are answered first
@@ -117,6 +131,9 @@ struct probe {
     // `take` receives x of each site on the host (struct hook); `run`, if any, replaces it.
     readback_fn take;
     int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
+    // Runs passes of its own (core/probes/passes.h) and listens to none: replaces take, run, sites
+    // and wants. NULL: it listens to one pass.
+    int (*passes)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
 };
 

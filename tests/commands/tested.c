@@ -81,7 +81,8 @@ static void test_commands(void **state)
 
 static void test_probes(void **state)
 {
-    static const char *const where[] = { "tests/core/probes/*.c", NULL };
+    static const char *const where[] = { "tests/core/probes/*.c", "tests/core/interventions/*.c",
+                                         NULL };
     char *text = read_tests(where);
     const struct probe *p;
     struct buf missing = { 0 };

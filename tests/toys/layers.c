@@ -83,6 +83,71 @@ static void passes_equal_naive_loops(void **state)
     naive_close(t);
 }
 
+// --- knockout ------------------------------------------------------------------------------------
+
+// Sums the log-probabilities of the tokens after the first `prompt` of all[n].
+static double answer_logp(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,
+                          const int32_t *all, int64_t prompt, int64_t n)
+{
+    double *logits = xcalloc((size_t)(n * TOY_WORDS), sizeof *logits), sum = 0;
+    naive_cut_logits(t, cut, all, n, logits);
+    for (int64_t i = prompt; i < n; i++) {
+        double total = 0;
+        for (int x = 0; x < TOY_WORDS; x++) total += exp(logits[(i - 1) * TOY_WORDS + x]);
+        sum += logits[(i - 1) * TOY_WORDS + all[i]] - log(total);
+    }
+    free(logits);
+    return sum;
+}
+
+// Cuts in all heads, and in each. Layer 1 has no attention.
+static void knockout_equals_naive_loops(void **state)
+{
+    enum { N = ROWS + 3 };
+    static const char *const words[] = { "1-3 > 5-8", "0-9>all", "2,4 > last,answer", "0 > 9" };
+    struct toy_tensor t[TOY_TENSORS];
+    struct err err = { 0 };
+    struct golden g;
+    int32_t all[N];
+    model_free(open_toy(t));
+    golden_open(&g, "llama-3.2");
+    must(engine_load(g.engine, scratch, &err), &err);
+    must(engine_set(g.engine, "sample.max_tokens", "3", &err), &err);
+    must(engine_raw(g.engine, ids, ROWS, &err), &err);
+    assert_int_equal(g.answer.count, 3);
+    for (int i = 0; i < N; i++) all[i] = i < ROWS ? ids[i] : g.answer.data[i - ROWS];
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        bool from[N] = { 0 }, to[N] = { 0 };
+        for (int i = 0; i < N; i++) {
+            from[i] = k == 0 ? i >= 1 && i <= 3 : k == 1 ? true : k == 2 ? i == 2 || i == 4 : !i;
+            to[i] = k == 0 ? i >= 5 && i <= 8 : k == 1 ? true : k == 2 ? i >= ROWS - 1 : i == 9;
+        }
+        struct results r = { 0 };
+        struct probe_options o = probe_defaults;
+        o.words = words[k];
+        o.heads = true;
+        run_probe(&g, &probe_knockout, &o, &r);
+        const double before = answer_logp(t, NULL, all, ROWS, N);
+        near_to("before", *results_value(&r, "knockout", "the answer", "log-probability"), before,
+                1e-5);
+        for (int head = -1; head < TOY_HEADS; head++) {
+            const struct naive_cut cut = { from, to, head };
+            const double want = answer_logp(t, &cut, all, ROWS, N) - before;
+            near_to(words[k],
+                    head < 0 ? *results_value(&r, "knockout", "change", "log-probability")
+                             : (double)r.maps[0].values[head],
+                    want, 1e-5);
+            assert_true(head < 0 || r.maps[0].values[TOY_HEADS + head] == 0);
+        }
+        bool said = false; // that layer 1 has no attention
+        for (size_t i = 0; i < r.note_count; i++) said |= strstr(r.notes[i], "state): 1") != NULL;
+        assert_true(said);
+        results_release(&r);
+    }
+    golden_close(&g);
+    naive_close(t);
+}
+
 // --- gradients -----------------------------------------------------------------------------------
 
 static void check_gradient(struct toy_tensor t[TOY_TENSORS], int which, const struct grad *d)
@@ -372,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(passes_equal_naive_loops),
+        IN_SCRATCH(knockout_equals_naive_loops),
         IN_SCRATCH(gradients_equal_differences_of_naive_losses),
         IN_SCRATCH(it_talks_and_its_cost_is_counted),
         IN_SCRATCH(methods_find_their_weights),

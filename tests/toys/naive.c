@@ -132,15 +132,23 @@ static void turn(double *x, int heads, int64_t position)
     }
 }
 
+static bool hidden(const struct naive_cut *cut, int64_t row, int64_t key, int head)
+{
+    return cut && row != key && cut->to[row] && cut->from[key] &&
+           (cut->head < 0 || cut->head == head);
+}
+
 // Computes head `head` of q over the keys 0..last.
 static void attend(double *to, const double *q, const double (*k)[TOY_KV_HEADS * TOY_DIM],
-                   const double (*v)[TOY_KV_HEADS * TOY_DIM], int64_t last, int head)
+                   const double (*v)[TOY_KV_HEADS * TOY_DIM], int64_t last, int head,
+                   const struct naive_cut *cut)
 {
     const int at = head / (TOY_HEADS / TOY_KV_HEADS) * TOY_DIM;
     double sum = 0;
     for (int x = 0; x < TOY_DIM; x++) to[x] = 0;
     for (int64_t j = 0; j <= last; j++) {
         double score = 0;
+        if (hidden(cut, last, j, head)) continue;
         for (int x = 0; x < TOY_DIM; x++) score += q[x] * k[j][at + x];
         const double p = exp(score / sqrt(TOY_DIM));
         sum += p;
@@ -149,7 +157,8 @@ static void attend(double *to, const double *q, const double (*k)[TOY_KV_HEADS *
     for (int x = 0; x < TOY_DIM; x++) to[x] /= sum;
 }
 
-static void mix(const struct toy_tensor *w, double (*h)[TOY_WIDTH], int64_t n)
+static void mix(const struct toy_tensor *w, double (*h)[TOY_WIDTH], int64_t n,
+                const struct naive_cut *cut)
 {
     double(*k)[TOY_KV_HEADS * TOY_DIM] = xcalloc((size_t)n, sizeof *k);
     double(*v)[TOY_KV_HEADS * TOY_DIM] = xcalloc((size_t)n, sizeof *v);
@@ -165,7 +174,7 @@ static void mix(const struct toy_tensor *w, double (*h)[TOY_WIDTH], int64_t n)
         for (int head = 0; head < TOY_HEADS; head++)
             attend(a + (ptrdiff_t)head * TOY_DIM, q + (ptrdiff_t)head * TOY_DIM,
                    (const double(*)[TOY_KV_HEADS * TOY_DIM]) k,
-                   (const double(*)[TOY_KV_HEADS * TOY_DIM]) v, i, head);
+                   (const double(*)[TOY_KV_HEADS * TOY_DIM]) v, i, head, cut);
         product(y, &w[TELL - ASK], a);
         norm(y, &w[CALM_1 - ASK]);
         for (int x = 0; x < TOY_WIDTH; x++) h[i][x] += y[x];
@@ -201,12 +210,18 @@ static void think(const struct toy_tensor *w, double *h)
 void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, int64_t n,
                   double *logits)
 {
+    naive_cut_logits(t, NULL, ids, n, logits);
+}
+
+void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,
+                      const int32_t *ids, int64_t n, double *logits)
+{
     double(*h)[TOY_WIDTH] = xcalloc((size_t)n, sizeof *h);
     for (int64_t i = 0; i < n; i++)
         memcpy(h[i], t[WORDS].data + (int64_t)ids[i] * TOY_WIDTH, sizeof *h);
     for (int l = 0; l < TOY_LAYERS; l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
-        if (l % 2 == 0) mix(w, h, n);
+        if (l % 2 == 0) mix(w, h, n, cut);
         for (int64_t i = 0; i < n; i++) {
             if (l % 2) gate(w, h[i]);
             think(w, h[i]);

@@ -30,6 +30,15 @@ void naive_open(struct toy_tensor t[TOY_TENSORS]);
 void naive_close(struct toy_tensor t[TOY_TENSORS]);
 // Writes all files of the model's folder. `tied`: the head is the embedding, and not in the file.
 void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied);
+// Attention that is missing: rows `to` do not see the keys `from` (each sees itself) in this head;
+// -1: in all.
+struct naive_cut {
+    const bool *from, *to; // [n]
+    int head;
+};
+// Like naive_logits; cut NULL: nothing is missing.
+void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,
+                      const int32_t *ids, int64_t n, double *logits);
 // logits [n, TOY_WORDS] of n ids.
 void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, int64_t n,
                   double *logits);

@@ -1,0 +1,239 @@
+// core/interventions/knockout.c -- /knockout: the answer's log-probability when some positions do
+// not attend to others (attention knockout: Geva et al. 2023, arXiv 2304.14767).
+//
+//   in the chosen layers and heads, the scores of keys FROM are removed for queries TO before the
+//   softmax; a position always sees itself
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/interventions/effect.h"
+#include "core/positions/positions.h"
+#include "core/probes/kit.h"
+
+struct knockout {
+    const struct probe_env *env;
+    bool *from, *to; // [N] positions
+    bool *layers;    // [L] chosen by the user
+    int *chosen;     // [chosen_count] these layers in order
+    int chosen_count, window;
+    struct effect effect;
+    double *windows; // [chosen_count] change of the window that begins there; NaN: none
+    float *heads;    // [L,H] change; NaN: not measured
+
+    // The cut of the current pass.
+    bool *now;         // [L] layers
+    int head;          // -1: all heads
+    bool *reached;     // [L] layers in which attention was cut in some pass
+    bool *rows, *keys; // flags for the site: [N], [P]
+    bool *one_head;    // [H]
+};
+
+static void knockout_release(void *state)
+{
+    struct knockout *s = state;
+    free(s->from);
+    free(s->to);
+    free(s->layers);
+    free(s->chosen);
+    free(s->windows);
+    free(s->heads);
+    free(s->now);
+    free(s->reached);
+    free(s->rows);
+    free(s->keys);
+    free(s->one_head);
+    effect_close(&s->effect);
+    free(s);
+}
+
+// Splits "FROM > TO"; the caller frees *from and *to.
+static int split(const char *words, char **from, char **to, struct err *err)
+{
+    const char *arrow = strchr(words, '>');
+    if (!arrow)
+        return err_set(err, "write the positions whose attention to cut as FROM > TO: /knockout "
+                            "picture > answer");
+    *from = xstrndup(words, (size_t)(arrow - words));
+    *to = xstrdup(arrow + 1);
+    return 0;
+}
+
+static int knockout_words(const char *words, struct err *err)
+{
+    char *text[2] = { NULL, NULL };
+    int status = split(words, &text[0], &text[1], err);
+    if (status < 0) return -1;
+    for (int i = 0; i < 2; i++) {
+        struct positions p = { 0 };
+        if (status == 0) status = positions_parse(&p, text[i], err);
+        positions_release(&p);
+        free(text[i]);
+    }
+    return status;
+}
+
+static void *knockout_start(const struct probe_env *env, struct err *err)
+{
+    const int layers = env->model->decoder.config.layers;
+    const size_t n = (size_t)env->sequence->n, L = (size_t)layers;
+    struct knockout *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->from = xcalloc(n + 1, sizeof *s->from);
+    s->to = xcalloc(n + 1, sizeof *s->to);
+    s->rows = xcalloc(n + 1, sizeof *s->rows);
+    s->keys = xcalloc(n + 1, sizeof *s->keys);
+    s->layers = xcalloc(L, sizeof *s->layers);
+    s->now = xcalloc(L, sizeof *s->now);
+    s->reached = xcalloc(L, sizeof *s->reached);
+    s->chosen = xcalloc(L, sizeof *s->chosen);
+    s->windows = xcalloc(L, sizeof *s->windows);
+    s->one_head = xcalloc((size_t)env->model->decoder.config.heads, sizeof *s->one_head);
+    s->heads = probe_nans((int64_t)L * env->model->decoder.config.heads);
+    char *from = NULL, *to = NULL;
+    int status = split(env->options->words, &from, &to, err);
+    if (status == 0)
+        status = positions_layers(env->options->layers, "--layers", layers, s->layers, err);
+    if (status >= 0 && probe_positions(env, from, s->from, err) < 0) status = -1;
+    if (status >= 0 && probe_positions(env, to, s->to, err) < 0) status = -1;
+    free(from);
+    free(to);
+    if (status < 0) {
+        knockout_release(s);
+        return NULL;
+    }
+    for (int l = 0; l < layers; l++)
+        if (s->layers[l]) s->chosen[s->chosen_count++] = l;
+    s->window = env->options->window ? env->options->window : (int)fmax(1, round(layers / 5.0));
+    return s;
+}
+
+// --- the cut -------------------------------------------------------------------------------------
+
+static bool cut_wants(void *self, const struct site *site, int layer)
+{
+    const struct knockout *s = self;
+    return site == SITE_VALUES && (layer < 0 || s->now[layer]);
+}
+
+static int cut_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    struct knockout *s = self;
+    for (int64_t i = 0; i < args->q->shape[0]; i++) s->rows[i] = s->to[site_row(args, i)];
+    for (int64_t j = 0; j < args->k->shape[0]; j++) s->keys[j] = s->from[site_key(args, j)];
+    memset(s->one_head, 0, (size_t)args->q->shape[1] * sizeof *s->one_head);
+    if (s->head >= 0) s->one_head[s->head] = true;
+    args->seen.hidden = (struct hidden_keys){ s->rows, s->keys, s->head >= 0 ? s->one_head : NULL };
+    s->reached[args->layer] = true;
+    return 0;
+}
+
+// Cuts attention in these layers: chosen[first .. first+count-1], and in one head or all (-1).
+static int cut(struct knockout *s, int first, int count, int head, double *change, struct err *err)
+{
+    const struct hook hook = { .wants = cut_wants, .run = cut_run, .self = s, .changes = true };
+    memset(s->now, 0, (size_t)s->env->model->decoder.config.layers * sizeof *s->now);
+    for (int i = first; i < first + count; i++) s->now[s->chosen[i]] = true;
+    s->head = head;
+    return effect_of(&s->effect, &hook, change, err);
+}
+
+// --- the passes ----------------------------------------------------------------------------------
+
+// Returns the first position that loses a key; -1: none does.
+static int64_t first_cut(const struct knockout *s)
+{
+    bool before = false;
+    for (int64_t i = 0; i < s->env->sequence->n; i++) {
+        if (before && s->to[i]) return i;
+        before |= s->from[i];
+    }
+    return -1;
+}
+
+static int knockout_passes(void *state, struct passing *p, struct err *err)
+{
+    struct knockout *s = state;
+    const int heads = (int)s->env->model->decoder.config.heads;
+    const int windows = s->window < s->chosen_count ? s->chosen_count - s->window + 1 : 0;
+    const int of_heads = s->env->options->heads ? s->chosen_count * heads : 0;
+    const int64_t first = first_cut(s);
+    if (first < 0)
+        return err_set(err, "nothing to cut: no position of TO comes after a position of FROM, and "
+                            "positions see only earlier ones");
+    int status = effect_open(&s->effect, s->env, p, first, windows + of_heads + 1, err);
+    for (int i = 0; i < s->chosen_count; i++) s->windows[i] = NAN;
+    for (int i = 0; i < windows && status == 0; i++)
+        status = cut(s, i, s->window, -1, &s->windows[i], err);
+    for (int i = 0; i < of_heads && status == 0; i++) {
+        double change = NAN;
+        status = cut(s, i / heads, 1, i % heads, &change, err);
+        s->heads[s->chosen[i / heads] * heads + i % heads] = (float)change;
+    }
+    double all;
+    return status == 0 ? cut(s, 0, s->chosen_count, -1, &all, err) : -1; // the last: its tokens are
+                                                                         // listed
+}
+
+static int knockout_finish(void *state, struct results *r, struct err *err)
+{
+    const struct knockout *s = state;
+    const int layers = s->env->model->decoder.config.layers;
+    const int heads = (int)s->env->model->decoder.config.heads;
+    int from = 0, to = 0;
+    for (int64_t i = 0; i < s->env->sequence->n; i++) from += s->from[i], to += s->to[i];
+    effect_put(&s->effect, r, "knockout");
+    results_note(r, "%d position%s no longer attend%s to %d in %d layer%s", to, to == 1 ? "" : "s",
+                 to == 1 ? "s" : "", from, s->chosen_count, s->chosen_count == 1 ? "" : "s");
+    struct buf lacking = { 0 };
+    for (int i = 0; i < s->chosen_count; i++)
+        if (!s->reached[s->chosen[i]])
+            buf_printf(&lacking, "%s%d", lacking.length ? ", " : "", s->chosen[i]);
+    if (lacking.length)
+        results_note(r, "layers without attention to cut (they keep a recurrent state): %s",
+                     lacking.data);
+    buf_release(&lacking);
+    if (s->window < s->chosen_count) {
+        struct result_table *t = results_table(r, "knockout.windows", "layer|change");
+        t->curve = true;
+        for (int i = 0; i < s->chosen_count; i++)
+            if (!isnan(s->windows[i])) result_row(t, "%d", s->chosen[i])[0] = s->windows[i];
+        results_note(r, "knockout.windows: attention is cut in %d layer%s, from that layer on",
+                     s->window, s->window == 1 ? "" : "s");
+    }
+    if (!s->env->options->heads) return 0;
+    struct result_map *m = results_map(r, "knockout.heads", layers, heads);
+    memcpy(m->values, s->heads, (size_t)(layers * heads) * sizeof *m->values);
+    return 0;
+}
+
+static const struct result_kind knockout_results[] = {
+    { "knockout", .unit = "log-probability (nats)" },
+    { "knockout.tokens", .unit = "log-probability (nats)" },
+    { "knockout.windows", .unit = "change of log-probability (nats)" },
+    { "knockout.heads", "change of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
+      .cols = MAP_HEADS, .on_request = true },
+    { 0 },
+};
+
+const struct probe probe_knockout = {
+    .name = "knockout",
+    .also = "attention mask block cut edges causal intervention flow measure",
+    .usage = "/knockout FROM > TO [--layers A-B] [--window N] [--heads] [--token answer|N] "
+             "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
+    .help = "Change of the answer's log-probability when positions TO do not attend to FROM.",
+    .details =
+        "Cuts attention in the chosen layers and runs the answer again: knockout.windows moves a\n"
+        "window over the layers, --heads cuts one head at a time. A position always sees itself.\n"
+        "FROM and TO name positions (/help positions), such as picture > answer, or\n"
+        "object red circle > question,answer." PROBE_DETAILS,
+    .results = knockout_results,
+    .words = knockout_words,
+    .pictures = false,
+    .answer = true,
+    .scalar = "knockout",
+    .start = knockout_start,
+    .release = knockout_release,
+    .passes = knockout_passes,
+    .finish = knockout_finish,
+};

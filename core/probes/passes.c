@@ -1,0 +1,257 @@
+// core/probes/passes.c -- passes over one prompt and answer with a change each, and the names of
+// its positions.
+#include "core/probes/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/methods/sinks.h"
+#include "core/model/layer.h"
+#include "core/model/visual.h"
+#include "core/ops/ops.h"
+#include "core/picture/boxes.h"
+#include "core/picture/image.h"
+#include "core/probes/kit.h"
+#include "core/probes/masks.h"
+#include "core/probes/measure_parts.h"
+#include "core/template/message.h"
+#include "core/template/template.h"
+
+// --- passes --------------------------------------------------------------------------------------
+
+// True if a pass can continue after the cached rows of another: no method has a state, and every
+// layer caches keys and values by row.
+static bool continues(const struct passing *p)
+{
+    const struct decoder_config *c = &p->m->model->decoder.config;
+    for (int l = 0; l < c->layers; l++)
+        if (decoder_attention(c, l)->cached(c).k[0] == 0) return false;
+    return !methods_on(&p->methods);
+}
+
+// Runs the rows of s that the cache lacks; h [n,D] is NULL after a failure.
+static struct tensor *run_rows(struct passing *p, const struct sequence *s, int64_t from)
+{
+    struct graph *g = &p->graph;
+    const struct decoder *d = &p->m->model->decoder;
+    struct tensor *h, *last = NULL;
+    model_pass(p->m->model, s->pictures);
+    h = splice(g, &d->embed, s, from, p->visual, (const float *const *)p->focus,
+               (int)p->c->picture_count);
+    if (!h || decoder_forward(g, d, &p->kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
+    return graph_ok(g) ? last : NULL;
+}
+
+static int run_prefix(struct passing *p, int64_t rows)
+{
+    struct sequence s;
+    const struct arena_mark mark = arena_mark(&p->arena);
+    kv_clear(&p->kv);
+    methods_trim(&p->methods, 0);
+    p->prefix = rows;
+    if (!rows) return 0;
+    sequence_copy(&s, &p->sequence);
+    sequence_trim(&s, rows);
+    s.prompt = 0;
+    const int status = run_rows(p, &s, 0) ? 0 : -1;
+    arena_reset(&p->arena, mark);
+    sequence_release(&s);
+    return status;
+}
+
+// The last rows of h predict the answer: no method drops text.
+static int answer_logp(struct passing *p, struct tensor *h, double *logp)
+{
+    struct graph *g = &p->graph;
+    const struct decoder *d = &p->m->model->decoder;
+    const struct sequence *s = &p->sequence;
+    const int64_t answer = s->n - s->prompt;
+    float *loss = xcalloc((size_t)answer + 1, 2 * sizeof *loss), *weight = loss + answer;
+    struct tensor *x = graph_rows(g, h, h->shape[0] - answer - 1, answer);
+    x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
+    const int status =
+        op_cross_entropy(g, x, graph_weight(&d->head), s->ids + s->prompt, weight, loss);
+    for (int64_t t = 0; t < answer; t++) logp[t] = -(double)loss[t];
+    free(loss);
+    return status;
+}
+
+int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
+               struct err *err)
+{
+    const int64_t first = p->sequence.prompt - 1 < from ? p->sequence.prompt - 1 : from;
+    const int64_t prefix = continues(p) ? first : 0;
+    const int hooks = p->hooks.count;
+    int status = 0;
+    if (p->prefix != prefix || !prefix) status = run_prefix(p, prefix);
+    kv_trim(&p->kv, prefix);
+    if (hook) hooks_add(&p->hooks, hook);
+    const struct arena_mark mark = arena_mark(&p->arena);
+    struct tensor *h = status == 0 ? run_rows(p, &p->sequence, prefix) : NULL;
+    if (!h || answer_logp(p, h, logp) < 0) status = -1;
+    arena_reset(&p->arena, mark);
+    p->hooks.count = hooks;
+    return status < 0 ? pass_failed(p, err) : 0;
+}
+
+void passes_progress(struct passing *p, int64_t done, int64_t all)
+{
+    if (p->m->sinks) sinks_progress(p->m->sinks, &p->pace, "measuring", (double)done, (double)all);
+}
+
+// --- attention sinks -----------------------------------------------------------------------------
+
+struct sink_rows {
+    const struct passing *p;
+    bool *rows;
+    float *dims; // [L,2]; NULL: those of the first token
+    int layer;
+};
+
+static bool sink_wants(void *self, const struct site *site, int layer)
+{
+    const struct sink_rows *s = self;
+    return site == SITE_LAYER_IN && (layer < 0 || layer == s->layer);
+}
+
+static int sink_take(void *self, const struct site *site, const struct site_args *args,
+                     struct err *err)
+{
+    const struct sink_rows *s = self;
+    const struct decoder_config *c = &s->p->m->model->decoder.config;
+    const float *h = args->x->data; // [N,D]
+    int dims[2];
+    for (int i = 0; i < 2 && s->dims; i++) dims[i] = (int)s->dims[2 * s->layer + i];
+    if (!s->dims) sinks_top(h, c->hidden, dims);
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        s->rows[site_row(args, i)] = sinks_phi(h + i * c->hidden, c->hidden, c->eps, dims, 2) >
+                                     sinks_tau(s->p->m->settings, c->hidden);
+    return 0;
+}
+
+// As /sinks without options: phi at the input of the middle layer.
+static int find_sinks(void *self, bool *rows, struct err *err)
+{
+    struct passing *p = self;
+    const struct model *m = p->m->model;
+    struct sink_rows s = { .p = p, .rows = rows, .layer = probe_middle(m) };
+    if (sinks_calibrated(p->m->settings, m, &s.dims, err) < 0) return -1;
+    const int hooks = p->hooks.count;
+    const struct arena_mark mark = arena_mark(&p->arena);
+    hooks_add(&p->hooks, &(struct hook){ .wants = sink_wants, .take = sink_take, .self = &s });
+    int status = pass_encode_pictures(p, p->m->reencode);
+    if (status == 0) status = run_prefix(p, 0);
+    if (status == 0 && !run_rows(p, &p->sequence, 0)) status = -1;
+    if (status < 0) pass_failed(p, err);
+    arena_reset(&p->arena, mark);
+    p->hooks.count = hooks;
+    run_prefix(p, 0);
+    p->prefix = -1;
+    free(s.dims);
+    return status;
+}
+
+// --- objects -------------------------------------------------------------------------------------
+
+// Finds a box with this label in the last answer. 0: none.
+static int find_box(struct passing *p, const char *name, int *picture, struct image *mask)
+{
+    const struct message *last = conversation_last(p->c);
+    struct boxes b = { 0 };
+    int found = 0;
+    if (!last || last->role != ROLE_ASSISTANT) return 0;
+    char *text = message_text(last);
+    *picture = conversation_boxes(p->c, p->c->message_count - 1, text, &last->ids, p->m->settings,
+                                  NULL, &b);
+    free(text);
+    for (size_t i = 0; i < b.count && *picture >= 0; i++) {
+        const struct picture_box *box = &b.list[i];
+        const struct image *image = &p->c->pictures[*picture].image;
+        if (!strcasestr(box->label, name)) continue;
+        if (!found++) {
+            *mask = (struct image){ .width = image->width, .height = image->height, .channels = 3 };
+            mask->pixels = xcalloc((size_t)(mask->width * mask->height), 3);
+        }
+        for (int64_t y = (int64_t)box->y; y < mask->height && (double)y <= box->y + box->h; y++)
+            for (int64_t x = (int64_t)box->x; x < mask->width && (double)x <= box->x + box->w; x++)
+                memset(mask->pixels + 3 * (y * mask->width + x), 255, 3);
+    }
+    boxes_release(&b);
+    return found;
+}
+
+// An object of the prompt's last picture: a box of the answer, else an object of the file.
+static int find_object(void *self, const char *name, int *picture, struct image *mask,
+                       struct err *err)
+{
+    struct passing *p = self;
+    const struct probe_options *o = p->m->options;
+    if (find_box(p, name, picture, mask)) return 0;
+    *picture = -1;
+    for (int64_t i = 0; i < p->sequence.prompt; i++)
+        if (p->sequence.picture[i] > *picture) *picture = p->sequence.picture[i];
+    if (o->picture >= 0) *picture = o->picture;
+    if (*picture < 0) return err_set(err, "'object %s': the prompt has no picture", name);
+    if (!o->objects)
+        return err_set(err,
+                       "'object %s': the answer has no box of that name; --objects FILE names the "
+                       "objects of pictures, as the objects.jsonl of /scenes does",
+                       name);
+    const struct picture *shown = &p->c->pictures[*picture];
+    const struct masks_query query = { .picture = shown->path ? shown->path : "",
+                                       .text = name,
+                                       .width = (double)shown->image.width,
+                                       .height = (double)shown->image.height,
+                                       .boxes = o->object_boxes,
+                                       .named = true };
+    return masks_read(o->objects, &query, mask, err);
+}
+
+// --- names of positions --------------------------------------------------------------------------
+
+// A given answer is followed by what the template writes at its end, which is not part of it.
+static int trim_answer(struct passing *p, const struct message *last, struct err *err)
+{
+    struct prompt_text *texts;
+    size_t count;
+    int64_t end = p->sequence.prompt;
+    if (!last || last->role != ROLE_ASSISTANT || last->generated) return 0;
+    if (conversation_texts(p->c, p->c->message_count, p->m->settings, false, &texts, &count, err) <
+        0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (texts[i].message + 1 == p->c->message_count && texts[i].end > end) end = texts[i].end;
+    sequence_trim(&p->sequence, end);
+    free(texts);
+    return 0;
+}
+
+int pass_find_positions(struct passing *p, struct probe_env *env, struct err *err)
+{
+    const struct message *last = conversation_last(p->c);
+    const size_t messages = p->c->message_count - (last && last->role == ROLE_ASSISTANT);
+    p->where = (struct positions_env){ .model = p->m->model,
+                                       .sequence = &p->sequence,
+                                       .pictures = p->c->pictures,
+                                       .picture_count = p->c->picture_count,
+                                       .messages = p->c->messages,
+                                       .message_count = messages,
+                                       .object = find_object,
+                                       .sinks = find_sinks,
+                                       .self = p };
+    p->prefix = -1;
+    env->where = &p->where;
+    const int status = conversation_texts(p->c, messages, p->m->settings, true, &p->texts,
+                                          &p->where.text_count, err);
+    p->where.texts = p->texts;
+    return status == 0 ? trim_answer(p, last, err) : -1;
+}
+
+int64_t probe_positions(const struct probe_env *env, const char *text, bool *rows, struct err *err)
+{
+    struct positions names;
+    if (positions_parse(&names, text, err) < 0) return -1;
+    const int64_t count = positions_rows(&names, env->where, rows, err);
+    positions_release(&names);
+    return count;
+}

@@ -1,0 +1,27 @@
+// core/probes/passes.h -- several passes over one prompt and its answer, each with one change, for
+// probes that run passes of their own (probe.passes): interventions.
+//
+//   double *before = ..., *after = ...;              // [tokens of the answer]
+//   passes_run(p, NULL, from, before, err);
+//   passes_run(p, &hook, from, after, err);          // hook.changes: acts after the methods
+//
+// The methods of the settings act in every pass. Nothing remains of a change after its pass.
+#ifndef CORE_PROBES_PASSES_H
+#define CORE_PROBES_PASSES_H
+
+#include <stdint.h>
+
+#include "core/base/err.h"
+
+struct hook;
+struct passing;
+
+// Sets logp[t] to the log-probability (natural logarithm) of token t of the answer. `from`: the
+// first row of the sequence that any of the hooks changes, the same in all calls; earlier rows are
+// computed once, if the methods and the model's layers allow that. hook NULL: no change. 0 or -1.
+int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
+               struct err *err);
+// Reports that `done` of `all` passes have run.
+void passes_progress(struct passing *p, int64_t done, int64_t all);
+
+#endif
