@@ -15,7 +15,7 @@ struct new_options {
     int64_t seed;
     double scale; // factor of the initial weights of the projector's second layer
     int merge;    // side of the block of features that is merged into one visual token
-    bool dry, once, zeros;
+    bool linear, dry, once, zeros;
 };
 
 // --- options -------------------------------------------------------------------------------------
@@ -40,6 +40,10 @@ static const struct option_row options[] = {
       "merges N x N neighbouring features into one visual token in the projector (CLIP, SigLIP; "
       "default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
+    { "--linear", NULL,
+      "joins by one linear layer instead of two with a GELU, as in LayerNorm tuning's paper. "
+      "transformers has no such model",
+      OPTION_FLAG, AT(linear) },
     { "--text", "FILE",
       "trains the tokenizer on this file in addition to built-in common words: a data set (.json, "
       ".jsonl: its texts) or plain text; may be repeated",
@@ -139,7 +143,8 @@ static int new_joined(struct shell *shell, const struct new_options *o, struct e
     struct new_model_counts counts;
     struct join *j = join_open(
         o->encoder, o->decoder,
-        &(struct join_options){ .seed = (uint64_t)o->seed, .scale = o->scale, .merge = o->merge },
+        &(struct join_options){
+            .seed = (uint64_t)o->seed, .scale = o->scale, .merge = o->merge, .linear = o->linear },
         err);
     if (!j) return -1;
     join_count(j, &counts);
@@ -167,7 +172,7 @@ static int new_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_new = {
     .name = "new",
     .usage = "/new --like SHAPE | --encoder MODEL --decoder MODEL DIR [--text FILE]... [--seed N] "
-             "[--scale S] [--merge N] [--zeros] [--dry] [--once]",
+             "[--scale S] [--merge N] [--linear] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder: random weights, or an encoder joined to a language model.",
     .details =
         "SHAPE names the shape of a published model (/new --like lists them), or `demo`, a small "

@@ -100,12 +100,12 @@ static void name_in_tower(struct shape_tensor *t, const char *name)
 }
 
 // Without a second layer in the files, a family's `bind` requests a one-layer projector, "linear";
-// this function adds two layers instead.
+// unless the user wants that, this function adds two layers instead.
 static void need_projector(struct join *j, const struct shape_tensor *t)
 {
     static const char one[] = "multi_modal_projector.linear.";
     struct shape_tensor mine = *t;
-    if (strncmp(t->name, one, strlen(one)) != 0) {
+    if (j->options.linear || strncmp(t->name, one, strlen(one)) != 0) {
         add(j, t, NULL);
         return;
     }

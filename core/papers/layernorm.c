@@ -376,7 +376,8 @@ static const struct paper_table tables[] = {
     { .name = "table1",
       .title = "scores of five sets of trained parameters",
       .needs =
-          "--model: a joined model (vlmsh new --encoder clip --decoder vicuna OUT), --data "
+          "--model: a joined model (vlmsh new --encoder clip --decoder vicuna --linear OUT), "
+          "--data "
           "STAGE1.json,STAGE2.json,SET:FILE (CC3M, LLaVA's 80K, and a value of "
           "train.validation such as flickr30k:FILE, which chooses the rates), --sets with MME, "
           "VQAv2, COCO, Flickr30k, POPE",

@@ -109,6 +109,12 @@ grep -q 'already holds a model' "$work/out" || fail "--once"
 vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
 grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
 
+# --- one linear layer ------------------------------------------------------------------------------------------
+join $goldens/llava-1.5 $goldens/qwen2 "$work/linear" --linear
+same "one layer" "$(grep -ao 'multi_modal_projector\.[a-z_0-9]*' "$work/linear/model.safetensors" | sort -u)" multi_modal_projector.linear
+vlmsh "$work/linear" -c '/set sample.max_tokens 2' -c '/image demo/pictures/scene-1.png' -c 'What is it?' >"$work/out" 2>&1 ||
+    fail "linear: $(tail -1 "$work/out")"
+
 # --- merged features: a quarter of the visual tokens; the projector reads four features at a time ---------------
 join demo/model $goldens/qwen2 "$work/merged" --merge 2
 weights "$work/merged" demo/model $goldens/qwen2 1 || fail "other weights: merged"
