@@ -75,7 +75,12 @@ static const struct preset presets[] = {
       "ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
       "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=auto "
       "train.lr.ira=0.0001 train.weight_decay=0.05 train.weight_decay.ira=0.01" ONE_EPOCH,
-      "IRA training" },
+      "IRA training, as of InternVL" },
+    { "ira-train-onevision",
+      "ira.layers=60%-80% ira.gate=on ira.prior=local ira.beta=0.0001 ira.warmup=0.5 "
+      "train.ira=on train.method=all train.lr=1e-05 train.lr.projector=auto train.lr.vision=2e-06 "
+      "train.lr.ira=0.0001 train.weight_decay=0 train.weight_decay.ira=0" ONE_EPOCH,
+      "IRA training, as of LLaVA-OneVision" },
 };
 
 enum { PRESETS = sizeof presets / sizeof *presets };
