@@ -23,6 +23,7 @@
 #include "core/base/folder.h"
 #include "core/base/pace.h"
 #include "core/base/places.h"
+#include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/eval/score_plan.h"
 #include "core/papers/paper.h"
@@ -539,6 +540,15 @@ static int forecast(struct plan *p, struct err *err)
 
 // --- the result ----------------------------------------------------------------------------------
 
+// Shows the figures that the plan has drawn.
+static void put_figures(struct buf *b, const char *folder)
+{
+    char **files = folder_list(folder);
+    for (size_t i = 0; files[i]; i++)
+        if (text_ends(files[i], ".svg")) buf_printf(b, "\n![%s](%s)\n", files[i], files[i]);
+    folder_list_free(files);
+}
+
 static void put_claims(struct buf *b, const struct csv *claims)
 {
     buf_puts(b, "\n| claim | paper | here | verdict |\n|---|---:|---:|---|\n");
@@ -555,6 +565,7 @@ static int write_report(const struct plan *p, const struct csv *layout, const st
     buf_printf(&b, "# %s, %s%s%s\n\n%s: %s.\n\n", p->paper->name, p->table->name,
                *p->variant ? ", " : "", p->variant, p->paper->title, p->table->title);
     csv_put_markdown(layout, &b);
+    put_figures(&b, p->folder);
     put_claims(&b, claims);
     buf_printf(&b, "\n**Verdict: %s.** %s\n", paper_verdicts[verdict], paper_rule);
     if (p->asked->demo)

@@ -290,12 +290,13 @@ static const struct paper_column dice_columns[] = {
     { 0 },
 };
 
-// Dice of the attention and the objects; maps of the attention, for the last sample.
-#define DICE(row, load, data, objects)                                                     \
-    load "/collect ${TABLE}/measured.csv \"row=" row                                       \
-         "\" \"dice=@dice:soft Dice\" \"dice std=@dice.std:soft Dice\" "                   \
-         "n=@dice.data:samples \"rank=@Spearman of value and score\" : /dice --data " data \
-         " --objects " objects " --limit ${LIMIT}\n"
+// Dice of the attention and the objects, over pixels, and its correlation with the score.
+#define DICE(row, load, data, objects)                                                            \
+    load "/collect ${TABLE}/measured.csv \"row=" row                                              \
+         "\" \"dice=@dice:soft Dice, pixels:\" \"dice std=@dice.std:soft Dice, pixels:\" "        \
+         "n=@dice.data:samples:value \"rank=@Spearman of value and score\" \"rank low=@Spearman " \
+         "of value and score, 95% low\" \"rank high=@Spearman of value and score, 95% "           \
+         "high\" : /dice --pixels --data " data " --objects " objects " --limit ${LIMIT}\n"
 #define DICES(base, data, objects)                     \
     DICE("Pt", "/load " base "\n", data, objects)      \
     DICE("+ SFT", "/load ${OUT}/sft\n", data, objects) \
