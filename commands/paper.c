@@ -31,7 +31,7 @@
 #include "core/train/forecast.h"
 #include "sessions/jobs.h"
 
-enum { DEMO_LIMIT = 100, DEMO_STEPS = 150 };
+enum { DEMO_LIMIT = 100, DEMO_STEPS = 60 };
 
 struct asked {
     const char *paper, *table, *model, *sets, *data, *out, *as;
@@ -66,7 +66,7 @@ static const struct option_row options[] = {
     { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
       .at = offsetof(struct asked, limit), 1, INT64_MAX },
     { "--steps", "N",
-      "with --demo: steps of each training (default: 150); else steps between the checkpoints of "
+      "with --demo: steps of each training (default: 60); else steps between the checkpoints of "
       "ira figure6",
       OPTION_WHOLE, .at = offsetof(struct asked, steps), 1, INT64_MAX },
     { "--dry", NULL,

@@ -49,6 +49,8 @@ lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2
 check "no sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
 same "trainings" "$(costs)" "blank 16 default-1 48 text-1 48"
+lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
+same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 100 collect 100"
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
 check_has "no model" 'select(.event=="error").message' "$work/none"
 
