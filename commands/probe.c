@@ -240,6 +240,8 @@ static const struct option_row rows[] = {
       AT(request.options.layers) },
     { "--window", "N", "layers in a window (default: a fifth of all)", OPTION_INT,
       AT(request.options.window), 1, 100000 },
+    { "--word", "TEXT", "a word whose probability to show, by its first token", OPTION_TEXT,
+      AT(request.options.word) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },

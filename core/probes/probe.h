@@ -53,8 +53,9 @@ struct probe_options {
     bool pixels;              // lists the Dice coefficient over pixels first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
+    const char *words;        // the arguments: names of positions, as typed; NULL: none
+    const char *word;         // of the vocabulary; NULL: none
     // Of interventions (core/interventions/).
-    const char *words;           // the arguments: names of positions, as typed; NULL: none
     const char *layers;          // core/positions/positions.h; NULL: all
     const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
     bool object_boxes;           // uses the objects' boxes even if they have outlines

@@ -131,7 +131,7 @@ static void knockout_equals_naive_loops(void **state)
         near_to("before", *results_value(&r, "knockout", "the answer", "log-probability"), before,
                 1e-5);
         for (int head = -1; head < TOY_HEADS; head++) {
-            const struct naive_cut cut = { from, to, head };
+            const struct naive_cut cut = { .from = from, .to = to, .head = head };
             const double want = answer_logp(t, &cut, all, ROWS, N) - before;
             near_to(words[k],
                     head < 0 ? *results_value(&r, "knockout", "change", "log-probability")
@@ -146,6 +146,49 @@ static void knockout_equals_naive_loops(void **state)
     }
     golden_close(&g);
     naive_close(t);
+}
+
+// --- lens ----------------------------------------------------------------------------------------
+
+static void lens_equals_naive_loops(void **state)
+{
+    struct toy_tensor t[TOY_TENSORS];
+    struct err err = { 0 };
+    struct golden g;
+    double *logits = xcalloc(ROWS * TOY_WORDS, sizeof *logits);
+    model_free(open_toy(t));
+    golden_open(&g, "llama-3.2");
+    must(engine_load(g.engine, scratch, &err), &err);
+    must(engine_set(g.engine, "sample.max_tokens", "1", &err), &err);
+    must(engine_raw(g.engine, ids, ROWS, &err), &err);
+    struct results r = { 0 };
+    struct probe_options o = probe_defaults;
+    o.words = "0-5";
+    run_probe(&g, &probe_lens, &o, &r);
+    const struct result_table *each = results_find(&r, "lens.words");
+    assert_int_equal(each->row_count, 6 * TOY_LAYERS);
+    for (int l = 0; l < TOY_LAYERS; l++) {
+        naive_cut_logits(t, &(struct naive_cut){ .layers = l + 1 }, ids, ROWS, logits);
+        for (int i = 0; i < 6; i++) {
+            const double *x = logits + (ptrdiff_t)i * TOY_WORDS, *v = each->rows[l * 6 + i].value;
+            double sum = 0, entropy = 0, most = 0, rank = 1;
+            for (int k = 0; k < TOY_WORDS; k++) sum += exp(x[k]);
+            for (int k = 0; k < TOY_WORDS; k++) {
+                const double p = exp(x[k]) / sum;
+                entropy -= p * log(p);
+                most = fmax(most, p);
+                rank += x[k] > x[ids[i + 1]];
+            }
+            near_to("best", v[0], most, 1e-5);
+            near_to("entropy", v[1], entropy, 1e-5);
+            near_to("target", v[2], exp(x[ids[i + 1]]) / sum, 1e-5);
+            near_to("rank", v[3], rank, 0);
+        }
+    }
+    results_release(&r);
+    golden_close(&g);
+    naive_close(t);
+    free(logits);
 }
 
 // --- gradients -----------------------------------------------------------------------------------
@@ -438,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(passes_equal_naive_loops),
         IN_SCRATCH(knockout_equals_naive_loops),
+        IN_SCRATCH(lens_equals_naive_loops),
         IN_SCRATCH(gradients_equal_differences_of_naive_losses),
         IN_SCRATCH(it_talks_and_its_cost_is_counted),
         IN_SCRATCH(methods_find_their_weights),

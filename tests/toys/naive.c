@@ -134,7 +134,7 @@ static void turn(double *x, int heads, int64_t position)
 
 static bool hidden(const struct naive_cut *cut, int64_t row, int64_t key, int head)
 {
-    return cut && row != key && cut->to[row] && cut->from[key] &&
+    return cut && cut->to && row != key && cut->to[row] && cut->from[key] &&
            (cut->head < 0 || cut->head == head);
 }
 
@@ -219,7 +219,7 @@ void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive
     double(*h)[TOY_WIDTH] = xcalloc((size_t)n, sizeof *h);
     for (int64_t i = 0; i < n; i++)
         memcpy(h[i], t[WORDS].data + (int64_t)ids[i] * TOY_WIDTH, sizeof *h);
-    for (int l = 0; l < TOY_LAYERS; l++) {
+    for (int l = 0; l < (cut && cut->layers ? cut->layers : TOY_LAYERS); l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
         if (l % 2 == 0) mix(w, h, n, cut);
         for (int64_t i = 0; i < n; i++) {

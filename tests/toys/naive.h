@@ -33,8 +33,9 @@ void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, boo
 // Attention that is missing: rows `to` do not see the keys `from` (each sees itself) in this head;
 // -1: in all.
 struct naive_cut {
-    const bool *from, *to; // [n]
+    const bool *from, *to; // [n]; NULL: nothing is missing
     int head;
+    int layers; // only these many; 0: all
 };
 // Like naive_logits; cut NULL: nothing is missing.
 void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,

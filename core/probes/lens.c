@@ -1,0 +1,353 @@
+// core/probes/lens.c -- /lens: the words that each layer would predict at a position (logit lens:
+// nostalgebraist 2020), for text positions and for visual tokens.
+//
+//   p = softmax(head(norm(h[l + 1])))       the model's own final norm and head
+//
+// At the last layer, p is the model's distribution, bit for bit: a text position is computed as the
+// pass computes its logits, alone.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/ops/ops.h"
+#include "core/positions/positions.h"
+#include "core/probes/kit.h"
+#include "core/tokenizer/tokenizer.h"
+
+// What a layer predicts at a position.
+struct guess {
+    int32_t best;                 // -1: the layer does not compute the position
+    double p, entropy;            // of the best token; of the distribution, in nats
+    double target_p, target_rank; // of the target (rank 1: the best); NaN: none
+};
+
+struct lens {
+    const struct probe_env *env;
+    bool *at;            // [N] chosen positions
+    int32_t word;        // the target at every position; -1: the token that follows
+    struct guess *guess; // [L,N]
+    struct rows rows;
+};
+
+static void lens_release(void *state)
+{
+    struct lens *s = state;
+    free(s->at);
+    free(s->guess);
+    rows_release(&s->rows);
+    free(s);
+}
+
+static int lens_words(const char *words, struct err *err)
+{
+    struct positions p = { 0 };
+    if (!*words) return 0;
+    const int status = positions_parse(&p, words, err);
+    positions_release(&p);
+    return status;
+}
+
+// Sets the target to the first token of --word, as it is written after a space.
+static int find_word(struct lens *s, struct err *err)
+{
+    const char *word = s->env->options->word;
+    struct ids ids = { 0 };
+    s->word = -1;
+    if (!word) return 0;
+    char *text = xasprintf(" %s", word);
+    int status = tokenizer_encode(s->env->model->tokenizer, text, strlen(text), 0, &ids, err);
+    if (status == 0 && !ids.count) status = err_set(err, "--word '%s' has no token", word);
+    if (status == 0) s->word = ids.data[0];
+    // A tokenizer with a token for the space itself.
+    struct buf first = { 0 };
+    if (status == 0) tokenizer_decode(s->env->model->tokenizer, ids.data, 1, false, &first);
+    if (status == 0 && ids.count > 1 && first.data && !*(first.data + strspn(first.data, " ")))
+        s->word = ids.data[1];
+    buf_release(&first);
+    ids_release(&ids);
+    free(text);
+    return status;
+}
+
+static int choose(struct lens *s, struct err *err)
+{
+    const struct probe_options *o = s->env->options;
+    const struct sequence *q = s->env->sequence;
+    const bool one = o->token == PROBE_TOKEN_NUMBER,
+               default_token = o->token == PROBE_TOKEN_DEFAULT;
+    const char *words = o->words && *o->words ? o->words : NULL;
+    if (!default_token && !one && o->token != PROBE_TOKEN_ANSWER)
+        return err_set(err, "--token takes answer or the number of a token of the answer here");
+    if (!default_token && words)
+        return err_set(err, "give either positions ('%s') or --token", words);
+    if (one && o->number >= q->n - q->prompt)
+        return err_set(err, "--token %lld: the answer has %lld tokens, counted from 0",
+                       (long long)o->number, (long long)(q->n - q->prompt));
+    if (one) {
+        s->at[q->prompt - 1 + o->number] = true;
+        return 0;
+    }
+    if (!words) words = !default_token ? "answer" : s->env->visual ? "picture,last" : "last";
+    return probe_positions(s->env, words, s->at, err) < 0 ? -1 : 0;
+}
+
+static void *lens_start(const struct probe_env *env, struct err *err)
+{
+    const int64_t n = env->sequence->n, cells = env->model->decoder.config.layers * n;
+    struct lens *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    s->at = xcalloc((size_t)n + 1, sizeof *s->at);
+    s->guess = xcalloc((size_t)cells + 1, sizeof *s->guess);
+    for (int64_t i = 0; i < cells; i++) s->guess[i].best = -1;
+    if (find_word(s, err) == 0 && choose(s, err) == 0) return s;
+    lens_release(s);
+    return NULL;
+}
+
+// Maps need only the chosen layers; the table of text positions covers all of them.
+static bool maps_layer(const struct lens *s, int layer)
+{
+    return layer >= s->env->from && layer <= s->env->to;
+}
+
+static bool lens_wants(void *state, const struct site *site, int layer)
+{
+    const struct lens *s = state;
+    return site == SITE_LAYER_OUT &&
+           (layer < 0 || s->env->options->layer < 0 || maps_layer(s, layer));
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// Returns the target of a position; -1: none.
+static int32_t target_of(const struct lens *s, int64_t row)
+{
+    const struct sequence *q = s->env->sequence;
+    if (s->word >= 0) return s->word;
+    return row + 1 < q->n && q->picture[row + 1] < 0 ? q->ids[row + 1] : -1;
+}
+
+static struct guess guess_of(const float *logits, int64_t vocab, int32_t target)
+{
+    struct guess g = { .target_p = NAN, .target_rank = NAN };
+    double sum = 0, weighted = 0;
+    int64_t above = 0;
+    for (int64_t v = 1; v < vocab; v++)
+        if (logits[v] > logits[g.best]) g.best = (int32_t)v;
+    for (int64_t v = 0; v < vocab; v++) {
+        const double x = (double)logits[v] - (double)logits[g.best], e = exp(x);
+        sum += e;
+        weighted += x * e;
+        above += target >= 0 && logits[v] > logits[target];
+    }
+    g.p = 1 / sum;
+    g.entropy = log(sum) - weighted / sum;
+    if (target < 0) return g;
+    g.target_p = exp((double)logits[target] - (double)logits[g.best]) / sum;
+    g.target_rank = (double)above + 1;
+    return g;
+}
+
+// Reads rows index[0..m) of h.
+static void read_rows(struct lens *s, struct graph *g, const struct site_args *args,
+                      const int32_t *index, int64_t m)
+{
+    const struct decoder *d = &s->env->model->decoder;
+    const int64_t vocab = d->config.vocab;
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *rows =
+        m == 1 ? graph_rows(g, args->x, index[0], 1) : op_gather_rows(g, args->x, index, m);
+    struct tensor *logits = decoder_logits(g, d, rows); // [m, V]
+    const float *x = logits && graph_ok(g) ? rows_read(&s->rows, g, logits) : NULL;
+    for (int64_t i = 0; x && i < m; i++) {
+        const int64_t row = site_row(args, index[i]);
+        s->guess[args->layer * s->env->sequence->n + row] =
+            guess_of(x + i * vocab, vocab, target_of(s, row));
+    }
+    graph_scratch_end(g, scratch);
+}
+
+static int lens_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
+{
+    enum { ROWS = 64 }; // visual tokens at a time
+    struct lens *s = state;
+    int32_t list[ROWS];
+    int64_t m = 0;
+    for (int32_t i = 0; i < args->x->shape[0] && graph_ok(g); i++) {
+        if (!s->at[site_row(args, i)]) continue;
+        if (!site_visual(args, i)) {
+            read_rows(s, g, args, &i, 1);
+        } else if (maps_layer(s, args->layer)) {
+            list[m++] = i;
+        }
+        if (m == ROWS) read_rows(s, g, args, list, m), m = 0;
+    }
+    if (m) read_rows(s, g, args, list, m);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+// Returns the text of a token without spaces around it; a sign for a token of spaces, and the name
+// of one without text. The caller frees it.
+static char *word_of(const struct lens *s, int32_t id)
+{
+    const struct tokenizer *t = s->env->model->tokenizer;
+    const char *name = tokenizer_token(t, id);
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    tokenizer_decode(t, &id, 1, false, &b);
+    const char *from = b.data + strspn(b.data, " \t\r\n");
+    size_t n = strlen(from);
+    while (n && strchr(" \t\r\n", from[n - 1])) n--;
+    char *word = n                      ? xstrndup(from, n)
+                 : strchr(b.data, '\n') ? xstrdup("\u23ce")
+                 : b.length             ? xstrdup("\u2423")
+                 : name                 ? xstrdup(name)
+                                        : xasprintf("<%d>", id);
+    buf_release(&b);
+    return word;
+}
+
+struct count {
+    char *word;
+    double tokens, sum; // of the values
+};
+
+static int by_tokens(const void *a, const void *b)
+{
+    const struct count *x = a, *y = b;
+    if (x->tokens != y->tokens) return x->tokens < y->tokens ? 1 : -1;
+    return strcmp(x->word, y->word);
+}
+
+// Adds the most frequent words of a layer's map.
+static void put_counts(struct results *r, int layer, char *const *words, const float *values,
+                       int64_t visual)
+{
+    enum { SHOWN = 10 };
+    struct count *list = xcalloc((size_t)visual + 1, sizeof *list);
+    size_t count = 0;
+    for (int64_t i = 0; i < visual; i++) {
+        size_t k = 0;
+        if (!words[i]) continue;
+        while (k < count && strcmp(list[k].word, words[i]) != 0) k++;
+        if (k == count) list[count++].word = words[i];
+        list[k].tokens++;
+        list[k].sum += (double)values[i];
+    }
+    qsort(list, count, sizeof *list, by_tokens);
+    struct result_table *t = (struct result_table *)(uintptr_t)results_find(r, "lens.picture");
+    if (!t) t = results_table(r, "lens.picture", "layer word|tokens|mean");
+    t->own = true;
+    for (size_t k = 0; k < count && k < SHOWN; k++) {
+        double *v = result_row(t, "%d %s", layer, list[k].word);
+        v[0] = list[k].tokens, v[1] = list[k].sum / list[k].tokens;
+    }
+    free(list);
+}
+
+static void put_maps(const struct lens *s, struct results *r, int layer)
+{
+    const struct sequence *q = s->env->sequence;
+    float *values = probe_values(s->env, 1);
+    char **words = xcalloc((size_t)s->env->visual + 1, sizeof *words);
+    bool any = false;
+    for (int64_t i = 0; i < q->n; i++) {
+        const struct guess *g = &s->guess[layer * q->n + i];
+        const int32_t token = s->env->number[i];
+        if (token < 0 || !s->at[i] || g->best < 0) continue;
+        any = true;
+        values[token] = (float)(s->word >= 0 ? g->target_p : g->p);
+        words[token] = word_of(s, g->best);
+    }
+    if (any) {
+        put_counts(r, layer, words, values, s->env->visual);
+        probe_word_maps(s->env, r, "lens", layer, -2, -2, values, (const char *const *)words);
+    }
+    for (int64_t i = 0; i < s->env->visual; i++) free(words[i]);
+    free(words);
+    free(values);
+}
+
+// Adds a layer's means over the text positions to t, and each position to `each`.
+static void put_layer(const struct lens *s, int layer, struct result_table *t,
+                      struct result_table *each)
+{
+    const struct sequence *q = s->env->sequence;
+    struct tally p = { 0 }, entropy = { 0 }, target = { 0 }, rank = { 0 };
+    for (int64_t i = 0; i < q->n; i++) {
+        const struct guess *g = &s->guess[layer * q->n + i];
+        if (!s->at[i] || g->best < 0 || q->picture[i] >= 0) continue;
+        char *word = word_of(s, g->best);
+        double *v = result_row(each, "%d.%lld %s", layer, (long long)i, word);
+        free(word);
+        v[0] = g->p, v[1] = g->entropy, v[2] = g->target_p, v[3] = g->target_rank;
+        tally_add(&p, g->p);
+        tally_add(&entropy, g->entropy);
+        if (isnan(g->target_p)) continue;
+        tally_add(&target, g->target_p);
+        tally_add(&rank, g->target_rank);
+    }
+    if (!p.count) return;
+    double *v = result_row(t, "%d", layer);
+    v[0] = tally_mean(&target), v[1] = tally_mean(&rank);
+    v[2] = tally_mean(&p), v[3] = tally_mean(&entropy);
+}
+
+static int lens_finish(void *state, struct results *r, struct err *err)
+{
+    const struct lens *s = state;
+    const int layers = s->env->model->decoder.config.layers;
+    bool text = false;
+    for (int64_t i = 0; i < s->env->sequence->n; i++)
+        text |= s->at[i] && s->env->sequence->picture[i] < 0;
+    if (text) {
+        struct result_table *t = results_table(r, "lens", "layer|target|rank|best|entropy");
+        struct result_table *each =
+            results_table(r, "lens.words", "layer.position word|best|entropy|target|rank");
+        t->curve = true;
+        each->own = true;
+        for (int l = 0; l < layers; l++) put_layer(s, l, t, each);
+        if (s->word >= 0)
+            results_note(r, "target: '%s', by its first token", s->env->options->word);
+        else
+            results_note(r, "target: the token that follows the position");
+    }
+    for (int l = s->env->from; l <= s->env->to; l++) put_maps(s, r, l);
+    return 0;
+}
+
+static const struct result_kind lens_results[] = {
+    { "lens", "probability", "target|best|mean", .map = true, .each = EACH_LAYER, .high = 1 },
+    { "lens", "nats", .columns = "entropy" },
+    { "lens", "rank", .columns = "rank" },
+    { "lens", "visual tokens", .columns = "tokens" },
+    { 0 },
+};
+
+const struct probe probe_lens = {
+    .name = "lens",
+    .also = "logit lens words layers predict unembed vocabulary measure probe",
+    .usage = "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--picture I] "
+             "[--objects FILE [--boxes]]" PROBE_USAGE,
+    .help =
+        "Words that each layer would predict at a position, also over the picture (logit lens).",
+    .details =
+        "Applies the final norm and the head to the output of each layer: at the last layer,\n"
+        "these are the model's own probabilities. POSITIONS (/help positions) are picture,last by\n"
+        "default; --token N is the position that predicts token N of the answer. Tables show text\n"
+        "positions: target is the probability of the token that follows, or of --word. Maps show\n"
+        "visual tokens in one layer (default: the middle one): the best word, and its probability\n"
+        "or that of --word; lens.picture has the most frequent words. Early layers often look "
+        "meaningless: they need not use the head's\n"
+        "coordinates." PROBE_DETAILS,
+    .results = lens_results,
+    .words = lens_words,
+    .layers = MIDDLE_LAYER,
+    .start = lens_start,
+    .release = lens_release,
+    .wants = lens_wants,
+    .run = lens_run,
+    .finish = lens_finish,
+};

@@ -1,0 +1,28 @@
+# tests/commands/lens.sh -- /lens (core/probes/lens.c): tables, maps with words, refusals.
+. tests/commands/common.bash
+
+lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' \
+    'Where is the red circle?' "/lens --csv $work/l.csv --figure $work/l.png" \
+    '/lens picture --word red --layer all' '/lens question,last --layer 7'
+check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
+same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort | uniq -c | awk '{ print $2 $1 }' | tr '\n' ' ')" \
+    "lens2 lens.picture2 lens.words2 "
+same "the last layer says the answer" "$(jq -r 'select(.event == "table" and .name == "lens.words") | .rows[] | select(.[0] | startswith("7.")) | .[0], .[4]' "$work/events" | sed -n 1,2p | tr '\n' ' ')" "7.159 middle 1 "
+same "a map of each layer, with words" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, (.words | length)]' "$work/events" | tr '\n' ' ')" \
+    "$(printf '["lens",%d,144] ' 4 0 1 2 3 4 5 6 7)"
+[ -s "$work/l.png" ] && [ -s "$work/l-maps.csv" ] || fail "no figure or no maps"
+
+session "refusals" demo/model <<E
+> /lens nowhere
+error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], object NAME, system, question, last, answer, text, sinks, all, N, N-M
+> /lens
+error: the conversation is empty: ask something first
+> Where is it?
+...
+> /lens picture
+error: the prompt has no picture: /image FILE, then ask
+> /lens last --token 0
+error: give either positions ('last') or --token
+> /lens --token each
+error: --token takes answer or the number of a token of the answer here
+E

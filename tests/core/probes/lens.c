@@ -1,0 +1,106 @@
+// tests/core/probes/lens.c -- core/probes/lens.c: at the last layer, the lens is the model.
+// tests/toys/layers.c compares all layers with plain loops.
+#include "core/probes/kit.h"
+#include "tests/core/probes/probe.h"
+
+// Probability of the most likely token, and entropy, in the order of operations of the lens.
+static void summarise(const float *logits, int64_t vocab, double *p, double *entropy)
+{
+    double sum = 0, weighted = 0;
+    float most = logits[0];
+    for (int64_t v = 0; v < vocab; v++) most = fmaxf(most, logits[v]);
+    for (int64_t v = 0; v < vocab; v++) {
+        const double x = (double)logits[v] - (double)most;
+        sum += exp(x);
+        weighted += x * exp(x);
+    }
+    *p = 1 / sum;
+    *entropy = log(sum) - weighted / sum;
+}
+
+static void the_last_layer_has_the_bits_of_the_logits(void **state)
+{
+    static const char *const folders[] = { "llava-1.5", "internvl3", "qwen2.5-vl", "kimi-vl" };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        double p, entropy;
+        char last[16];
+        golden_open(&g, folders[i]);
+        say(&g, chat_named(&g, "single"));
+        run_probe(&g, &probe_lens, NULL, &r);
+        struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "logits");
+        const struct safetensor *logits = safetensors_find(f, "logits");
+        const int64_t vocab = logits->shape[logits->rank - 1];
+        const float *row = (const float *)logits->data + logits->bytes / 4 - vocab;
+        summarise(row, vocab, &p, &entropy);
+        snprintf(last, sizeof last, "%d", golden_layers(&g) - 1);
+        if (*results_value(&r, "lens", last, "best") != p ||
+            *results_value(&r, "lens", last, "entropy") != entropy)
+            fail_msg("%s: %.17g, not %.17g", g.name, *results_value(&r, "lens", last, "best"), p);
+        assert_int_equal(results_find(&r, "lens")->row_count, golden_layers(&g));
+        assert_true(r.map_count > 0 && r.maps[0].layer == probe_middle(engine_model(g.engine)));
+        for (size_t m = 0; m < r.map_count; m++)
+            for (int k = 0; k < r.maps[m].rows * r.maps[m].cols; k++)
+                assert_true(isnan(r.maps[m].values[k]) == !r.maps[m].words[k]);
+        safetensors_close(f);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
+// --word and --token: the same numbers by other ways.
+static void words_and_tokens_can_be_chosen(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 }, one = { 0 };
+    struct probe_options o = probe_defaults;
+    ask(&g, "llava-1.5", 3);
+    o.token = PROBE_TOKEN_ANSWER;
+    run_probe(&g, &probe_lens, &o, &r);
+    const int layers = golden_layers(&g);
+    const struct result_table *t = results_find(&r, "lens.words");
+    assert_int_equal(t->row_count, 4 * layers); // the prompt's last position, and three tokens
+    o.token = PROBE_TOKEN_NUMBER;
+    o.number = 1;
+    run_probe(&g, &probe_lens, &o, &one);
+    const struct result_table *single = results_find(&one, "lens.words");
+    assert_int_equal(single->row_count, layers);
+    for (int l = 0; l < layers; l++) {
+        assert_string_equal(single->rows[l].key, t->rows[4 * l + 1].key);
+        assert_true(single->rows[l].value[2] == t->rows[4 * l + 1].value[2]);
+    }
+    // Greedy: at the last layer, the token of the answer is the best.
+    assert_true(single->rows[layers - 1].value[3] == 1 &&
+                single->rows[layers - 1].value[0] == single->rows[layers - 1].value[2]);
+    results_release(&one);
+    o = probe_defaults;
+    o.words = "picture:0";
+    o.word = "red";
+    o.layer = 0;
+    run_probe(&g, &probe_lens, &o, &one);
+    assert_null(results_find(&one, "lens"));
+    assert_int_equal(one.map_count, 1);
+    for (int k = 0; k < 25; k++) assert_true(one.maps[0].values[k] > 0 && one.maps[0].words[k]);
+    results_release(&one);
+    results_release(&r);
+    struct measure_request request = { .probe = &probe_lens, .options = o };
+    request.options.token = PROBE_TOKEN_ANSWER;
+    assert_int_equal(engine_measure(g.engine, &request, &one, &err), -1);
+    request.options.words = NULL;
+    request.options.token = PROBE_TOKEN_NUMBER;
+    request.options.number = 3;
+    assert_int_equal(engine_measure(g.engine, &request, &one, &err), -1);
+    results_release(&one);
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_layer_has_the_bits_of_the_logits),
+        cmocka_unit_test(words_and_tokens_can_be_chosen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
