@@ -98,9 +98,10 @@ static const char *const copy_rows[] = {
     "JOIN parts p ON p.message = o.id JOIN messages n ON n.session = ?1 AND n.place = o.place "
     "WHERE o.session = ?2 AND o.place <= ?3",
     "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, computed_tokens, vision_s, "
-    "prefill_s, decode_s, stop, boxes) "
+    "prefill_s, decode_s, stop, boxes, reasoning, reasoning_tokens, answer_at) "
     "SELECT n.id, a.began, a.prompt_tokens, a.visual_tokens, a.computed_tokens, a.vision_s, "
-    "a.prefill_s, a.decode_s, a.stop, a.boxes FROM messages o "
+    "a.prefill_s, a.decode_s, a.stop, a.boxes, a.reasoning, a.reasoning_tokens, a.answer_at FROM "
+    "messages o "
     "JOIN answers a ON a.message = o.id JOIN messages n ON n.session = ?1 AND n.place = o.place "
     "WHERE o.session = ?2 AND o.place <= ?3",
     "INSERT INTO settings_changes(session, place, key, value, tokens) "

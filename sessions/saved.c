@@ -100,11 +100,27 @@ static double seconds_column(sqlite3_stmt *q, int column)
     return x >= 0 && x < 1e12 ? x : 0;
 }
 
-static int read_answer(struct store *s, int64_t message, struct saved_entry *e, struct err *err)
+// Reads the reasoning of an answer: columns 9 to 11.
+static int read_reasoning(struct store *s, const struct saved *saved, sqlite3_stmt *q,
+                          struct message *m, struct err *err)
+{
+    char *reasoning = column_text(q, 9), *text = message_text(m);
+    const int64_t tokens = sqlite3_column_int64(q, 10), at = sqlite3_column_int64(q, 11);
+    const bool good = tokens >= 0 && at >= 0 && (uint64_t)at <= strlen(text) &&
+                      ((unsigned char)text[at] & 0xc0) != 0x80;
+    if (good && tokens) message_set_reasoning(m, reasoning, tokens, (size_t)at);
+    free(reasoning);
+    free(text);
+    return good ? 0 : damaged(s, saved, "a reasoning of impossible length", err);
+}
+
+static int read_answer(struct store *s, const struct saved *saved, int64_t message,
+                       struct saved_entry *e, struct err *err)
 {
     sqlite3_stmt *q = store_query(s, err,
                                   "SELECT began, prompt_tokens, visual_tokens, computed_tokens, "
-                                  "vision_s, prefill_s, decode_s, stop, boxes FROM answers "
+                                  "vision_s, prefill_s, decode_s, stop, boxes, reasoning, "
+                                  "reasoning_tokens, answer_at FROM answers "
                                   "WHERE message = ?",
                                   "i", message);
     if (!q) return -1;
@@ -124,10 +140,12 @@ static int read_answer(struct store *s, int64_t message, struct saved_entry *e, 
             .decode_s = seconds_column(q, 6),
             .stop = e->stop,
             .in_conversation = true,
+            .reasoning_tokens = sqlite3_column_int64(q, 10),
         };
     }
+    const int status = row > 0 ? read_reasoning(s, saved, q, &e->message, err) : row;
     sqlite3_finalize(q);
-    return row < 0 ? -1 : 0;
+    return status;
 }
 
 static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
@@ -143,7 +161,7 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
     if (read_ids(s, saved, q, 4, &e->message.ids, err) < 0 ||
         read_parts(s, saved, id, &e->message, err) < 0)
         return -1;
-    return read_answer(s, id, e, err);
+    return read_answer(s, saved, id, e, err);
 }
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)

@@ -123,6 +123,10 @@ static const char *const schema_steps[] = {
     "ALTER TABLE drafts ADD COLUMN model TEXT NOT NULL DEFAULT '';",
     // A JSON list of the boxes and points in an answer (core/picture/boxes.h); '': none.
     "ALTER TABLE answers ADD COLUMN boxes TEXT NOT NULL DEFAULT '';",
+    // An answer's reasoning, its tokens, and the byte of the text after it; 0: no reasoning.
+    "ALTER TABLE answers ADD COLUMN reasoning TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE answers ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE answers ADD COLUMN answer_at INTEGER NOT NULL DEFAULT 0;",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

@@ -103,11 +103,16 @@ static void write_message(struct exporting *x, const struct saved_entry *e, int 
     static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
     const struct message *m = &e->message;
     buf_printf(&x->text, "## %s\n\n", titles[m->role]);
+    if (m->reasoning)
+        buf_printf(&x->text,
+                   "<details><summary>Reasoning (%lld tokens)</summary>\n\n%s\n\n</details>\n\n",
+                   (long long)m->reasoning_tokens, m->reasoning);
     for (size_t i = 0; i < m->content_count; i++) {
         if (m->content[i].text)
             buf_printf(&x->text, "%s\n\n",
-                       m->role == ROLE_ASSISTANT ? text_trimmed(m->content[i].text)
-                                                 : m->content[i].text);
+                       m->role == ROLE_ASSISTANT
+                           ? text_trimmed(m->content[i].text + (i ? 0 : m->answer_at))
+                           : m->content[i].text);
         else
             write_picture(x, *picture = m->content[i].picture);
     }

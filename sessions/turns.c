@@ -45,7 +45,8 @@ struct entry {
     struct ids ids;
     bool answered;
     struct event_answer answer; // numbers only
-    char *stop, *boxes;
+    char *stop, *boxes, *reasoning;
+    int64_t answer_at;
 };
 
 void entries_release(struct store *s)
@@ -64,6 +65,7 @@ void entries_release(struct store *s)
         free(e->arithmetic);
         free(e->stop);
         free(e->boxes);
+        free(e->reasoning);
         ids_release(&e->ids);
     }
     free(s->pending);
@@ -172,11 +174,13 @@ static int write_message(struct store *s, struct position *at, const struct entr
     const double seconds = a->vision_s + a->prefill_s + a->decode_s;
     return store_run(s, err,
                      "INSERT INTO answers(message, began, prompt_tokens, visual_tokens, "
-                     "computed_tokens, vision_s, prefill_s, decode_s, stop, boxes) "
-                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                     "iiiiidddtt", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
+                     "computed_tokens, vision_s, prefill_s, decode_s, stop, boxes, reasoning, "
+                     "reasoning_tokens, answer_at) "
+                     "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                     "iiiiidddtttii", message, e->time - (int64_t)(seconds > 0 ? seconds : 0),
                      a->prompt_tokens, a->visual_tokens, a->computed_tokens, a->vision_s,
-                     a->prefill_s, a->decode_s, e->stop, e->boxes);
+                     a->prefill_s, a->decode_s, e->stop, e->boxes, e->reasoning,
+                     a->reasoning_tokens, e->answer_at);
 }
 
 static int write_entry(struct store *s, struct position *at, const struct entry *e, struct err *err)
@@ -433,7 +437,7 @@ static char *boxes_text(const struct boxes *b)
 
 static void take_answer(struct store *s, const struct event_answer *answer)
 {
-    if (!s->begun) begin(s, answer->text);
+    if (!s->begun) begin(s, answer->text ? answer->text : "");
     if (answer->again) add_entry(s, ENTRY_UNDO)->count = 1; // the earlier answer was kept until now
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
     e->role = ROLE_ASSISTANT;
@@ -442,7 +446,11 @@ static void take_answer(struct store *s, const struct event_answer *answer)
     e->stop = xstrdup(answer->stop ? answer->stop : "");
     e->boxes = boxes_text(answer->boxes);
     ids_append(&e->ids, answer->ids, answer->count);
-    add_text(e, answer->text ? answer->text : "");
+    const char *text = answer->text ? answer->text : "";
+    const char *whole = answer->whole ? answer->whole : text;
+    add_text(e, whole);
+    e->reasoning = xstrdup(answer->reasoning ? answer->reasoning : "");
+    e->answer_at = answer->reasoning_tokens ? (int64_t)(strlen(whole) - strlen(text)) : 0;
 }
 
 static struct store_setting *find_setting(const struct store *s, const char *key)

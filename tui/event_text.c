@@ -290,8 +290,10 @@ void measures_text(struct buf *b, const struct event_answer *a, bool speed)
     if (a->visual_tokens) buf_printf(b, " (%lld visual)", (long long)a->visual_tokens);
     if (a->computed_tokens < a->prompt_tokens)
         buf_printf(b, ", %lld new", (long long)a->computed_tokens);
-    buf_printf(b, ", %.1f s; %zu token%s, %.1f s", a->prefill_s + a->vision_s, a->count,
-               a->count == 1 ? "" : "s", a->decode_s);
+    buf_printf(b, ", %.1f s; %zu token%s", a->prefill_s + a->vision_s, a->count,
+               a->count == 1 ? "" : "s");
+    if (a->reasoning_tokens) buf_printf(b, " (%lld reasoning)", (long long)a->reasoning_tokens);
+    buf_printf(b, ", %.1f s", a->decode_s);
     if (speed && a->decode_s > 0 && a->count)
         buf_printf(b, ", %.1f/s", (double)a->count / a->decode_s);
     if (a->accepted)

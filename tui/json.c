@@ -96,6 +96,8 @@ static cJSON *cell_value(const char *cell, bool numeric)
 static void fill_token(cJSON *o, const struct event *e)
 {
     add_text(o, "text", e->text);
+    if (e->reasoning && *e->reasoning) add_text(o, "reasoning", e->reasoning);
+    if (e->ok) cJSON_AddTrueToObject(o, "was_reasoning");
     add_integer(o, "id", e->id);
 }
 
@@ -115,6 +117,8 @@ static void fill_answer(cJSON *o, const struct event *e)
 {
     const struct event_answer *a = e->answer;
     add_text(o, "text", a->text);
+    if (a->reasoning && *a->reasoning) add_text(o, "reasoning", a->reasoning);
+    if (a->reasoning_tokens) add_integer(o, "reasoning_tokens", a->reasoning_tokens);
     add_ids(o, a->ids, a->count);
     add_integer(o, "prompt_tokens", a->prompt_tokens);
     add_integer(o, "visual_tokens", a->visual_tokens);
@@ -364,10 +368,12 @@ static const struct kind {
     const char *name, *fields;
     void (*fill)(cJSON *object, const struct event *event);
 } kinds[] = {
-    [EVENT_TOKEN] = { "token", "text:string id:integer", fill_token },
+    [EVENT_TOKEN] = { "token", "text:string reasoning?:string was_reasoning?:boolean id:integer",
+                      fill_token },
     [EVENT_ANSWER] = { "answer",
-                       "text:string ids:array prompt_tokens:integer visual_tokens:integer "
-                       "computed_tokens:integer drafted:integer accepted:integer vision_s:number? "
+                       "text:string reasoning?:string reasoning_tokens?:integer ids:array "
+                       "prompt_tokens:integer visual_tokens:integer computed_tokens:integer "
+                       "drafted:integer accepted:integer vision_s:number? "
                        "prefill_s:number? decode_s:number? stop:string picture?:integer "
                        "boxes?:array points?:array",
                        fill_answer },

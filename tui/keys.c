@@ -51,6 +51,7 @@ static const struct key_row rows[] = {
     { "chat", "/", "search", "search upwards", "/: search" },
     { "chat", "n", "next", "next match", NULL },
     { "chat", "N", "previous", "previous match", NULL },
+    { "chat", "r", "reasoning", "open or fold the reasoning before the answer", NULL },
     { "chat", "y", "copy", "copy the last answer (to clipboard and file)", "y: copy" },
     { "chat", "Y", "copy-all", "copy the whole conversation", NULL },
     { "chat", "Tab", "focus-next", "next panel", NULL },

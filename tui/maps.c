@@ -78,7 +78,8 @@ static int token_count(const struct view *v)
 {
     const struct chat_view *c = &v->chat;
     for (size_t i = c->count; i-- > 0;)
-        if (c->entries[i].kind == ENTRY_ANSWER) return (int)c->entries[i].token_count;
+        if (c->entries[i].kind == ENTRY_ANSWER || c->entries[i].kind == ENTRY_REASONING)
+            return (int)(c->entries[i].first_token + c->entries[i].token_count);
     return 0;
 }
 

@@ -17,6 +17,7 @@ static const struct kind {
     bool whole; // not wrapped
 } kinds[] = {
     [ENTRY_USER] = { "\xe2\x9d\xaf ", "> ", STYLE_USER, false },
+    [ENTRY_REASONING] = { "  ", "  ", STYLE_DIM, false },
     [ENTRY_ANSWER] = { "  ", "  ", STYLE_ANSWER, false },
     [ENTRY_COMMAND] = { "\xe2\x9d\xaf ", "> ", STYLE_DIM, false },
     [ENTRY_TEXT] = { "  ", "  ", STYLE_TEXT, false },
@@ -27,10 +28,12 @@ static const struct kind {
     [ENTRY_RULE] = { "\xe2\x94\x80 ", "- ", STYLE_BORDER, false },
 };
 
-// Returns an answer's rendered Markdown with remarks, or the plain text of any other entry.
+// Returns an answer's rendered Markdown with remarks, the line of a folded reasoning, or the plain
+// text of any other entry.
 static const char *shown_of(const struct entry *e)
 {
-    const struct buf *text = e->kind == ENTRY_ANSWER ? &e->shown.text : &e->text;
+    const bool rendered = e->kind == ENTRY_ANSWER || (e->kind == ENTRY_REASONING && !e->open);
+    const struct buf *text = rendered ? &e->shown.text : &e->text;
     return text->data ? text->data : "";
 }
 
@@ -54,6 +57,13 @@ static int lines_of(const struct chat_view *c, struct entry *e, int width)
     if (e->width == width) return e->lines;
     if (e->kind == ENTRY_ANSWER)
         markdown_render(&e->shown, e->text.data, e->remarks, e->remark_count, width, c->markdown);
+    if (e->kind == ENTRY_REASONING && !e->open) {
+        buf_clear(&e->shown.text);
+        buf_puts(&e->shown.text,
+                 c->markdown & MARKDOWN_ASCII ? "+ reasoning" : "\xe2\x96\xb8 reasoning");
+        if (e->token_count) buf_printf(&e->shown.text, ": %zu tokens", e->token_count);
+        buf_puts(&e->shown.text, " (F2 r opens it)");
+    }
     if (e->render) {
         char *text = e->render(e->source, width);
         buf_clear(&e->text);
@@ -98,14 +108,19 @@ static void colour_cells(struct canvas *c, struct area line, int x, int width, u
     }
 }
 
-// Finds the cells of an answer's token in the line w; false: none.
+// Finds the cells of an answer's token in the line w; false: none. `token` is its number in the
+// whole answer, of which the entry may be the reasoning.
 static bool find_token(const struct entry *e, const struct wrap *w, size_t token, int *x,
                        int *width)
 {
-    size_t begin, end;
-    const size_t next = token + 1 < e->token_count ? e->tokens[token + 1] : e->text.length;
-    return markdown_find(&e->shown, e->tokens[token], next, &begin, &end) &&
-           find_bytes(shown_of(e), w, begin, end, x, width);
+    if (token < e->first_token || token - e->first_token >= e->token_count) return false;
+    token -= e->first_token;
+    size_t begin = e->tokens[token];
+    size_t end = token + 1 < e->token_count ? e->tokens[token + 1] : e->text.length;
+    if (e->kind == ENTRY_REASONING && !e->open) return false;
+    if (e->kind == ENTRY_ANSWER && !markdown_find(&e->shown, begin, end, &begin, &end))
+        return false;
+    return find_bytes(shown_of(e), w, begin, end, x, width);
 }
 
 // Applies styles to bold text, code, headings ...
@@ -126,7 +141,7 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
                        const struct entry *e, const struct wrap *w)
 {
     const struct map *m = view_map(v);
-    if (!m || m->token < 0 || (size_t)m->token >= e->token_count) return;
+    if (!m || m->token < 0) return;
     int x, width;
     if (find_token(e, w, (size_t)m->token, &x, &width))
         canvas_style(c, line, x, 0, width, STYLE_MATCH);
@@ -138,7 +153,7 @@ static void mark_attention(const struct view *v, struct canvas *c, struct area l
 {
     const char *ramp = view_setting(v, "screen.map");
     if (!v->image.boxed) return;
-    for (size_t t = 0; t < e->token_count; t++) {
+    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++) {
         const double share = maps_box_attention(v, t);
         int x, width;
         if (share < 0 || !find_token(e, w, t, &x, &width)) continue;
@@ -167,11 +182,18 @@ static void mark_found(const struct view *v, struct canvas *c, struct area line,
     free(text);
 }
 
+// Returns the last answer, or its reasoning while the answer has not begun.
 static size_t last_answer(const struct chat_view *c)
 {
     for (size_t i = c->count; i-- > 0;)
-        if (c->entries[i].kind == ENTRY_ANSWER) return i;
+        if (c->entries[i].kind == ENTRY_ANSWER || c->entries[i].kind == ENTRY_REASONING) return i;
     return c->count;
+}
+
+static bool is_of_last_answer(const struct chat_view *c, size_t i)
+{
+    const size_t last = last_answer(c);
+    return i == last || (i + 1 == last && c->entries[i].kind == ENTRY_REASONING);
 }
 
 static void draw_line(struct view *v, struct canvas *c, struct area line, size_t index,
@@ -195,7 +217,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
     if (k->whole && end + pan > inner.width) chat->wide = (int)index;
     if (k->whole && end + pan > e->widest) e->widest = end + pan;
-    if (index == last_answer(&v->chat)) {
+    if (is_of_last_answer(chat, index)) {
         mark_attention(v, c, inner, e, w);
         if (!v->image.boxed) mark_token(v, c, inner, e, w);
     }
@@ -295,7 +317,7 @@ static void copy(struct view *v, bool all)
     const size_t last = last_answer(&v->chat);
     for (size_t i = 0; i < v->chat.count; i++) {
         const struct entry *e = &v->chat.entries[i];
-        if (!all && i != last) continue;
+        if (all ? e->kind == ENTRY_REASONING && !e->open : i != last) continue;
         if (all && e->kind == ENTRY_USER) buf_puts(&b, b.length ? "\n> " : "> ");
         buf_printf(&b, "%s\n", e->text.data);
     }
@@ -303,6 +325,31 @@ static void copy(struct view *v, bool all)
     free(v->copy);
     v->copy = b.length ? buf_take(&b) : NULL;
     buf_release(&b);
+}
+
+// --- reasoning -----------------------------------------------------------------------------------
+
+static void fold(struct entry *e, bool open)
+{
+    e->open = open;
+    e->width = 0;
+}
+
+// Opens the newest reasoning, or folds all if it is open.
+static void toggle_reasoning(struct view *v)
+{
+    struct chat_view *c = &v->chat;
+    size_t last = c->count;
+    while (last > 0 && c->entries[last - 1].kind != ENTRY_REASONING) last--;
+    if (!last) {
+        view_hint(v, "no answer here has a reasoning");
+        return;
+    }
+    if (!c->entries[last - 1].open)
+        fold(&c->entries[last - 1], true);
+    else
+        for (size_t i = 0; i < last; i++)
+            if (c->entries[i].kind == ENTRY_REASONING) fold(&c->entries[i], false);
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -330,6 +377,8 @@ static unsigned act(struct view *v, const char *action)
         pan(v, -8);
     else if (!strcmp(action, "right"))
         pan(v, 8);
+    else if (!strcmp(action, "reasoning"))
+        toggle_reasoning(v);
     else if (!strcmp(action, "copy"))
         copy(v, false);
     else if (!strcmp(action, "copy-all"))
@@ -369,31 +418,44 @@ static void type(struct view *v, const struct key *key)
     }
 }
 
-// Returns the token of the last answer at x, y of the panel; -1: none.
-static int token_at(const struct view *v, struct area area, int x, int y)
+// Returns the entry at line y of the panel, and sets *w to the line; c->count: none.
+static size_t entry_at(const struct chat_view *c, struct area area, int y, struct wrap *w)
 {
-    const struct chat_view *chat = &v->chat;
-    const size_t last = last_answer(chat);
-    int at = chat->total < area.height ? 0 : area.height - chat->total + chat->scroll;
-    if (last == chat->count) return -1;
-    for (size_t i = 0; i < last; i++) at += lead(chat, i) + chat->entries[i].lines;
-    const struct entry *e = &chat->entries[last];
-    struct wrap w = wrap_of(e, chat->width);
-    for (at += lead(chat, last); wrap_next(&w); at++)
-        for (size_t t = 0; at == y && t < e->token_count; t++) {
-            int from, width;
-            if (!find_token(e, &w, t, &from, &width)) continue;
-            if (x - GUTTER >= from && x - GUTTER < from + width) return (int)t;
-        }
+    int at = c->total < area.height ? 0 : area.height - c->total + c->scroll;
+    for (size_t i = 0; i < c->count; i++) {
+        at += lead(c, i);
+        *w = wrap_of(&c->entries[i], c->width);
+        for (; wrap_next(w); at++)
+            if (at == y) return i;
+    }
+    return c->count;
+}
+
+// Returns the token of the last answer at column x of a line; -1: none.
+static int token_at(const struct entry *e, const struct wrap *w, int x)
+{
+    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++) {
+        int from, width;
+        if (!find_token(e, w, t, &from, &width)) continue;
+        if (x - GUTTER >= from && x - GUTTER < from + width) return (int)t;
+    }
     return -1;
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
-    const int token = button == 1 ? token_at(v, area, x, y) : -1;
-    if (button == 4) v->chat.scroll += 3;
-    if (button == 5) v->chat.scroll = v->chat.scroll > 3 ? v->chat.scroll - 3 : 0;
-    if (token >= 0 && !v->answering) maps_go(v, token);
+    struct chat_view *c = &v->chat;
+    struct wrap w;
+    const size_t i = button == 1 ? entry_at(c, area, y, &w) : c->count;
+    struct entry *e = i < c->count ? &c->entries[i] : NULL;
+    if (button == 4) c->scroll += 3;
+    if (button == 5) c->scroll = c->scroll > 3 ? c->scroll - 3 : 0;
+    if (e && e->kind == ENTRY_REASONING && !e->open) {
+        fold(e, true);
+    } else if (e && is_of_last_answer(c, i) && !v->answering) {
+        const int token = token_at(e, &w, x);
+        if (token >= 0) maps_go(v, token);
+    }
 }
 
 const struct panel panel_chat = {

@@ -42,11 +42,13 @@ struct plain {
     struct stream out, err; // standard output and error
     struct stream *note;    // for notices, errors and progress: &out or &err
     bool interactive;
-    bool mid_line;  // the answer's last line has no newline yet
-    bool answering; // a token of this answer has arrived
-    bool begun;     // some text of the answer was printed
-    bool page;      // a page is open: texts belong to it
-    bool progress;  // the progress line is on the screen
+    bool mid_line;   // the answer's last line has no newline yet
+    bool answering;  // a token of this answer has arrived
+    bool begun;      // some text of the answer was printed
+    bool reasoning;  // the last line of the reasoning has no newline yet
+    int64_t thought; // tokens of the reasoning so far
+    bool page;       // a page is open: texts belong to it
+    bool progress;   // the progress line is on the screen
     struct throttle throttle;
     struct settings *settings; // as reported by events
     bool asked;                // the terminal was queried
@@ -117,14 +119,42 @@ static void put_line(struct plain *p, struct stream *s, enum style style, const 
 
 // --- the answer ----------------------------------------------------------------------------------
 
+// Shows the reasoning as it grows, or counts its tokens on the progress line.
+static void show_reasoning(struct plain *p, const char *text)
+{
+    p->thought++;
+    if (settings_is(p->settings, "screen.reasoning", "show")) {
+        wipe_progress(p);
+        put(p->note, STYLE_DIM, text);
+        p->reasoning = text[strlen(text) - 1] != '\n';
+    } else if (p->interactive && p->note->escapes) {
+        fprintf(p->note->file, "\r\033[Kreasoning: %lld tokens", (long long)p->thought);
+        p->progress = true;
+    }
+    fflush(p->note->file);
+}
+
+static void end_reasoning(struct plain *p)
+{
+    if (p->reasoning) fputc('\n', p->note->file);
+    p->reasoning = false;
+    p->thought = 0;
+}
+
 static void show_token(struct plain *p, const struct event *e)
 {
     p->answering = true;
+    if (e->reasoning && *e->reasoning) show_reasoning(p, e->reasoning);
     const char *text = e->text ? e->text : "";
+    if (e->ok && p->begun) { // the text so far was the reasoning
+        begin_lines(p, &p->out);
+        p->begun = false;
+    }
     if (!p->begun) text = text_trimmed(text);
     if (!*text) return;
     p->begun = true;
     wipe_progress(p);
+    end_reasoning(p);
     put(&p->out, STYLE_TEXT, text);
     p->mid_line = text[strlen(text) - 1] != '\n';
     fflush(p->out.file);
@@ -138,6 +168,8 @@ static void show_answer(struct plain *p, const struct event *e)
     if (!p->answering) {
         put_line(p, &p->out, STYLE_TEXT, a->text ? text_trimmed(a->text) : "");
     } else {
+        wipe_progress(p);
+        end_reasoning(p);
         if (p->mid_line || !p->begun) fputc('\n', p->out.file);
         p->mid_line = false;
         fflush(p->out.file);

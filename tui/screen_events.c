@@ -190,6 +190,7 @@ static struct news *copy_event(const struct event *from)
     n->event.where = keep_text(n, from->where);
     n->event.key = keep_text(n, from->key);
     n->event.value = keep_text(n, from->value);
+    n->event.reasoning = keep_text(n, from->reasoning);
     n->event.message = NULL;
     n->event.pictures = NULL;
     n->event.score = NULL;
@@ -197,6 +198,8 @@ static struct news *copy_event(const struct event *from)
     if (from->answer) {
         struct event_answer *a = keep_bytes(n, from->answer, sizeof *a);
         a->text = keep_text(n, a->text);
+        a->reasoning = keep_text(n, a->reasoning);
+        a->whole = a->unended = NULL;
         a->stop = keep_text(n, a->stop);
         a->ids = keep_bytes(n, a->ids, a->count * sizeof *a->ids);
         n->event.answer = a;
@@ -207,7 +210,10 @@ static struct news *copy_event(const struct event *from)
     if (from->changed) copy_changed(n, from);
     if (from->message) {
         const struct message *m = from->message;
-        n->event.text = keep(n, message_text(m));
+        char *text = message_text(m);
+        n->event.text = keep_text(n, text + m->answer_at);
+        n->event.reasoning = keep_text(n, m->reasoning);
+        free(text);
         n->event.id = (int32_t)m->role;
         n->event.count = 0;
         for (size_t i = 0; i < m->content_count; i++) n->event.count += !m->content[i].text;

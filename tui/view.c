@@ -161,26 +161,54 @@ static void add_remark(struct entry *e, const char *format, ...)
     e->width = 0;
 }
 
+// Begins the answer, or its reasoning.
+static struct entry *begin_answer(struct view *v, enum entry_kind kind, size_t first_token)
+{
+    struct chat_view *c = &v->chat;
+    struct entry *e = view_add(v, kind, "");
+    e->first_token = first_token;
+    e->open = !strcmp(view_setting(v, "screen.reasoning"), "show");
+    c->answering = (int)c->count - 1;
+    return e;
+}
+
+// Adds a token, and text of it; `counts` false: only text.
+static void add_token(struct entry *e, const char *text, bool counts)
+{
+    if (!e->text.length) text = text_trimmed(text);
+    if (counts) {
+        e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
+        e->tokens[e->token_count++] = e->text.length;
+    }
+    buf_puts(&e->text, text);
+    e->width = 0;
+}
+
+// Each token belongs to the entry in which its text begins; marks of the reasoning have no text.
 static void take_token(struct view *v, const struct event *e)
 {
     struct chat_view *c = &v->chat;
     const char *text = e->text ? e->text : "";
+    const bool reasons = e->reasoning && *e->reasoning;
+    const bool counts = e->id >= 0; // -1: the rest of a character, which belongs to no token
     v->last = clock_seconds();
     if (!v->first) v->first = v->last;
-    if (c->answering < 0) {
-        view_add(v, ENTRY_ANSWER, "");
-        c->answering = (int)c->count - 1;
+    struct entry *now =
+        c->answering < 0 ? begin_answer(v, ENTRY_ANSWER, 0) : &c->entries[c->answering];
+    if (now->kind == ENTRY_ANSWER && (e->ok || (reasons && !now->text.length))) {
+        now->kind = ENTRY_REASONING;
+        now->width = 0;
     }
-    struct entry *answer = &c->entries[c->answering];
-    if (!answer->text.length) text = text_trimmed(text);
-    if (e->id >= 0) { // -1: the rest of a character, which belongs to no token
-        v->tokens++;
-        answer->tokens =
-            xreallocarray(answer->tokens, answer->token_count + 1, sizeof *answer->tokens);
-        answer->tokens[answer->token_count++] = answer->text.length;
+    if (counts) v->tokens++;
+    if (now->kind == ENTRY_REASONING) {
+        const bool ends = *text;
+        add_token(now, e->reasoning ? e->reasoning : "", counts && (reasons || !ends));
+        if (!ends) return;
+        now = begin_answer(v, ENTRY_ANSWER, now->token_count);
+        add_token(now, text, counts && !reasons);
+        return;
     }
-    buf_puts(&answer->text, text);
-    answer->width = 0;
+    add_token(now, text, counts);
 }
 
 // Marks an answer that was cut off.
@@ -210,11 +238,12 @@ static void remove_entry(struct chat_view *c, size_t i)
     c->found = -1;
 }
 
-// Removes a question or answer with the measures below it.
+// Removes a question or answer with the measures below it and the reasoning above it.
 static void remove_message(struct chat_view *c, size_t i)
 {
     if (i + 1 < c->count && c->entries[i + 1].kind == ENTRY_MEASURES) remove_entry(c, i + 1);
     remove_entry(c, i);
+    if (i && c->entries[i - 1].kind == ENTRY_REASONING) remove_entry(c, i - 1);
 }
 
 // Returns the last entry before `i` that is a message of the conversation; -1: none.
@@ -233,6 +262,9 @@ static void take_answer(struct view *v, const struct event *e)
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill)
         view_add(v, ENTRY_ANSWER, text_trimmed(a->text ? a->text : ""));
+    // A reasoning without an answer: the marks of a message of the conversation.
+    if (v->chat.answering >= 0 && v->chat.entries[v->chat.answering].kind == ENTRY_REASONING)
+        begin_answer(v, ENTRY_ANSWER, v->chat.entries[v->chat.answering].token_count);
     if (!prefill) mark_cut(v, a);
     if (a->again) { // replaces the previous answer
         struct chat_view *c = &v->chat;
@@ -278,6 +310,11 @@ static void take_message(struct view *v, const struct event *e)
         view_add(v, ENTRY_NOTICE, text);
         free(text);
     } else if (e->id == ROLE_ASSISTANT) {
+        if (e->reasoning && *e->reasoning) {
+            begin_answer(v, ENTRY_REASONING, 0);
+            buf_puts(&v->chat.entries[v->chat.count - 1].text, e->reasoning);
+            v->chat.answering = -1;
+        }
         view_add(v, ENTRY_ANSWER, text_trimmed(b.data));
     } else {
         view_add(v, ENTRY_USER, b.data);

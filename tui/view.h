@@ -21,6 +21,7 @@
 
 enum entry_kind {
     ENTRY_USER,
+    ENTRY_REASONING, // of the answer in the next entry
     ENTRY_ANSWER,
     ENTRY_COMMAND,
     ENTRY_TEXT,
@@ -34,8 +35,10 @@ enum entry_kind {
 struct entry {
     enum entry_kind kind;
     struct buf text;
-    size_t *tokens; // ENTRY_ANSWER: start of each token's text
+    size_t *tokens; // of an answer or its reasoning: start of each token's text
     size_t token_count;
+    size_t first_token;     // number of the first one in the whole answer
+    bool open;              // ENTRY_REASONING: all lines are shown
     struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
     size_t remark_count;
     struct markdown shown; // ENTRY_ANSWER: as drawn at `width`

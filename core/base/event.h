@@ -21,7 +21,9 @@ struct picture;
 
 enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
-                    // rest of the text
+                    // rest of the text. reasoning: text of the reasoning; value: all text, with
+                    // marks; ok: all text before is reasoning, because a closing mark without an
+                    // opening one has come
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
                     // wrapped
@@ -69,8 +71,13 @@ enum event_kind {
 };
 
 struct event_answer {
-    const char *text;
-    const int32_t *ids; // generated ids, without the end token
+    const char *text;         // without the reasoning
+    const char *reasoning;    // before the answer, without marks; "": none
+    const char *whole;        // the text that the model wrote, with reasoning and marks
+    const char *unended;      // opening mark of a reasoning that has no end, if the prompt has the
+                              // mark; else NULL
+    int64_t reasoning_tokens; // of count
+    const int32_t *ids;       // generated ids, without the end token
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt
     int64_t computed_tokens;              // prompt tokens that were not in the cache
@@ -174,7 +181,7 @@ struct event_info {
 
 struct event {
     enum event_kind kind;
-    const char *text, *where, *key, *value;
+    const char *text, *where, *key, *value, *reasoning;
     int32_t id;
     int64_t count;
     double real;

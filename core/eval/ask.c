@@ -79,6 +79,7 @@ static void capture_emit(void *self, const struct event *event)
     c->answered = true;
     c->cut = cut_of(a);
     cJSON_AddStringToObject(c->line, "answer", a->text ? a->text : "");
+    if (a->reasoning && *a->reasoning) cJSON_AddStringToObject(c->line, "reasoning", a->reasoning);
     cJSON *ids = cJSON_AddArrayToObject(c->line, "ids");
     for (size_t i = 0; i < a->count; i++) cJSON_AddItemToArray(ids, cJSON_CreateNumber(a->ids[i]));
     cJSON_AddNumberToObject(c->line, "prompt_tokens", (double)a->prompt_tokens);

@@ -113,11 +113,11 @@ static void listen(void *self, const struct event *e)
     if (e->kind == EVENT_TOKEN && e->id >= 0) { // -1: the rest of a character, without a token
         s->starts = xreallocarray(s->starts, s->tokens + 1, sizeof *s->starts);
         s->starts[s->tokens++] = l->length;
-        l->length += e->text ? strlen(e->text) : 0;
+        l->length += e->value ? strlen(e->value) : 0; // reasoning too
         grid_progress(l->r->grid, "comparing", l->done++, l->count);
     }
     if (e->kind != EVENT_ANSWER) return;
-    s->text = xstrdup(e->answer->text);
+    s->text = xstrdup(e->answer->whole);
     ids_append(&s->ids, e->answer->ids, e->answer->count);
     snprintf(s->stop, sizeof s->stop, "%s", e->answer->stop);
     compare_meter_end(l->meter, l->c, e->answer);

@@ -210,7 +210,8 @@ static void capture(void *self, const struct event *event)
     if (event->kind != EVENT_ANSWER) return;
     c->answer = *event->answer;
     if (!strcmp(c->answer.stop, "cancelled")) return;
-    c->text = xstrdup(c->answer.text);
+    // Rules read the reasoning too; they remove it as their suite does (core/metrics/suite.h).
+    c->text = xasprintf("%s%s", c->answer.unended ? c->answer.unended : "", c->answer.whole);
     ids_append(&c->ids, c->answer.ids, c->answer.count);
     c->answer.text = c->text;
     c->answer.ids = c->ids.data;

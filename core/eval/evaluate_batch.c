@@ -6,6 +6,7 @@
 
 #include "core/eval/evaluate_parts.h"
 #include "core/sets/set.h"
+#include "core/talk/answer.h"
 #include "core/talk/batch.h"
 
 static const char *const words[] = { "auto", NULL };
@@ -143,10 +144,8 @@ static void keep(struct evaluating *v, const struct questions *q)
 {
     for (int i = 0; i < q->count; i++) {
         const struct batch_answer *a = &q->answer[i];
-        struct buf text = { 0 };
-        tokenizer_decode(v->c.model->tokenizer, a->ids.data, a->ids.count, true, &text);
         v->ready[v->ready_count++] =
-            (struct ready_answer){ q->index[i], text.data ? buf_take(&text) : xstrdup(""),
+            (struct ready_answer){ q->index[i], answer_whole(v->c.model, &q->prompt[i], &a->ids),
                                    a->full    ? CUT_CONTEXT
                                    : a->ended ? CUT_NONE
                                               : CUT_LENGTH };

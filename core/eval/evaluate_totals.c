@@ -160,7 +160,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
     static const char *const words[THOUGHTS] = {
         [THOUGHT_REMOVED] = "removed from",
         [THOUGHT_KEPT] = "seen by the rule in",
-        [THOUGHT_OPEN] = "not ended, so seen by the rule, in",
+        [THOUGHT_OPEN] = "not ended in",
     };
     struct buf thoughts = { 0 };
     char *cut;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/metrics/python.h"
+#include "core/template/thinking.h"
 
 struct tags {
     const char *open, *close;
@@ -21,14 +22,7 @@ struct tags {
 #define KIMI_OPEN  "\xE2\x97\x81think\xE2\x96\xB7"
 #define KIMI_CLOSE "\xE2\x97\x81/think\xE2\x96\xB7"
 
-// lmms-eval knows only the first TAGS_OF_LMMS_EVAL.
-static const struct tags thinking_tags[] = {
-    { "<think>", "</think>" },
-    { "<analysis>", "</analysis>" },
-    { "<thinking>", "</thinking>" },
-    { KIMI_OPEN, KIMI_CLOSE },
-};
-enum { TAGS = sizeof thinking_tags / sizeof *thinking_tags, TAGS_OF_LMMS_EVAL = 2 };
+enum { MARKS_OF_LMMS_EVAL = 2 }; // it knows only the first ones of thinking_table
 
 static const struct tags answer_tags = { "<answer>", "</answer>" },
                          box_marks = { "<|begin_of_box|>", "<|end_of_box|>" };
@@ -55,7 +49,8 @@ enum suite suite_find(const char *name)
 // Removes the text from each opening tag to the next closing tag. If no opening tag remains, also
 // removes everything up to the last closing tag: a chat template may have written the opening one.
 // Keeps an opening tag that is never closed.
-static const char *remove_thinking(struct scratch *s, const char *text, const struct tags *t)
+static const char *remove_thinking(struct scratch *s, const char *text,
+                                   const struct thinking_marks *t)
 {
     struct buf b = { 0 };
     const size_t n = strlen(t->open);
@@ -73,13 +68,14 @@ static const char *remove_thinking(struct scratch *s, const char *text, const st
     return last == SIZE_MAX || strstr(text, t->open) ? text : text + last + strlen(t->close);
 }
 
-static bool has_open_thinking(const char *text)
+// Returns the offset of the last opening tag that is never closed; SIZE_MAX: none.
+static size_t find_open_thinking(const char *text)
 {
-    for (size_t i = 0; i < TAGS; i++) {
-        const size_t last = python_find_last(text, thinking_tags[i].open);
-        if (last != SIZE_MAX && !strstr(text + last, thinking_tags[i].close)) return true;
+    for (const struct thinking_marks *t = thinking_table; t->open; t++) {
+        const size_t last = python_find_last(text, t->open);
+        if (last != SIZE_MAX && !strstr(text + last, t->close)) return last;
     }
-    return false;
+    return SIZE_MAX;
 }
 
 // --- marks of the answer -------------------------------------------------------------------------
@@ -115,7 +111,8 @@ static const char *take_boxed(struct scratch *s, const char *text)
 
 static const char *strip_own(struct scratch *s, const char *text)
 {
-    for (size_t i = 0; i < TAGS; i++) text = remove_thinking(s, text, &thinking_tags[i]);
+    for (const struct thinking_marks *t = thinking_table; t->open; t++)
+        text = remove_thinking(s, text, t);
     text = take_between(s, text, &answer_tags, true);
     text = take_between(s, text, &box_marks, true);
     return python_strip(s, take_boxed(s, text), NULL);
@@ -123,8 +120,8 @@ static const char *strip_own(struct scratch *s, const char *text)
 
 static const char *strip_lmms_eval(struct scratch *s, const char *text)
 {
-    for (size_t i = 0; i < TAGS_OF_LMMS_EVAL; i++)
-        text = remove_thinking(s, text, &thinking_tags[i]);
+    for (int i = 0; i < MARKS_OF_LMMS_EVAL; i++)
+        text = remove_thinking(s, text, &thinking_table[i]);
     return python_strip(s, text, NULL);
 }
 
@@ -165,18 +162,23 @@ const char *suite_answer(struct scratch *s, enum suite suite, const struct metri
                          const char *answer, enum thinking thinking, enum thought *thought)
 {
     const char *whole = m->extract ? m->extract(s, answer) : answer, *text = whole;
-    bool thinks = has_open_thinking(whole);
-    for (size_t i = 0; i < TAGS; i++) thinks |= strstr(whole, thinking_tags[i].close) != NULL;
+    bool thinks = find_open_thinking(whole) != SIZE_MAX;
+    for (const struct thinking_marks *t = thinking_table; t->open; t++)
+        thinks |= strstr(whole, t->close) != NULL;
+    const bool own = suite == SUITE_OWN || ((suite == SUITE_LLAVA || suite == SUITE_OFFICIAL) &&
+                                            thinking == THINKING_STRIP);
     if (thinking == THINKING_KEEP)
         text = whole;
-    else if (suite == SUITE_OWN ||
-             ((suite == SUITE_LLAVA || suite == SUITE_OFFICIAL) && thinking == THINKING_STRIP))
+    else if (own)
         text = strip_own(s, text);
     else if (suite == SUITE_LMMS_EVAL)
         text = strip_lmms_eval(s, text);
     else if (suite == SUITE_VLMEVALKIT)
         text = strip_vlmevalkit(s, text, m, thinking);
-    if (has_open_thinking(text))
+    const size_t open = find_open_thinking(text);
+    if (open != SIZE_MAX && own && thinking != THINKING_KEEP) // never scores reasoning
+        text = python_strip(s, scratch_dup(s, text, open), NULL);
+    if (open != SIZE_MAX)
         *thought = THOUGHT_OPEN;
     else if (strcmp(python_strip(s, text, NULL), python_strip(s, whole, NULL)) != 0)
         *thought = THOUGHT_REMOVED;

@@ -17,7 +17,7 @@ enum thought {
     THOUGHT_NONE,    // the answer has no thinking
     THOUGHT_REMOVED, // the rule reads the answer without the thinking
     THOUGHT_KEPT,    // the rule reads the thinking too
-    THOUGHT_OPEN,    // the thinking does not end, so the rule reads it
+    THOUGHT_OPEN,    // the thinking does not end; only suites' rules read it
     THOUGHTS
 };
 

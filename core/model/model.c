@@ -195,6 +195,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     unread_metadata(m);
     m->checkpoint->progress = NULL;
     if (open_template(m, err) < 0) goto out;
+    thinking_list_make(&m->thinking, m->checkpoint->chat_template, m->tokenizer);
     free(folder);
     return m;
 named:
@@ -213,6 +214,7 @@ void model_free(struct model *m)
     vision_release(&m->vision);
     tokenizer_free(m->tokenizer);
     chat_template_free(m->template);
+    thinking_list_release(&m->thinking);
     free(m->template_problem);
     free(m->unread);
     ids_release(&m->eos);

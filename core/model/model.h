@@ -12,6 +12,7 @@
 #include "core/model/weights.h"
 #include "core/picture/tile_grid.h"
 #include "core/template/template.h"
+#include "core/template/thinking.h"
 #include "core/tokenizer/tokenizer.h"
 
 struct family;
@@ -33,6 +34,7 @@ struct model {
     struct chat_template *template; // the folder's own; NULL: none that can be rendered
     char *template_problem;         // why the folder's template cannot be rendered; else NULL
     const struct layout *layout;    // the built-in layout that matches the template
+    struct thinking_list thinking;  // marks around the reasoning in answers
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;

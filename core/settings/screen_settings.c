@@ -9,6 +9,8 @@ static const char *const graphics[] = { "auto",      "kitty",  "iterm", "sixel",
 static const char *const layouts[] = { "auto",    "chat",    "workbench", "maps",
                                        "compare", "changed", NULL };
 
+static const char *const reasonings[] = { "fold", "show", NULL };
+
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_mean[] = { "mean", NULL };
 
@@ -55,6 +57,14 @@ const struct setting screen_settings[] = {
       .help = "Renders Markdown in answers: headings, bold, lists, code, tables. Copied text is "
               "raw.",
       .also = "bold tables formatting" },
+    { .key = "screen.reasoning",
+      .type = SETTING_CHOICE,
+      .def = "fold",
+      .choices = reasonings,
+      .stale = STALE_NOTHING,
+      .help = "Reasoning before answers: fold shows one line, which opens; show shows all (in "
+              "lines: on standard error).",
+      .also = "thinking think" },
     { .key = "screen.live",
       .type = SETTING_FLAG,
       .def = "on",

@@ -30,7 +30,8 @@ void settings_clear(void)
         free((struct setting *)(uintptr_t)rows[i]);
         offered[i] = false;
     }
-    table_count = count = 0;
+    count = 0;
+    table_count = 0;
 }
 
 void settings_add(const struct setting *more)

@@ -90,11 +90,15 @@ struct answering {
     const struct answer_options *options;
     const struct sinks *sinks;
     struct graph graph;
-    struct sequence sequence; // prompt, then the generated tokens
-    int64_t prompt;           // tokens of the prompt
-    int64_t closing;          // tokens that the layout appends to the answer
-    int64_t reused;           // prompt tokens found in the cache
-    struct ids ids;           // generated
+    struct sequence sequence;            // prompt, then the generated tokens
+    int64_t prompt;                      // tokens of the prompt
+    int64_t closing;                     // tokens that the layout appends to the answer
+    int64_t reused;                      // prompt tokens found in the cache
+    struct ids ids;                      // generated
+    struct thinking_text thinking;       // their text
+    struct buf whole;                    // with the reasoning's marks
+    const struct thinking_marks *opened; // the prompt ends with the opening mark; or NULL
+    size_t reasoning_tokens;
 
     // The newest pass.
     float *logits;                 // [1 + drafts, V] of the pass's last rows, host memory
@@ -250,10 +254,25 @@ static int apply_changes(struct answering *a)
 
 // --- generation ----------------------------------------------------------------------------------
 
-static void emit_token(const struct answering *a, int32_t id, struct buf *text)
+// Emits a token with its text, and empties the text.
+static void emit_token(struct answering *a, int32_t id, struct buf *text, bool last)
 {
-    const char *shown = text->data ? text->data : "";
-    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN, .id = id, .text = shown });
+    struct buf reasoning = { 0 }, answer = { 0 };
+    buf_puts(text, "");
+    buf_puts(&a->whole, text->data);
+    thinking_push(&a->thinking, text->data, &reasoning, &answer);
+    const bool turned = a->thinking.turned;
+    if (last) thinking_finish(&a->thinking, &reasoning, &answer);
+    if (a->thinking.marks && (turned || !a->thinking.answer.length))
+        a->reasoning_tokens = a->ids.count;
+    sinks_emit(a->sinks, &(struct event){ .kind = EVENT_TOKEN,
+                                          .id = id,
+                                          .text = answer.data ? answer.data : "",
+                                          .reasoning = reasoning.data ? reasoning.data : "",
+                                          .value = text->data,
+                                          .ok = turned });
+    buf_release(&reasoning);
+    buf_release(&answer);
     buf_clear(text);
 }
 
@@ -328,11 +347,12 @@ static int generate(struct answering *a)
         const bool last =
             (int64_t)a->ids.count >= settings_integer(a->settings, "sample.max_tokens") ||
             tokens_left(a) <= 0;
+        answer_put_mark(m, id, &text);
         detokenizer_push(&words, id, &text);
         // The last token's event also has the text held back so far, including incomplete
         // characters.
         if (last) detokenizer_finish(&words, &text);
-        emit_token(a, id, &text);
+        emit_token(a, id, &text, last);
         if (last) break;
         if ((status = step(a)) < 0) break;
     }
@@ -343,7 +363,7 @@ static int generate(struct answering *a)
     drop_drafts(a);
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     detokenizer_finish(&words, &text); // a second call adds nothing
-    if (text.length) emit_token(a, -1, &text);
+    if (text.length || a->thinking.held.length) emit_token(a, -1, &text, true);
     buf_release(&text);
     detokenizer_release(&words);
     // Recomputed rows count as prefill.
@@ -354,15 +374,21 @@ static int generate(struct answering *a)
 // Reports the answer; with `keep` appends it as the assistant's message.
 static void conclude(struct answering *a, bool keep)
 {
-    struct buf text = { 0 };
-    tokenizer_decode(a->c->model->tokenizer, a->ids.data, a->ids.count, true, &text);
+    const struct thinking_text *t = &a->thinking;
+    const char *text = t->answer.data ? t->answer.data : "";
+    const char *whole = a->whole.data ? a->whole.data : "";
+    const bool unended = t->state == THINKING_INSIDE;
     struct boxes boxes;
-    const int boxed = conversation_boxes(a->c, a->c->message_count, text.data ? text.data : "",
-                                         &a->ids, a->settings, NULL, &boxes);
+    const int boxed =
+        conversation_boxes(a->c, a->c->message_count, text, &a->ids, a->settings, NULL, &boxes);
     int64_t visual = 0;
     for (int64_t i = 0; i < a->prompt; i++) visual += a->sequence.picture[i] >= 0;
     const struct event_answer answer = {
-        .text = text.data ? text.data : "",
+        .text = text,
+        .reasoning = t->reasoning.data ? t->reasoning.data : "",
+        .whole = whole,
+        .unended = unended && a->opened ? a->opened->open : NULL,
+        .reasoning_tokens = (int64_t)a->reasoning_tokens,
         .ids = a->ids.data,
         .count = a->ids.count,
         .prompt_tokens = a->prompt,
@@ -382,7 +408,10 @@ static void conclude(struct answering *a, bool keep)
     };
     if (keep) {
         struct message *m = conversation_add(a->c, ROLE_ASSISTANT);
-        message_add_text(m, answer.text);
+        message_add_text(m, whole);
+        if (a->reasoning_tokens)
+            message_set_reasoning(m, answer.reasoning, answer.reasoning_tokens,
+                                  strlen(whole) - strlen(text));
         m->generated = true;
         ids_append(&m->ids, a->ids.data, a->ids.count);
     }
@@ -394,12 +423,14 @@ static void conclude(struct answering *a, bool keep)
                      (long long)conversation_limit(a->c->model, a->settings),
                      conversation_raise(a->c->model, a->settings, raise, sizeof raise));
     }
+    if (answer.in_conversation && unended && !answer.full && !strcmp(a->stop, "length"))
+        sinks_notice(a->sinks, "the reasoning was cut off before an answer: raise "
+                               "sample.max_tokens");
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld token%s (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, a->prompt == 1 ? "" : "s", (long long)visual,
                      a->vision_s + a->prefill_s);
     boxes_release(&boxes);
-    buf_release(&text);
 }
 
 int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
@@ -420,6 +451,8 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     if (status == 0) status = check_length(&a, err);
     if (status < 0) goto out;
     a.prompt = a.sequence.prompt = a.sequence.n;
+    a.opened = answer_opened(c->model, &a.sequence);
+    thinking_start(&a.thinking, &c->model->thinking, a.opened);
     if (options->whole) conversation_stale(c, STALE_VISUAL);
     if (options->sequence) options->sequence(options->self, &a.sequence);
     status = prefill(&a, &a.reused);
@@ -436,6 +469,8 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     conclude(&a, *answered && !options->forward_only);
 out:
     free(a.logits);
+    thinking_release(&a.thinking);
+    buf_release(&a.whole);
     lookahead_release(&a.lookahead);
     ids_release(&a.ids);
     sequence_release(&a.sequence);

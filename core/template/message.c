@@ -54,6 +54,17 @@ void message_copy(struct message *to, const struct message *from)
         add_item(to, p->text ? xstrdup(p->text) : NULL, p->picture);
     }
     ids_append(&to->ids, from->ids.data, from->ids.count);
+    if (from->reasoning)
+        message_set_reasoning(to, from->reasoning, from->reasoning_tokens, from->answer_at);
+}
+
+void message_set_reasoning(struct message *m, const char *reasoning, int64_t tokens,
+                           size_t answer_at)
+{
+    free(m->reasoning);
+    m->reasoning = xstrdup(reasoning);
+    m->reasoning_tokens = tokens;
+    m->answer_at = answer_at;
 }
 
 void message_drop_ids(struct message *m)
@@ -66,6 +77,7 @@ void message_release(struct message *m)
 {
     for (size_t i = 0; i < m->content_count; i++) free(m->content[i].text);
     free(m->content);
+    free(m->reasoning);
     ids_release(&m->ids);
     *m = (struct message){ 0 };
 }

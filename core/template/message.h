@@ -25,6 +25,11 @@ struct message {
     // Generated answers and raw ids keep their token ids and are never tokenised again.
     bool generated;
     struct ids ids;
+    // The reasoning of an answer, without marks; NULL: none. The answer proper starts at byte
+    // answer_at of the message's text.
+    char *reasoning;
+    size_t answer_at;
+    int64_t reasoning_tokens;
     // From a data set: special tokens spelled in its texts are tokens (data.special_tokens).
     bool from_data;
     bool untrained; // an answer that the data marks as context, without loss
@@ -35,6 +40,9 @@ void message_add_text(struct message *m, const char *text);
 void message_add_picture(struct message *m, int picture);
 // Returns all texts of the message, joined; the caller frees the result.
 char *message_text(const struct message *m);
+// Sets the reasoning of an answer.
+void message_set_reasoning(struct message *m, const char *reasoning, int64_t tokens,
+                           size_t answer_at);
 // Drops ids: an answer keeps its text, a raw message becomes empty.
 void message_drop_ids(struct message *m);
 void message_copy(struct message *to, const struct message *from);

@@ -29,6 +29,7 @@ struct chat_template {
     struct names variables;     // that the user may set
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // accepts content as a text; as a list of parts
+    bool separate;              // reads reasoning_content of answers: their content is without it
     bool changes;               // the template changes texts (upper case, other spaces)
     uint64_t *trials;           // while opening: steps of all trials so far, which share a budget
 };
@@ -47,22 +48,32 @@ static struct jinja_value part_value(struct jinja_arena *arena, const char *text
     return part;
 }
 
+// True if the template gets the message's reasoning beside its content.
+static bool is_separate(const struct chat_template *t, const struct message *m)
+{
+    return t->separate && m->reasoning;
+}
+
 // Joins the texts of a message; `no_text` for an answer without any.
-static char *whole_text(const struct message *m)
+static char *content_text(const struct chat_template *t, const struct message *m)
 {
     char *text = message_text(m);
+    if (is_separate(t, m)) {
+        memmove(text, text + m->answer_at, strlen(text + m->answer_at) + 1);
+        return text;
+    }
     if (*text || !m->generated) return text;
     free(text);
     return xstrdup(no_text);
 }
 
 // Builds the parts; byte n of their joined texts is byte n of the source.
-static struct jinja_value parts_value(struct jinja_arena *arena, const struct message *m,
-                                      int32_t source)
+static struct jinja_value parts_value(const struct chat_template *t, struct jinja_arena *arena,
+                                      const struct message *m, int32_t source)
 {
     struct jinja_list *list = jinja_list_new(arena);
     if (m->generated) {
-        char *whole = whole_text(m);
+        char *whole = content_text(t, m);
         jinja_list_push(arena, list, part_value(arena, whole, source));
         free(whole);
     }
@@ -79,11 +90,14 @@ static struct jinja_value message_value(const struct chat_template *t, struct ji
     for (size_t i = 0; i < m->content_count; i++) parts |= !m->content[i].text; // a picture
     parts &= t->parts;
     jinja_set(arena, v, "role", jinja_words(arena, role_name(m->role)));
+    if (is_separate(t, m))
+        jinja_set(arena, v, "reasoning_content",
+                  jinja_text(arena, m->reasoning, strlen(m->reasoning), source));
     if (parts) {
-        jinja_set(arena, v, "content", parts_value(arena, m, source));
+        jinja_set(arena, v, "content", parts_value(t, arena, m, source));
         return v;
     }
-    char *text = whole_text(m);
+    char *text = content_text(t, m);
     jinja_set(arena, v, "content", jinja_text(arena, text, strlen(text), source));
     free(text);
     return v;
@@ -233,14 +247,15 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
 
 // Adds a cut for each generated answer that the template kept whole, except for white space at its
 // ends.
-static void cut_answers(struct cuts *c, const struct jinja_output *out, const char *generation,
+static void cut_answers(struct cuts *c, const struct chat_template *t,
+                        const struct jinja_output *out, const char *generation,
                         const struct message *messages)
 {
     for (size_t i = 0; i < out->span_count; i++) {
         const struct jinja_span *s = &out->spans[i];
         const struct message *m = &messages[s->source];
-        if (!m->generated || s->from == SIZE_MAX) continue;
-        char *text = whole_text(m);
+        if (!m->generated || s->from == SIZE_MAX || is_separate(t, m)) continue;
+        char *text = content_text(t, m);
         const size_t length = strlen(text), end = s->from + (s->end - s->start);
         if (end <= length && is_blank(text, s->from) && is_blank(text + end, length - end)) {
             const size_t start = answer_start(&out->text, generation, s->start);
@@ -464,7 +479,7 @@ int render_template(struct rendering *r, const struct message *messages, size_t 
     for (size_t i = 0; i < count; i++) generated |= messages[i].generated;
     if (status == 0 && generated) {
         char *generation = generation_text(r, messages, count, &out);
-        cut_answers(&cuts, &out, generation, messages);
+        cut_answers(&cuts, o->template, &out, generation, messages);
         free(generation);
     }
     if (status == 0) status = cut_pictures(&cuts, o->template, &out, messages, count, err);
@@ -607,6 +622,7 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
     uint64_t trials = 0;
     const char *word = placeholder >= 0 ? tokenizer_token(t, placeholder) : NULL;
     if (word && *word) c->placeholder = xstrdup(word);
+    c->separate = strstr(text, "reasoning_content");
     read_special(c, config);
     c->trials = &trials;
     if (c->arena.spent)

@@ -69,6 +69,23 @@ static void test_texts(void **state)
     expect(&(struct event){ .kind = EVENT_DONE, .ok = true }, "{\"event\":\"done\",\"ok\":true}");
 }
 
+static void test_reasoning(void **state)
+{
+    const struct event_answer answer = { .text = "yes",
+                                         .reasoning = "so",
+                                         .whole = "<think>so</think>yes",
+                                         .reasoning_tokens = 3,
+                                         .stop = "eos" };
+    char *line = line_of(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    assert_non_null(strstr(line, "\"text\":\"yes\",\"reasoning\":\"so\",\"reasoning_tokens\":3,"));
+    assert_null(strstr(line, "think"));
+    free(line);
+    expect(&(struct event){ .kind = EVENT_TOKEN, .id = 4, .text = "", .reasoning = "so" },
+           "{\"event\":\"token\",\"text\":\"\",\"reasoning\":\"so\",\"id\":4}");
+    expect(&(struct event){ .kind = EVENT_TOKEN, .id = 4, .text = "", .ok = true },
+           "{\"event\":\"token\",\"text\":\"\",\"was_reasoning\":true,\"id\":4}");
+}
+
 static void test_answer(void **state)
 {
     const int32_t ids[] = { 5, 2147483647 };
@@ -233,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_heatmap),
         cmocka_unit_test(test_database_events_are_silent),

@@ -141,6 +141,49 @@ static void say(struct news_queue *q, const char *question, const char *const *t
     message_release(&m);
 }
 
+// Each token belongs to the reasoning or to the answer; their entries are removed together.
+static void test_reasoning(void **state)
+{
+    static const struct event tokens[2][7] = {
+        { { .text = "" }, // <think>
+          { .text = "", .reasoning = "so" },
+          { .text = "", .reasoning = " it" },
+          { .text = "" }, // </think>
+          { .text = "yes", .reasoning = " is" },
+          { .text = "!" },
+          { .kind = EVENT_DONE } },
+        { { .text = " so" },
+          { .text = " it" },
+          { .text = "yes", .ok = true },
+          { .text = "!" },
+          { .kind = EVENT_DONE } },
+    };
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    for (int i = 0; i < 2; i++) {
+        const struct event_answer answer = { .text = "yes!", .stop = "eos", .count = 6 };
+        emit(q, (struct event){ .kind = EVENT_ANSWERING, .ok = true });
+        for (const struct event *e = tokens[i]; e->kind == EVENT_TOKEN; e++) emit(q, *e);
+        emit(q, (struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+        emit(q, (struct event){ .kind = EVENT_ANSWERING });
+        take_all(v, q);
+        assert_int_equal(v->chat.count, 3);
+        const struct entry *e = v->chat.entries;
+        assert_int_equal(e[0].kind, ENTRY_REASONING);
+        assert_string_equal(e[0].text.data, i ? "so it" : "so it is");
+        assert_int_equal(e[0].token_count, i ? 2 : 5);
+        assert_int_equal(e[1].kind, ENTRY_ANSWER);
+        assert_string_equal(e[1].text.data, "yes!");
+        assert_int_equal(e[1].first_token, i ? 2 : 5);
+        assert_int_equal(e[1].token_count, i ? 2 : 1);
+        emit(q, (struct event){ .kind = EVENT_UNDO, .count = 1 });
+        take_all(v, q);
+        assert_int_equal(v->chat.count, 0);
+    }
+    view_free(v);
+    news_queue_free(q);
+}
+
 static void test_conversation(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -530,11 +573,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_conversation), cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_maps),         cmocka_unit_test(test_chosen_map),
-        cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_crowd),
-        cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
-        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_conversation), cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_chosen_map),   cmocka_unit_test(test_all_sizes),
+        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_attached),     cmocka_unit_test(test_looks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

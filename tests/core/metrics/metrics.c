@@ -326,7 +326,8 @@ static void test_thinking(void **state)
     own(pair, "Yes", THOUGHT_REMOVED);
     own("no</think>\n\nYes\n", "Yes", THOUGHT_REMOVED);
     own("<think>a</think>b<think>c</think> d", "b d", THOUGHT_REMOVED);
-    own("<think>it goes on", "<think>it goes on", THOUGHT_OPEN);
+    own("<think>it goes on", "", THOUGHT_OPEN);
+    own("[THINK]no[/THINK]Yes", "Yes", THOUGHT_REMOVED);
     own("<thinking>no</thinking>Yes", "Yes", THOUGHT_REMOVED);
     own("<analysis>no</analysis>Yes", "Yes", THOUGHT_REMOVED);
     own("\u25c1think\u25b7no\u25c1/think\u25b7Yes", "Yes", THOUGHT_REMOVED);

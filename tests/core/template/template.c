@@ -463,6 +463,22 @@ static void test_rewritten_history(void **state)
     assert_string_equal(text, "<user> a\n<assistant> yes\n<user> b\n<assistant>");
     free(text);
     sequence_release(&s);
+    // A template that reads reasoning_content gets the reasoning beside the content.
+    static const char separate[] =
+        "{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content is string %}"
+        "({{ m.reasoning_content }}){% endif %}[{{ m.content }}]{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    message_set_reasoning(&m[1], "no", 2, strlen(" <think>\nno</think>\n\n"));
+    text = prompt_of(&f, separate, m, 3, &s);
+    assert_string_equal(text, "<user>[a]<assistant>(no)[yes \n]<user>[b]<assistant>");
+    free(text);
+    sequence_release(&s);
+    text = prompt_of(&f, keeps, m, 3, &s); // others get it in the content
+    assert_true(has_ids(&s, ids, 4));
+    free(text);
+    sequence_release(&s);
+    free(m[1].reasoning);
+    m[1].reasoning = NULL;
     // An answer without any text has ids as well.
     free(m[1].content[0].text);
     m[1].content[0].text = xstrdup("");

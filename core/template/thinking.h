@@ -1,0 +1,65 @@
+// core/template/thinking.h -- separates the reasoning at the start of an answer from the answer.
+//
+//   struct thinking_text t;
+//   thinking_start(&t, list, opened);               // opened: the prompt ends with an opening mark
+//   thinking_push(&t, text, &reasoning, &answer);    // text of each token, in order
+//   thinking_finish(&t, &reasoning, &answer);
+//   ... t.reasoning, t.answer ...
+//   thinking_release(&t);
+//
+// Marks between two reasonings, and white space around them, belong to neither text. Reasoning is
+// recognised at the start of an answer, several times in a row; and if a closing mark follows
+// without an opening one, all text before it is reasoning.
+#ifndef CORE_TEMPLATE_THINKING_H
+#define CORE_TEMPLATE_THINKING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/mem.h"
+
+struct tokenizer;
+
+struct thinking_marks {
+    const char *open, *close;
+    bool rare; // counts in chat only if the chat template or the tokenizer has it
+};
+
+// The marks of known models; ends with a row without marks. The first two are lmms-eval's.
+extern const struct thinking_marks thinking_table[];
+
+enum { THINKING_MOST = 12 };
+
+// The marks of a model: those of the table, and a pair that its template or tokenizer has.
+struct thinking_list {
+    struct thinking_marks marks[THINKING_MOST + 1]; // ends with a row without marks
+    char *open, *close;                             // of the found pair, or NULL
+};
+
+// chat_template may be NULL.
+void thinking_list_make(struct thinking_list *l, const char *chat_template,
+                        const struct tokenizer *t);
+void thinking_list_release(struct thinking_list *l);
+// Returns the marks whose opening mark ends the text, apart from white space; NULL: none.
+const struct thinking_marks *thinking_opened(const struct thinking_list *l, const char *text);
+// True if a special token, which answers do not show, is part of a mark.
+bool thinking_has_token(const struct thinking_list *l, const char *token);
+
+struct thinking_text {
+    const struct thinking_list *list;
+    enum { THINKING_AT_START, THINKING_INSIDE, THINKING_OUTSIDE } state;
+    const struct thinking_marks *marks; // of the newest reasoning; NULL: no reasoning so far
+    bool turned;     // the last push found a closing mark alone: the text before it is reasoning
+    struct buf held; // text that may be the start of a mark
+    struct buf reasoning, answer; // so far
+};
+
+void thinking_start(struct thinking_text *t, const struct thinking_list *l,
+                    const struct thinking_marks *opened);
+// Appends the new text to `reasoning` or `answer`.
+void thinking_push(struct thinking_text *t, const char *text, struct buf *reasoning,
+                   struct buf *answer);
+void thinking_finish(struct thinking_text *t, struct buf *reasoning, struct buf *answer);
+void thinking_release(struct thinking_text *t);
+
+#endif

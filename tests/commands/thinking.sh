@@ -1,0 +1,61 @@
+# tests/commands/thinking.sh -- reasoning before answers: in events, lines, sessions, later turns, and evaluations.
+. tests/commands/common.bash
+
+model=$work/model
+cp -r demo/model "$model"
+python3 tests/commands/thinking.py "$model" || fail "make the model"
+
+ask=("/load $model" "/image demo/pictures/scene-1.png" "What is in the picture?")
+lines "${ask[@]}" "Where is the red circle?" "/dump ids $work/whole.safetensors" "/forward And?"
+check "answer" 'select(.event == "answer") | [.text, .reasoning, .reasoning_tokens] | @json' \
+    $'["a green letter H and a red circle","a green diamond",4]\n[" middle",null,null]\n["",null,null]'
+check "a closing mark alone" 'select(.event == "token" and .id == 14) | [.text, .was_reasoning] | @json' '["",true]'
+# The template drops the reasoning from later turns: "USER: ", the answer and the new question.
+check "later turn" 'select(.event == "answer").prompt_tokens' $'159\n178\n186'
+# A resumed session has the same prompt, in another process.
+lines "/load $model" "/session new thought" "${ask[@]:1}" "Where is the red circle?"
+lines "/session resume thought" "/dump ids $work/resumed.safetensors" "/forward And?" "/session fork copied" \
+    "/session export $work/thought.md"
+cmp -s "$work/whole.safetensors" "$work/resumed.safetensors" || fail "the prompt of a resumed session"
+lines "/session resume copied" "/session export $work/copied.md"
+for f in thought copied; do
+    grep -A2 -F '<details><summary>Reasoning (4 tokens)</summary>' "$work/$f.md" | grep -qx 'a green diamond' || fail "$f.md: reasoning"
+    grep -qx 'a green letter H and a red circle' "$work/$f.md" || fail "$f.md: answer"
+done
+
+# The marks may be special tokens, which answers do not show.
+cp -r "$model" "$work/special"
+jq '.added_tokens[-1].special = true' "$model/tokenizer.json" >"$work/special/tokenizer.json"
+lines "/load $work/special" "${ask[@]:1}" "Where is the red circle?"
+check "special tokens" 'select(.event == "answer") | [.text, .reasoning, .prompt_tokens] | @json' \
+    $'["a green letter H and a red circle","a green diamond",159]\n[" middle",null,178]'
+
+# Lines: the answer is on standard output, the reasoning on standard error if screen.reasoning is show.
+printf '%s\n' "${ask[@]}" | vlmsh --plain >"$work/out" 2>"$work/err"
+same "lines" "$(cat "$work/out")" $'a green diamond\na green letter H and a red circle'
+
+# The prompt opens the reasoning: it is streamed as such, and an answer without an end has no text.
+lines "/set chat.template.thinking on" "/set sample.max_tokens 5" "${ask[@]}"
+check "unended" 'select(.event == "answer") | [.text, (.reasoning | length > 3), .reasoning_tokens, .stop] | @json' '["",true,5,"length"]'
+same "streamed" "$(jq -rj 'select(.event == "token").reasoning' "$work/events")" "$(jq -rj 'select(.event == "answer").reasoning' "$work/events")"
+check_has "notice" 'select(.event == "notice").text' "the reasoning was cut off before an answer: raise sample.max_tokens"
+printf '%s\n' "/set chat.template.thinking on" "/set sample.max_tokens 5" "/set screen.reasoning show" "${ask[@]}" |
+    vlmsh --plain >"$work/out" 2>"$work/err"
+same "nothing to read" "$(cat "$work/out")" ""
+grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning on standard error"
+
+# It is never scored, but --thinking keep reads it.
+jq -nc '{id: "q", image: "scene-1.png", question: "What is in the picture?", answer: "diamond", metric: "contains"}' >"$work/data.jsonl"
+score='select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "contains")[1]'
+for thinking in strip keep; do
+    lines "/load $model" "/eval $work/data.jsonl --images demo/pictures --here --thinking $thinking"
+    check "thinking $thinking" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "thinking")[1]' \
+        "$([ $thinking = keep ] && echo 'seen by the rule in 1 answer' || echo 'removed from 1 answer')"
+    jq -r "$score" "$work/events"
+done
+lines "/load $model" "/set chat.template.thinking on" "/set sample.max_tokens 5" \
+    "/eval $work/data.jsonl --images demo/pictures --here"
+check "unended in an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "thinking")[1]' "not ended in 1 answer"
+lines "/load $model" "/ask --data $work/data.jsonl --images demo/pictures --out $work/answers.jsonl"
+same "saved answers" "$(jq -c '[.answer, .reasoning]' "$work/answers.jsonl")" '["a green letter H and a red circle","a green diamond"]'
+finish
