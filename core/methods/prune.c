@@ -8,7 +8,8 @@
 //   every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1]
 //   of all rows of the sequence, which this file stores.
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
-//   layer K and attends only to these in later layers.
+//   layer K and attends only to these in later layers. Sinks keep the phi of the pass that computed
+//   their row; their contributions are those to the selecting row.
 //
 // prune_pick.c chooses the tokens to keep.
 //
@@ -57,8 +58,9 @@ static void prune_release(void *state)
     free(p->sink_dims);
     free(p->number);
     free(p->dropped);
-    free(p->row_score[0]);
-    free(p->row_score[1]);
+    for (int i = 0; i < p->model->decoder.config.layers; i++) free(p->row_score[i]);
+    free(p->row_score);
+    free(p->dims);
     free(p->alive);
     free(p);
 }
@@ -71,7 +73,10 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
         *state = p = xcalloc(1, sizeof *p);
         p->model = env->model;
         p->backend = env->backend;
-        p->layer = xcalloc((size_t)env->model->decoder.config.layers, sizeof *p->layer);
+        const size_t layers = (size_t)env->model->decoder.config.layers;
+        p->layer = xcalloc(layers, sizeof *p->layer);
+        p->row_score = xcalloc(layers, sizeof *p->row_score);
+        p->dims = xcalloc(layers, sizeof *p->dims);
     }
     if (env->training && settings_is(env->settings, "prune.mode", "dynamic"))
         return err_set(err, "train.prune prunes once per sample: /set prune.mode prefill");
@@ -89,8 +94,9 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     if (p->kind == PRUNE_LIST && prune_agree(env, err) < 0) return -1;
     free(p->keep);
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
-    const int first = p->stages ? p->layer[0] : PRUNE_INPUT;
+    const int first = p->stages ? p->layer[0] : PRUNE_INPUT, before = p->stages;
     p->stages = prune_read_layers(env, p->layer, err);
+    if (p->stages > before) p->capacity = 0; // the new stages need scores of rows
     if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // stored for another layer
     p->blind = p->kind == PRUNE_DIVERGENCE && !prune_diverges(env, p->layer, p->stages);
     return p->stages < 0 ? -1 : prune_check_stages(p->stages, shares, err);
@@ -146,7 +152,7 @@ static bool prune_wants(void *state, const struct site *site, int layer)
     if (site == SITE_LAYER_IN && !prune_reads_sinks(p->kind)) return false;
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
-    if (p->dynamic) return site == SITE_VALUES && layer >= p->layer[0];
+    if (p->dynamic && site != SITE_LAYER_IN) return site == SITE_VALUES && layer >= p->layer[0];
     return prune_stage_at(p, layer) >= 0;
 }
 
@@ -158,7 +164,7 @@ static void sequence_reserve(struct prune *p, const struct sequence *s)
     p->number = xreallocarray(p->number, (size_t)p->capacity, sizeof *p->number);
     p->dropped = xreallocarray(p->dropped, (size_t)p->capacity, sizeof *p->dropped);
     p->alive = xreallocarray(p->alive, (size_t)p->capacity, sizeof *p->alive);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < p->stages; i++)
         p->row_score[i] =
             xreallocarray(p->row_score[i], (size_t)p->capacity, sizeof *p->row_score[i]);
 }
@@ -242,10 +248,10 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
 static int prune_phi(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
-    const bool later = prune_stage_at(p, args->layer) > 0;
+    const int stage = prune_stage_at(p, args->layer);
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
     const double eps = p->model->decoder.config.eps;
-    int *dims = p->dims[later];
+    int *dims = p->dims[stage];
     if (tape_recomputing(g)) return 0;
     float *h = xreallocarray(NULL, (size_t)(n * width) + 1, sizeof *h);
     graph_download(g, h, args->x);
@@ -255,7 +261,7 @@ static int prune_phi(void *state, struct graph *g, struct site_args *args)
     else if (site_row(args, 0) == 0)
         sinks_top(h, width, dims);
     for (int64_t i = 0; i < n; i++)
-        p->row_score[later][site_row(args, i)] =
+        p->row_score[stage][site_row(args, i)] =
             (float)sinks_phi(h + i * width, width, eps, dims, 2);
     free(h);
     return 0;
@@ -268,7 +274,7 @@ static int prune_kl(void *state, struct graph *g, struct site_args *args)
     float *kl = xmalloc(tensor_bytes(args->x) + 1);
     g->backend->download(kl, args->x->data, tensor_bytes(args->x)); // [S', Hkv]
     sequence_reserve(p, site_sequence(args));
-    ira_divergence(args, kl, p->row_score[prune_stage_at(p, args->layer) > 0]);
+    ira_divergence(args, kl, p->row_score[prune_stage_at(p, args->layer)]);
     free(kl);
     return 0;
 }

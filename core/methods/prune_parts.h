@@ -83,17 +83,16 @@ struct prune {
     const struct settings *settings;
     double tau;       // of sinks
     float *sink_dims; // [L,2] calibrated sink dimensions; NULL: those of the first token
-    int dims[2][2];   // sink dimensions in use: at stage 0; at later stages
+    int (*dims)[2];   // [L] by stage: sink dimensions in use
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;
-    int32_t *number;     // [N] index of a row among the visual tokens; -1: text
-    bool *dropped;       // [N]
-    float *row_score[2]; // [N] [0]: cls, or divergence or phi of sinks at stage 0; [1]: these two
-                         // at later stages
-    int32_t *alive;      // [N] rows that remain
-    int64_t visual;      // S
-    bool replacing;      // this pass replaces the rows
+    int32_t *number;   // [N] index of a row among the visual tokens; -1: text
+    bool *dropped;     // [N]
+    float **row_score; // [L][N] by stage: divergence, or phi of sinks; the first: also cls
+    int32_t *alive;    // [N] rows that remain
+    int64_t visual;    // S
+    bool replacing;    // this pass replaces the rows
 
     struct tensor residual; // [capacity, D]: h[K+1] of the sequence, K being stage 0's layer
     int64_t residual_rows;

@@ -149,7 +149,7 @@ static int choose_named(const struct prune *p, struct graph *g, int stage,
     }
     struct sink_token *t = xcalloc((size_t)view->count + 1, sizeof *t);
     for (int64_t i = 0; i < view->count; i++) {
-        const float phi = p->row_score[stage > 0][rows[i]];
+        const float phi = p->row_score[stage][rows[i]];
         t[i] = (struct sink_token){ (double)phi, (double)score[i], picture[rows[i]] };
         score[i] = phi;
     }
@@ -199,7 +199,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     view.k = list ? op_gather_rows(g, args->k, list, count) : graph_rows(g, args->k, 0, count);
     view.v = list ? op_gather_rows(g, args->v, list, count) : graph_rows(g, args->v, 0, count);
     int status = graph_ok(g) ? 0 : -1;
-    if (status == 0 && p->dynamic && p->kind == PRUNE_CONTRIBUTION)
+    if (status == 0 && p->dynamic && (p->kind == PRUNE_CONTRIBUTION || prune_reads_sinks(p->kind)))
         status = score_dynamic(p, g, args, &p->grams[stage], &view, score);
     else if (status == 0 && p->kind != PRUNE_LIST)
         status = prune_score(g, prune_names_tokens(p->kind) ? PRUNE_CONTRIBUTION : p->kind, p->seed,
@@ -261,7 +261,7 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
     view.count = count;
 
     const bool diverse = p->kind == PRUNE_DIVERSITY;
-    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE && stage > 0];
+    const float *known = p->row_score[p->kind == PRUNE_DIVERGENCE ? stage : 0];
     bool *keep = xcalloc((size_t)count + 1, sizeof *keep);
     float *score = xcalloc((size_t)count + 1, sizeof *score);
     int status = 0;

@@ -115,8 +115,8 @@ enum prune_kind prune_kind_of(const struct settings *s)
 }
 
 // Checks the combination of score, mode, layer and prune.worst. Scores measured in a layer do not
-// exist before the first layer. Sinks, and scores that do not depend on the query (PRUNE_DIVERSITY
-// and those after it), have no dynamic mode.
+// exist before the first layer. Scores that do not depend on the query (PRUNE_DIVERSITY and those
+// after it) have no dynamic mode.
 static int check_kind(const struct settings *s, struct err *err)
 {
     const enum prune_kind kind = prune_kind_of(s);
@@ -126,11 +126,6 @@ static int check_kind(const struct settings *s, struct err *err)
     if (off) return 0;
     if (settings_flag(s, "prune.worst") && !ranks)
         return err_set(err, "prune.score %s ranks no tokens: /set prune.worst off", scores[kind]);
-    if (dynamic && prune_reads_sinks(kind))
-        return err_set(err,
-                       "prune.score %s chooses the sinks of the prompt: it has no dynamic mode; "
-                       "/set prune.mode prefill",
-                       scores[kind]);
     if (dynamic && kind >= PRUNE_DIVERSITY)
         return err_set(err,
                        "prune.score %s does not depend on the query: it has no dynamic mode; /set "
