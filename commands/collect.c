@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/eval/grid.h"
 #include "core/files/checkpoint.h"
+#include "core/probes/results.h"
 #include "core/probes/taps.h"
 
 enum { WORDS_MAX = 64 };
@@ -87,15 +88,21 @@ static char *plain_value(const char *text, bool units)
     return xstrndup(text, (size_t)(end - text));
 }
 
-// Finds a cell of one table; `row` and `column` are names or patterns. column NULL: the second
-// column.
+// Finds a cell of one table; `row` and `column` are names or patterns. column NULL: the column
+// after the row's name. In a table of several conditions, a row is also named CONDITION/ROW.
 static const char *find_in(const struct csv *t, const char *row, const char *column)
 {
-    int at = 1;
+    const int key = t->column_count && !strcmp(t->columns[0], RESULTS_CONDITION);
+    int at = key + 1;
+    const char *found = NULL;
     while (column && at < t->column_count && !tap_match(column, t->columns[at])) at++;
-    for (size_t r = 0; at < t->column_count && r < t->row_count; r++)
-        if (tap_match(row, csv_cell(t, r, 0))) return csv_cell(t, r, at);
-    return NULL;
+    for (size_t r = 0; at < t->column_count && r < t->row_count && !found; r++) {
+        char *both = xasprintf("%s/%s", csv_cell(t, r, 0), csv_cell(t, r, key));
+        if (tap_match(row, csv_cell(t, r, key)) || (key && tap_match(row, both)))
+            found = csv_cell(t, r, at);
+        free(both);
+    }
+    return found;
 }
 
 // Finds a cell by "[TABLE:]ROW[:COLUMN]", which may be patterns, in the last table that has it.

@@ -55,60 +55,106 @@ static int deviation_of(const struct result_table *t, int column)
     return plain || named ? column + 1 : 0;
 }
 
+static void line_free(struct plot_line *l)
+{
+    free((char *)(uintptr_t)l->name);
+    free(l->x); // low and high too
+}
+
+// Returns the row of a condition and key, usually at the same index.
+static const struct result_row *find_row(const struct result_table *t, const struct result_row *of,
+                                         size_t index)
+{
+    for (size_t n = 0; n < t->row_count; n++) {
+        const struct result_row *row = &t->rows[(index + n) % t->row_count];
+        if (row->condition == of->condition && !strcmp(row->key, of->key)) return row;
+    }
+    return NULL;
+}
+
+// Names a line by its column, and by its condition if there are several: "off: visual".
+static char *line_name(const struct results *r, int condition, const char *column)
+{
+    return r->condition_count
+               ? xasprintf("%s%s%s", r->conditions[condition], *column ? ": " : "", column)
+               : xstrdup(column);
+}
+
 // `intervals`: the intervals of means over a data set, drawn instead of the deviations over tokens;
 // NULL: none.
 static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
-                                int column)
+                                int column, int condition)
 {
     const size_t n = t->row_count;
     const int deviation = intervals ? 0 : deviation_of(t, column);
-    struct plot_line l = { .name = t->columns[column], .count = n };
+    struct plot_line l = { 0 };
     l.x = xreallocarray(NULL, 4 * n + 1, sizeof *l.x);
     l.y = l.x + n;
     if (deviation || intervals) l.low = l.x + 2 * n, l.high = l.x + 3 * n;
     for (size_t i = 0; i < n; i++) {
-        l.x[i] = strtod(t->rows[i].key, NULL);
-        l.y[i] = t->rows[i].value[column - 1];
-        if (intervals && i < intervals->row_count) {
-            l.low[i] = intervals->rows[i].value[2 * (column - 1)];
-            l.high[i] = intervals->rows[i].value[2 * (column - 1) + 1];
+        const struct result_row *row = &t->rows[i];
+        const size_t at = l.count;
+        if (row->condition != condition) continue;
+        l.x[at] = strtod(row->key, NULL);
+        l.y[at] = row->value[column - 1];
+        l.count++;
+        if (intervals) {
+            const struct result_row *bounds = find_row(intervals, row, i);
+            l.low[at] = bounds ? bounds->value[2 * (column - 1)] : NAN;
+            l.high[at] = bounds ? bounds->value[2 * (column - 1) + 1] : NAN;
         }
         if (!deviation) continue;
-        const double std = t->rows[i].value[deviation - 1];
-        l.low[i] = l.y[i] - std;
-        l.high[i] = l.y[i] + std;
+        const double std = row->value[deviation - 1];
+        l.low[at] = l.y[at] - std;
+        l.high[at] = l.y[at] + std;
     }
     return l;
 }
 
-// Draws the columns of a table as curves over its keys.
-static int draw_curves(const char *path, const struct figure_look *look, const struct results *r,
-                       const struct result_table *t, struct err *err)
+static bool is_drawn(const struct result_table *t, int column)
+{
+    // Skips deviations, token numbers and columns with another unit.
+    return !text_ends(t->columns[column], " std") && !text_ends(t->columns[column], "at token") &&
+           results_same_unit(t, column);
+}
+
+// Draws columns of a table as curves over its keys, a line for each condition. `only`: a column; 0:
+// all.
+static int draw_columns(const char *path, const struct figure_look *look, const struct results *r,
+                        const struct result_table *t, int only, struct err *err)
 {
     char *of = xasprintf("%s%s", t->name, RESULTS_INTERVAL);
     const struct result_table *intervals = results_find(r, of);
     free(of);
     struct plot_line lines[PLOT_LINES];
-    size_t count = 0;
+    size_t count = 0, columns = 0;
+    const int conditions = r->condition_count ? (int)r->condition_count : 1;
     bool deviations = false;
-    for (int c = 1; c < t->column_count; c++) {
-        // Skips deviations, token numbers and columns with another unit.
-        if (text_ends(t->columns[c], " std") || text_ends(t->columns[c], "at token") ||
-            !results_same_unit(t, c) || count == PLOT_LINES)
-            continue;
-        lines[count] = line_of(t, intervals, c);
-        deviations |= lines[count++].low != NULL;
-    }
+    const char *first = NULL;
+    for (int c = 1; c < t->column_count; c++) columns += is_drawn(t, c) && (!only || c == only);
+    for (int c = 1; c < t->column_count; c++)
+        for (int k = 0; k < conditions; k++) {
+            if (!is_drawn(t, c) || (only && c != only) || count == PLOT_LINES) continue;
+            struct plot_line line = line_of(t, intervals, c, k);
+            first = first ? first : t->columns[c];
+            line.name = line_name(r, k, r->condition_count && columns == 1 ? "" : t->columns[c]);
+            deviations |= line.low != NULL;
+            if (line.count)
+                lines[count++] = line;
+            else
+                line_free(&line);
+        }
     const char *unit = results_unit(t->name);
-    if (!unit && count == 1) unit = lines[0].name;
+    if (!unit && columns == 1) unit = first;
     const char *marks = !deviations ? "" : intervals ? ", mean, 95%" : ", mean \xC2\xB1 std";
-    char *y = unit ? xasprintf("%s%s", unit, marks) : NULL;
-    const struct plot_axes axes = {
-        .title = t->name, .x = t->columns[0], .y = y, .log_y = t->log_y
-    };
+    const char *of_what = text_ends(t->name, RESULTS_DIFFERENCE) ? "difference, " : "";
+    char *y = unit ? xasprintf("%s%s%s", of_what, unit, marks) : NULL;
+    char *title = only ? xasprintf("%s: %s", t->name, first) : xstrdup(t->name);
+    const struct plot_axes axes = { .title = title, .x = t->columns[0], .y = y, .log_y = t->log_y };
     const int status = plot_figure(path, look, &axes, lines, count, err);
-    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    for (size_t i = 0; i < count; i++) line_free(&lines[i]);
     free(y);
+    free(title);
     return status;
 }
 
@@ -116,17 +162,17 @@ static int draw_curves(const char *path, const struct figure_look *look, const s
 
 enum { POINTS_ALL, POINTS_TEXT, POINTS_VISUAL };
 
-// Returns points of column 2 over column 1: all rows, or only those with (visual) or without (text)
-// a number in the column `picture`.
-static struct plot_line points_of(const struct result_table *t, int picture, int which)
+// Returns points of column 2 over column 1 of a condition: all rows, or only those with (visual) or
+// without (text) a number in the column `picture`.
+static struct plot_line points_of(const struct result_table *t, int condition, int picture,
+                                  int which)
 {
-    static const char *const names[] = { NULL, "text tokens", "visual tokens" };
-    struct plot_line l = { .name = names[which] ? names[which] : t->columns[2], .points = true };
+    struct plot_line l = { .points = true };
     l.x = xreallocarray(NULL, 2 * t->row_count + 1, sizeof *l.x);
     l.y = l.x + t->row_count;
     for (size_t i = 0; i < t->row_count; i++) {
         const double *v = t->rows[i].value;
-        if (!isfinite(v[0]) || !isfinite(v[1])) continue;
+        if (t->rows[i].condition != condition || !isfinite(v[0]) || !isfinite(v[1])) continue;
         if (which && isnan(v[picture - 1]) != (which == POINTS_TEXT)) continue;
         l.x[l.count] = v[0];
         l.y[l.count++] = v[1];
@@ -144,33 +190,46 @@ static char *points_label(const struct result_table *t, int column)
 // answers, for example, have no score.
 static bool has_points(const struct result_table *t)
 {
-    struct plot_line all = points_of(t, 0, POINTS_ALL);
-    free(all.x);
-    return all.count > 1;
+    size_t count = 0;
+    for (size_t i = 0; i < t->row_count; i++)
+        count += isfinite(t->rows[i].value[0]) && isfinite(t->rows[i].value[1]);
+    return count > 1;
 }
 
-// Draws column 2 over column 1; text and visual tokens are separate series if the table has a
-// column `picture`.
+// Returns the column `picture`, which visual tokens have a number in; 0: none.
+static int picture_column(const struct result_table *t)
+{
+    int c = t->column_count - 1;
+    while (c > 2 && strcmp(t->columns[c], "picture") != 0) c--;
+    return c > 2 ? c : 0;
+}
+
+// Draws column 2 over column 1; conditions, and text and visual tokens if the table has a column
+// `picture`, are separate series.
 static int draw_points(const char *path, const struct figure_look *look, const struct results *r,
                        const struct result_table *t, struct err *err)
 {
-    struct plot_line lines[2];
+    static const char *const names[] = { "", "text tokens", "visual tokens" };
+    struct plot_line lines[PLOT_LINES];
     size_t count = 0;
-    int picture = t->column_count - 1;
-    while (picture > 2 && strcmp(t->columns[picture], "picture") != 0) picture--;
-    const bool kinds = picture > 2;
-    for (int k = kinds ? POINTS_VISUAL : POINTS_ALL; k >= (kinds ? POINTS_TEXT : POINTS_ALL); k--) {
-        lines[count] = points_of(t, picture, k);
-        if (lines[count].count)
-            count++;
-        else
-            free(lines[count].x);
-    }
+    const int picture = picture_column(t);
+    const bool kinds = picture > 0;
+    for (int c = 0; c < (r->condition_count ? (int)r->condition_count : 1); c++)
+        for (int k = kinds ? POINTS_VISUAL : POINTS_ALL; k >= (kinds ? POINTS_TEXT : POINTS_ALL);
+             k--) {
+            if (count == PLOT_LINES) continue;
+            struct plot_line line = points_of(t, c, picture, k);
+            line.name = line_name(r, c, *names[k] || r->condition_count ? names[k] : t->columns[2]);
+            if (line.count)
+                lines[count++] = line;
+            else
+                line_free(&line);
+        }
     char *title = xasprintf("%s: %s over %s", t->name, t->columns[2], t->columns[1]);
     char *x = points_label(t, 1), *y = points_label(t, 2);
     const struct plot_axes axes = { .title = title, .x = x, .y = y, .log_y = t->log_y };
     const int status = plot_figure(path, look, &axes, lines, count, err);
-    for (size_t i = 0; i < count; i++) free(lines[i].x);
+    for (size_t i = 0; i < count; i++) line_free(&lines[i]);
     free(title);
     free(x);
     free(y);
@@ -192,6 +251,42 @@ static char *path_of(const char *path, const char *table, bool first)
     return xasprintf("%.*s-curves%s", (int)(strlen(path) - strlen(ending)), path, ending);
 }
 
+// Draws a table; `column`: only that column of curves. 0: all.
+static int draw_table(const struct shell *shell, const char *path, const struct results *r,
+                      const struct result_table *t, int column, bool *first, struct err *err)
+{
+    const struct figure_look look = figure_look(engine_settings(shell->engine));
+    char *name = column ? xasprintf("%s.%s", t->name, t->columns[column]) : xstrdup(t->name);
+    char *to = path_of(path, name, *first), *what = xasprintf("plot of %s", name);
+    const int status =
+        t->points ? draw_points(to, &look, r, t, err) : draw_columns(to, &look, r, t, column, err);
+    if (status == 0) figure_written(shell, what, to);
+    *first = false;
+    free(name);
+    free(to);
+    free(what);
+    return status;
+}
+
+// Draws a figure of all columns, or, if that would be too many lines, one of each column.
+static int draw_lines(const struct shell *shell, const char *path, const struct results *r,
+                      const struct result_table *t, bool *first, struct err *err)
+{
+    size_t columns = 0;
+    const size_t conditions = r->condition_count;
+    const size_t most = t->points && picture_column(t) ? PLOT_LINES / 2 : PLOT_LINES;
+    for (int c = 1; c < t->column_count; c++) columns += is_drawn(t, c);
+    if (conditions > most)
+        sinks_notice(shell->sinks,
+                     "the figure of %s shows the first %zu of %zu conditions: --csv FILE has all",
+                     t->name, most, conditions);
+    if (t->points || conditions * columns <= PLOT_LINES)
+        return draw_table(shell, path, r, t, 0, first, err);
+    for (int c = 1; c < t->column_count; c++)
+        if (is_drawn(t, c) && draw_table(shell, path, r, t, c, first, err) < 0) return -1;
+    return 0;
+}
+
 int figure_results(const struct shell *shell, const char *path, const struct results *r,
                    const struct event_heatmap *maps, struct err *err)
 {
@@ -205,13 +300,7 @@ int figure_results(const struct shell *shell, const char *path, const struct res
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
         if (t->points ? !has_points(t) : !t->curve || t->row_count < 2) continue;
-        char *to = path_of(path, t->name, first), *what = xasprintf("plot of %s", t->name);
-        const int status = (t->points ? draw_points : draw_curves)(to, &look, r, t, err);
-        if (status == 0) figure_written(shell, what, to);
-        free(to);
-        free(what);
-        if (status < 0) return -1;
-        first = false;
+        if (draw_lines(shell, path, r, t, &first, err) < 0) return -1;
     }
     if (first) sinks_notice(shell->sinks, "nothing to draw: '%s' was not written", path);
     return 0;

@@ -1,8 +1,8 @@
 // commands/probe.c -- the measuring commands: one for each probe.
 //
 // A probe (core/probes/probe.h) measures one forward pass over the current conversation, or over
-// each sample of a data set. The tables and maps are shown, stored in the session database and
-// written to files.
+// each sample of a data set, under the current settings or under several conditions. The tables and
+// maps are shown, stored in the session database and written to files.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +14,30 @@
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/pace.h"
+#include "core/base/text.h"
 #include "core/draw/figure.h"
 #include "core/draw/film.h"
+#include "core/engine/presets.h"
+#include "core/eval/conditions.h"
 #include "core/picture/image.h"
 #include "core/positions/positions.h"
 #include "core/probes/measure_data.h"
 #include "core/template/message.h"
 #include "core/tokenizer/tokenizer.h"
 
+enum { WORDS_MAX = 256 };
+
 struct measurement {
     struct measure_request request;
-    const char *csv, *figure, *film, *mask, *folder;
-    const char **checkpoints; // request.checkpoints, owned
+    const char *csv, *figure, *film, *mask, *folder, *run;
+    const char *words[WORDS_MAX]; // of the conditions
+    size_t word_count;
+    struct names models;
+    bool several;           // measures conditions
+    struct score_plan rows; // the conditions
     double box[4];
     struct image mask_image;
-    struct buf words; // of a probe with `words`
+    struct buf names; // the words of a probe with `words`
 };
 
 // --- a film of the last answer: a frame for each of its tokens -----------------------------------
@@ -216,26 +225,29 @@ static int take_box(void *self, const char *value, struct err *err)
 static int take_word(void *self, const char *value, struct err *err)
 {
     struct measurement *w = self;
-    if (w->request.probe->words) {
-        buf_printf(&w->words, "%s%s", w->words.length ? " " : "", value);
+    const bool first = !w->word_count && w->request.probe->words;
+    if (first && !strpbrk(value, "=@") && strcmp(value, "off") != 0 && strcmp(value, "now") != 0 &&
+        !text_ends(value, ":")) {
+        buf_printf(&w->names, "%s%s", w->names.length ? " " : "", value);
         return 0;
     }
-    if (w->request.probe->series.table) {
-        const size_t n = w->request.checkpoint_count++;
-        w->checkpoints = xreallocarray(w->checkpoints, n + 1, sizeof *w->checkpoints);
-        w->checkpoints[n] = value;
-        w->request.checkpoints = w->checkpoints;
-        return 0;
-    }
-    if (!w->request.probe->folder || w->folder)
-        return err_set(err, "unexpected '%s': see /help %s", value, w->request.probe->name);
-    w->folder = value;
+    if (w->word_count == WORDS_MAX) return err_set(err, "too many settings: at most %d", WORDS_MAX);
+    w->words[w->word_count++] = value;
     return 0;
 }
 
 #define AT(field) .at = offsetof(struct measurement, field)
 static const struct option_row rows[] = {
-    { "FOLDER", NULL, NULL, .take = take_word, .optional = true, .many = true },
+    { "SETTINGS | SETTINGS...", NULL,
+      "measures under several conditions, side by side: KEY=VALUE ..., @PRESET, off (every method "
+      "off), now, model=FOLDER, or the folder of an adapter or model; NAME: before the settings "
+      "names a condition. With --data also shows paired differences from the first",
+      .take = take_word, .optional = true, .many = true },
+    { "--model", "M,...", "measures with each of these models, under each of the conditions",
+      OPTION_NAMES, AT(models) },
+    { "--checkpoints", "RUN",
+      "measures before a training and at each of its checkpoints with weights (train.keep)",
+      OPTION_TEXT, AT(run) },
     { "--layers", "A-B", "only these layers: a list as 3,8-15, or all (default)", OPTION_TEXT,
       AT(request.options.layers) },
     { "--window", "N", "layers in a window (default: a fifth of all)", OPTION_INT,
@@ -300,15 +312,70 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
-static int read_request(struct measurement *w, const struct option_row *options, int argc,
-                        char **argv, struct err *err)
+// Adds a word of a condition; a preset of the user by its values.
+static int add_word(const struct shell *shell, struct buf *b, const char *word, struct err *err)
+{
+    struct preset_values v = { 0 };
+    char *copy = xstrdup(word);
+    int status = 0;
+    const bool own = *word == '@' && !preset_find(word + 1);
+    if (own && preset_words(shell, 1, &copy, &v, err) < 0) status = -1;
+    for (size_t i = 0; i < v.count; i++)
+        buf_printf(b, " \"%s=%s\"", v.list[i].key, v.list[i].value);
+    if (!own) buf_printf(b, strchr(word, ' ') ? " \"%s\"" : " %s", word);
+    if (status == 0 && strchr(word, '"')) status = err_set(err, "a setting cannot contain '\"'");
+    preset_values_release(&v);
+    free(copy);
+    return status;
+}
+
+// Makes the conditions of the words: "[NAME:] SETTINGS | ...", or, without "|", several folders.
+static int read_conditions(const struct shell *shell, struct measurement *w, struct err *err)
+{
+    char **texts = xcalloc(w->word_count + 1, sizeof *texts);
+    size_t count = 0;
+    struct buf b = { 0 };
+    bool folders = true;
+    int status = 0;
+    for (size_t i = 0; i < w->word_count; i++)
+        folders = folders && !strpbrk(w->words[i], "=@|:") && strcmp(w->words[i], "off") != 0;
+    if (w->request.probe->folder && w->word_count == 1 && folders &&
+        strcmp(w->words[0], "now") != 0)
+        w->folder = w->words[0];
+    w->several = !w->folder && (w->word_count || w->models.count || w->run);
+    for (size_t i = 0; i < w->word_count && status == 0 && !w->folder; i++) {
+        const char *word = w->words[i];
+        const bool last = i + 1 == w->word_count, bar = !strcmp(word, "|");
+        if (!bar && !b.length && text_ends(word, ":"))
+            buf_puts(&b, word);
+        else if (!bar)
+            status = add_word(shell, &b, word, err);
+        if (!bar && !last && !folders) continue;
+        if (!b.length || (bar && last))
+            status = err_set(err, "a condition is empty: write now for the settings as they are");
+        if (b.length) texts[count++] = buf_take(&b);
+    }
+    if (status == 0 && w->several)
+        status = score_plan_of_rows(&w->rows, (const char *const *)texts, count, &w->models, w->run,
+                                    err);
+    for (size_t i = 0; i < count; i++) free(texts[i]);
+    free(texts);
+    buf_release(&b);
+    return status;
+}
+
+static int read_request(const struct shell *shell, struct measurement *w,
+                        const struct option_row *options, int argc, char **argv, struct err *err)
 {
     w->request.options = probe_defaults;
     if (options_parse(options, w, argc, argv, err) < 0) return -1;
+    if (read_conditions(shell, w, err) < 0) return -1;
+    if (w->several && w->film)
+        return err_set(err, "--film shows one condition: give it without other settings");
     if (set_source_find(&w->request.set, err) < 0) return -1;
     const struct probe *probe = w->request.probe;
-    if (probe->words && probe->words(w->words.data ? w->words.data : "", err) < 0) return -1;
-    w->request.options.words = w->words.data;
+    if (probe->words && probe->words(w->names.data ? w->names.data : "", err) < 0) return -1;
+    w->request.options.words = w->names.data;
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.set.data)
         return err_set(err, "give either '%s' or --data", w->folder);
@@ -339,20 +406,40 @@ static int read_request(struct measurement *w, const struct option_row *options,
 // --- output --------------------------------------------------------------------------------------
 
 static struct event_heatmap shown_map(const struct shell *shell, const struct measurement *w,
-                                      const struct result_map *m)
+                                      const struct results *r, const struct result_map *m)
 {
     const struct engine_talk c = engine_talk(shell->engine);
     struct event_heatmap e = results_heatmap(m);
+    e.condition = results_condition(r, m->condition);
     if (!w->request.set.data && m->picture >= 0 && (size_t)m->picture < c.picture_count)
         e.image = &c.pictures[m->picture].image;
     return e;
+}
+
+static bool same_map(const struct event_heatmap *a, const struct event_heatmap *b)
+{
+    return !strcmp(a->name, b->name) && a->picture == b->picture && a->layer == b->layer &&
+           a->head == b->head && a->token == b->token &&
+           (a->tile && b->tile ? !strcmp(a->tile, b->tile) : a->tile == b->tile);
+}
+
+// Gives the same map under several conditions one scale, so that they can be compared.
+static void share_scales(struct event_heatmap *maps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count && maps[i].condition; k++) {
+            if (!same_map(&maps[i], &maps[k])) continue;
+            maps[i].min = fminf(maps[i].min, maps[k].min);
+            maps[i].max = fmaxf(maps[i].max, maps[k].max);
+        }
 }
 
 static int write_figures(const struct shell *shell, const struct measurement *w,
                          const struct results *r, struct err *err)
 {
     struct event_heatmap *maps = xreallocarray(NULL, r->map_count + 1, sizeof *maps);
-    for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, &r->maps[i]);
+    for (size_t i = 0; i < r->map_count; i++) maps[i] = shown_map(shell, w, r, &r->maps[i]);
+    share_scales(maps, r->map_count);
     const int status = figure_results(shell, w->figure, r, maps, err);
     free(maps);
     return status;
@@ -362,7 +449,7 @@ static void show(const struct shell *shell, const struct measurement *w, const s
 {
     results_show(r, shell->sinks);
     for (size_t i = 0; i < r->map_count; i++) {
-        const struct event_heatmap map = shown_map(shell, w, &r->maps[i]);
+        const struct event_heatmap map = shown_map(shell, w, r, &r->maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
 }
@@ -382,7 +469,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct probe *probe = shell->running->probe;
     struct measurement w = { .request.probe = probe };
     struct results r = { 0 };
-    int status = read_request(&w, shell->running->options, argc, argv, err);
+    int status = read_request(shell, &w, shell->running->options, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct engine_talk c = engine_talk(shell->engine);
         status =
@@ -390,14 +477,17 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
                           c.pictures, c.picture_count, &r, err);
     } else if (status == 0) {
         status = command_check_needs(shell, NEEDS_MODEL, err);
-        if (status == 0) status = engine_measure(shell->engine, &w.request, &r, err);
+        if (status == 0)
+            status = w.several ? conditions_measure(shell->engine, &w.rows, &w.request, &r, err)
+                               : engine_measure(shell->engine, &w.request, &r, err);
     }
     if (status == 0) status = give(shell, &w, &r, err);
     results_release(&r);
     image_release(&w.mask_image);
-    buf_release(&w.words);
+    buf_release(&w.names);
     set_source_release(&w.request.set);
-    free(w.checkpoints);
+    names_release(&w.models);
+    score_plan_release(&w.rows);
     return status;
 }
 

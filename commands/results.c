@@ -39,7 +39,8 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     if (status == 0) results_show(&r, shell->sinks);
     if (status == 0 && *r.arithmetic) sinks_notice(shell->sinks, "computed in %s", r.arithmetic);
     for (size_t i = 0; i < r.map_count && status == 0; i++) {
-        const struct event_heatmap map = results_heatmap(&r.maps[i]);
+        struct event_heatmap map = results_heatmap(&r.maps[i]);
+        map.condition = results_condition(&r, r.maps[i].condition);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
     if (status == 0 && csv) status = results_write_csv(&r, csv, shell->sinks, err);

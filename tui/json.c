@@ -167,6 +167,7 @@ static void fill_heatmap(cJSON *o, const struct event *e)
 {
     const struct event_heatmap *h = e->heatmap;
     add_text(o, "name", h->name);
+    if (h->condition) add_text(o, "condition", h->condition);
     add_integer(o, "picture", h->picture);
     add_integer(o, "layer", h->layer);
     add_integer(o, "head", h->head);
@@ -384,7 +385,7 @@ static const struct kind {
     [EVENT_HEATMAP] = { "heatmap",
                         "name:string picture:integer layer:integer head:integer token:integer "
                         "rows:integer cols:integer values:array min:number? max:number? "
-                        "tile?:string words?:array dropped?:array",
+                        "tile?:string condition?:string words?:array dropped?:array",
                         fill_heatmap },
     [EVENT_COLUMNS] = { "columns", "titles:array texts:array common:integer starts?:array",
                         fill_columns },

@@ -141,6 +141,7 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     const size_t cells = (size_t)from->rows * (size_t)from->cols;
     h->name = keep_text(n, from->name);
     h->tile = keep_text(n, from->tile);
+    h->condition = keep_text(n, from->condition);
     h->image = NULL;
     // Stores the area as fractions of the picture (left, top, right, bottom), because the picture
     // is not copied.

@@ -414,6 +414,7 @@ static void take_columns(struct view *v, const struct event *e)
 static void take_heatmap(struct view *v, const struct event *e)
 {
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
+    if (e->heatmap->condition) return; // not of the current settings
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
     if (compared || results_live(e->heatmap->name)) return;
     v->image.map = -1; // a command's map replaces the requested one

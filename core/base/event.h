@@ -112,6 +112,7 @@ struct event_heatmap {
     const char *unit;          // of the values ("cosine")
     const char *axes[2];       // what rows and columns count, if not patches ("layer")
     const char *tile;          // tile of the picture
+    const char *condition;     // of a measurement under several conditions
     const char *const *words;  // [rows * cols] written over the cells; NULL: none in that cell
     const uint8_t *dropped;    // [rows * cols] 1: pruning dropped the token
     const struct image *image; // the picture under the map

@@ -85,6 +85,7 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size)
 {
     struct buf b = { 0 };
+    if (map->condition) buf_printf(&b, "%s: ", map->condition);
     buf_puts(&b, map->name);
     if (map->layer >= 0) buf_printf(&b, ", layer %d", map->layer);
     if (map->layer >= 0 && map->head == -1) buf_puts(&b, ", all heads");

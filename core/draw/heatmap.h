@@ -21,7 +21,7 @@ double heatmap_alpha(double share);
 // picture; dropped tokens are grey.
 void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, int height,
                   uint8_t *pixels);
-// Writes a title: "attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".
+// Writes a title: "off: attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
 // heatmap_paint draws all maps side by side, from the upper left corner of an open figure, each
 // with title, legend, unit and axes; heatmap_size computes their size in points. `cut`: values

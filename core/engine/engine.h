@@ -199,6 +199,10 @@ double engine_speed(const struct engine *e);
 // Conversation and cache are unchanged.
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
+// Measures with another model, or under other settings, whose adapter is applied.
+int engine_measure_as(struct engine *e, const struct model *model, const struct settings *settings,
+                      const struct method_tensors *tensors, const struct measure_request *request,
+                      struct results *results, struct err *err);
 
 // Makes the next prefill (and its answer) write the tensors that match `patterns` to a safetensors
 // file.

@@ -1,23 +1,36 @@
-// core/engine/engine_measure.c -- measurements of the conversation, of data sets, of checkpoints.
+// core/engine/engine_measure.c -- measurements of the conversation and of data sets.
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/adapter.h"
 #include "core/base/clock.h"
 #include "core/engine/engine_parts.h"
-#include "core/engine/proposal.h"
-#include "core/files/content.h"
 #include "core/graph/arena.h"
 #include "core/ops/ops.h"
 #include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
 
-// Measures the conversation or the data.
-static int measure_one(struct engine *e, const struct measuring *m, struct conversation *c,
-                       const struct measure_request *request, struct results *r, struct err *err)
+// Copies the conversation for another model, or for other settings of pictures. Token ids of
+// answers stay valid for a model with the same vocabulary; else their text is tokenised again.
+static int copy_conversation(struct conversation *c, const struct conversation *from,
+                             const struct measuring *m, struct results *r, struct err *err)
 {
-    if (request->set.data) return measure_data(m, request, e->sinks, r, err);
+    const struct model *before = from->model;
+    const bool same = m->model->decoder.config.vocab == before->decoder.config.vocab &&
+                      tokenizer_size(m->model->tokenizer) == tokenizer_size(before->tokenizer);
+    if (same) conversation_set_model(c, m->model);
+    if (conversation_copy(c, from, from->message_count, err) < 0) return -1;
+    if (same) return 0;
+    conversation_set_model(c, m->model);
+    results_note(r, "answers are tokenised again: the vocabulary differs");
+    return 0;
+}
+
+static int measure_conversation(const struct measuring *m, struct conversation *c,
+                                const struct measure_request *request, struct results *r,
+                                struct err *err)
+{
     if (!request->objects) return measure(m, c, request->probe, r, err);
     struct measuring with = *m;
     struct probe_options options = request->options;
@@ -31,84 +44,29 @@ static int measure_one(struct engine *e, const struct measuring *m, struct conve
     return status;
 }
 
-// Measures with an adapter folder applied to the model, then restores the model.
-static int measure_adapter(struct engine *e, struct measuring m, const char *folder,
-                           const struct measure_request *request, struct results *r,
-                           struct err *err)
+int engine_measure_as(struct engine *e, const struct model *model, const struct settings *settings,
+                      const struct method_tensors *tensors, const struct measure_request *request,
+                      struct results *results, struct err *err)
 {
-    const bool loaded = adapters_find(&e->adapters, folder) != NULL;
-    struct settings *s = engine_propose(e, &(struct change){ "adapter", folder }, 1, err);
-    int status = s ? engine_lend(e, s, &m.tensors, err) : -1;
-    m.settings = s;
-    m.reencode = true;
-    if (status == 0) status = measure_one(e, &m, &e->conversation, request, r, err);
-    engine_lend(e, NULL, NULL, NULL);
-    struct adapter *a = adapters_find(&e->adapters, folder);
-    if (a && !loaded && a != e->adapters.active) adapters_drop(&e->adapters, a);
-    settings_free(s);
-    return status;
-}
-
-// Generated token ids are valid only for a model with the same vocabulary.
-static int check_vocabulary(const struct engine *e, const struct model *m, struct err *err)
-{
-    if (m->decoder.config.vocab == e->model->decoder.config.vocab &&
-        tokenizer_size(m->tokenizer) == tokenizer_size(e->model->tokenizer))
-        return 0;
-    return err_set(err, "'%s' is not a checkpoint of the model '%s': their vocabularies differ",
-                   m->name, e->model->name);
-}
-
-// Measures with another model folder.
-static int measure_model(struct engine *e, struct measuring m, const char *folder,
-                         const struct measure_request *request, struct results *r, struct err *err)
-{
-    const struct load_progress progress = engine_progress(e, "loading");
-    struct conversation c;
-    struct model *other = model_load(folder, e->backend, &progress, err);
-    if (!other) return -1;
-    conversation_init(&c, e->backend);
-    conversation_set_model(&c, other);
-    m.model = other;
-    m.tensors = (struct method_tensors){ 0 };
-    struct proposal p = { .from = m.settings,
-                          .env = { .model = other, .backend = e->backend },
-                          .all = true };
-    int status = check_vocabulary(e, other, err);
-    if (status == 0) status = proposal_check(&p, &(struct change){ "adapter", "none" }, 1, err);
-    m.settings = p.env.settings;
-    if (status == 0 && !request->set.data)
-        status = conversation_copy(&c, &e->conversation, e->conversation.message_count, err);
-    if (status == 0) status = measure_one(e, &m, &c, request, r, err);
-    proposal_release(&p);
-    conversation_release(&c);
-    model_free(other);
-    return status;
-}
-
-// Measures the checkpoints one after the other.
-static int measure_checkpoints(struct engine *e, const struct measuring *m,
-                               const struct measure_request *request, struct results *results,
-                               struct err *err)
-{
-    struct checkpoints all = { .probe = request->probe };
+    const struct measuring m = { .model = model,
+                                 .backend = e->backend,
+                                 .settings = settings,
+                                 .tensors = *tensors,
+                                 .cancel = &e->cancel,
+                                 .options = &request->options,
+                                 .sinks = e->sinks };
+    struct conversation copy, *c = &e->conversation;
     int status = 0;
-    for (size_t i = 0; i < request->checkpoint_count && status == 0; i++) {
-        const char *name = request->checkpoints[i];
-        struct results one = { 0 };
-        if (!strcmp(name, "now"))
-            status = measure_one(e, m, &e->conversation, request, &one, err);
-        else if (adapter_is(name))
-            status = measure_adapter(e, *m, name, request, &one, err);
-        else
-            status = measure_model(e, *m, name, request, &one, err);
-        if (status == 0)
-            checkpoints_add(&all, name, &one);
-        else
-            err_in(err, "checkpoint '%s'", name);
-        results_release(&one);
+    results_arithmetic(results, model_arithmetic(model, e->backend, settings), NULL);
+    if (request->set.data) return measure_data(&m, request, e->sinks, results, err);
+    conversation_init(&copy, e->backend);
+    if (settings != e->settings) {
+        c = &copy;
+        status = copy_conversation(c, &e->conversation, &m, results, err);
     }
-    checkpoints_finish(&all, results);
+    if (status == 0) status = measure_conversation(&m, c, request, results, err);
+    if (status == 0 && request->probe->times) status = measure_compare_times(&m, c, results, err);
+    conversation_release(&copy);
     return status;
 }
 
@@ -116,18 +74,8 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
                    struct err *err)
 {
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
-    const struct measuring m = { .model = e->model,
-                                 .backend = e->backend,
-                                 .settings = e->settings,
-                                 .tensors = adapter_tensors(e->adapters.active),
-                                 .cancel = &e->cancel,
-                                 .options = &request->options,
-                                 .sinks = e->sinks };
-    results_arithmetic(results, engine_arithmetic(e), NULL);
-    if (request->checkpoint_count) return measure_checkpoints(e, &m, request, results, err);
-    if (measure_one(e, &m, &e->conversation, request, results, err) < 0) return -1;
-    if (request->set.data) return 0;
-    return request->probe->times ? measure_compare_times(&m, &e->conversation, results, err) : 0;
+    const struct method_tensors tensors = adapter_tensors(e->adapters.active);
+    return engine_measure_as(e, e->model, e->settings, &tensors, request, results, err);
 }
 
 double engine_speed(const struct engine *e)

@@ -14,6 +14,7 @@
 //   collect    one                 a command                              rows of a CSV file
 //   sweep      one for each value  a training run                         a folder for each value
 //   scores     rows x sets         an evaluation (core/eval/score_job.c)  a file for each cell
+//   measure    one for each row    a probe (core/eval/conditions.c)       nothing
 //
 // (core/train/sweep.c has the plan of sweeps, because training uses evaluations for validation.)
 //

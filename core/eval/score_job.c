@@ -100,47 +100,21 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// Makes the settings of all rows of one model, in made[row]. `name`: a model other than the job's,
-// which is opened for this, without the job's adapter and calibration; NULL: the job's model.
-static int make_settings(struct scoring *s, const char *name, struct settings **made,
-                         struct err *err)
-{
-    struct job *j = s->grid.job;
-    struct settings *from = settings_copy(j->settings);
-    struct adapters adapters = { 0 };
-    if (name) settings_reset(from, "adapter");
-    if (name) settings_reset(from, "phases.calibration");
-    struct model *m = name ? model_open(name, backend_cpu(), NULL, NULL, err) : j->model;
-    int status = m ? 0 : -1;
-    for (size_t i = 0; i < s->plan.row_count && status == 0; i++) {
-        const struct score_row *r = &s->plan.rows[i];
-        if (made[i] || !r->model != !name || (name && strcmp(name, r->model) != 0)) continue;
-        struct names notices = { 0 };
-        const struct proposal base = { .from = from,
-                                       .env = { .model = m,
-                                                .backend = j->backend,
-                                                .adapters = name ? &adapters : &s->grid.adapters },
-                                       .all = true,
-                                       .loaded = true,
-                                       .resets = name != NULL };
-        made[i] = score_row_settings(r, &base, &notices, err);
-        for (size_t k = 0; k < notices.count; k++) job_log(j, "%s: %s", r->name, notices.list[k]);
-        names_release(&notices);
-        if (!made[i]) status = -1;
-    }
-    adapters_release(&adapters);
-    if (name) model_free(m);
-    settings_free(from);
-    return status < 0 && name ? err_in(err, "%s", name) : status;
-}
-
 static int make_cells(struct scoring *s, struct err *err)
 {
     const struct score_plan *p = &s->plan;
+    struct job *j = s->grid.job;
+    const struct proposal base = {
+        .from = j->settings,
+        .env = { .model = j->model, .backend = j->backend, .adapters = &s->grid.adapters },
+        .all = true,
+        .loaded = true,
+    };
     struct settings **made = xcalloc(p->row_count + 1, sizeof *made);
-    int status = 0;
-    for (size_t i = 0; i < p->row_count && status == 0; i++)
-        if (!made[i]) status = make_settings(s, p->rows[i].model, made, err);
+    struct names notices = { 0 };
+    int status = score_plan_settings(p, &base, made, &notices, err);
+    for (size_t i = 0; i < notices.count; i++) job_log(j, "%s", notices.list[i]);
+    names_release(&notices);
     for (size_t i = 0; i < p->row_count; i++) {
         for (size_t k = 0; k < p->set_count && status == 0; k++) {
             char *name = xasprintf("%s %s", p->rows[i].name, p->sets[k].name);

@@ -15,6 +15,7 @@
 #include "core/data/dataset.h"
 #include "core/engine/presets.h"
 #include "core/files/checkpoint.h"
+#include "core/model/model.h"
 #include "core/sets/set.h"
 
 enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
@@ -209,24 +210,49 @@ static int check_rows(const struct score_plan *p, size_t times, struct err *err)
     return err_set(err, "a plan has at most %d rows", ROWS_MAX);
 }
 
+// Returns the key of a word that is a folder: "adapter=" or "model="; "" for other words.
+static const char *key_of(const char *word)
+{
+    if (strchr(word, '=') || *word == '@') return "";
+    if (adapter_is(word)) return "adapter=";
+    return access(word, F_OK) == 0 ? "model=" : "";
+}
+
 // Takes ownership of the name and the words.
 static int add_row(struct score_plan *p, char *name, char *words, struct err *err)
 {
+    static const char of_model[] = "model=";
+    struct buf b = { 0 };
+    char **list;
+    const int count = split_words(words, &list);
     p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
     struct score_row *r = &p->rows[p->row_count++];
     *r = (struct score_row){ .name = name, .step = -1 };
-    struct buf others = { 0 };
-    char **argv;
-    const int count = split_words(words, &argv);
-    for (int i = 0; i < count; i++)
-        if (!r->model && !strncmp(argv[i], "model=", 6))
-            r->model = xstrdup(argv[i] + 6);
-        else
-            buf_printf(&others, strpbrk(argv[i], " \t") ? "\"%s\" " : "%s ", argv[i]);
-    r->words = others.data ? buf_take(&others) : xstrdup("");
-    free(argv);
+    for (int i = 0; i < count; i++) {
+        char *word = xasprintf("%s%s", key_of(list[i]), list[i]);
+        const char *quote = strchr(word, ' ') ? "\"" : "";
+        if (strncmp(word, of_model, strlen(of_model)) != 0) {
+            buf_printf(&b, "%s%s%s%s", b.length ? " " : "", quote, word, quote);
+        } else {
+            free(r->model);
+            r->model = xstrdup(word + strlen(of_model));
+        }
+        free(word);
+    }
+    r->words = buf_take(&b);
+    free(list);
     free(words);
     return check_rows(p, 1, err);
+}
+
+// Adds a row of SETTINGS or "NAME: SETTINGS"; without a name, the settings are the name.
+static int add_text_row(struct score_plan *p, const char *text, struct err *err)
+{
+    const char *colon = strstr(text, ": ");
+    if (!colon && text_ends(text, ":")) colon = text + strlen(text) - 1;
+    const bool named = colon && !memchr(text, '=', (size_t)(colon - text));
+    char *words = trimmed(named ? colon + 1 : text, strlen(named ? colon + 1 : text));
+    return add_row(p, named ? trimmed(text, (size_t)(colon - text)) : xstrdup(words), words, err);
 }
 
 static char *with_name(const char *name, const char *more)
@@ -551,9 +577,39 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
     char *copy = xstrdup(settings ? settings : "now"), *rest = copy;
     for (char *row; status == 0 && (row = strsep(&rest, "|"));) {
         char *words = trimmed(row, strlen(row));
-        status = add_row(p, xstrdup(words), words, err);
+        status = add_text_row(p, words, err);
+        free(words);
     }
     free(copy);
+    if (status < 0) score_plan_release(p);
+    return status;
+}
+
+// Returns the last part of a path, or all of it if another model ends in the same part.
+static char *model_name(const struct names *models, size_t model)
+{
+    const char *path = models->list[model], *name = text_file_name(path);
+    bool taken = !*name;
+    for (size_t i = 0; i < models->count; i++)
+        taken |= i != model && !strcmp(name, text_file_name(models->list[i]));
+    return xstrdup(taken ? path : name);
+}
+
+int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
+                       const struct names *models, const char *run, struct err *err)
+{
+    struct factors f = { 0 };
+    int status = 0;
+    *p = (struct score_plan){ 0 };
+    for (size_t i = 0; i < count && status == 0; i++) status = add_text_row(p, texts[i], err);
+    for (size_t i = 0; i < models->count; i++) {
+        f.models = xreallocarray(f.models, f.model_count + 1, sizeof *f.models);
+        f.models[f.model_count++] =
+            (struct named_model){ model_name(models, i), xstrdup(models->list[i]) };
+    }
+    if (run) add_run(&f, xstrdup(""), run);
+    if (status == 0) status = multiply(p, &f, err);
+    factors_release(&f);
     if (status < 0) score_plan_release(p);
     return status;
 }
@@ -570,6 +626,12 @@ static int add_word(struct preset_values *v, const char *word, const struct prop
         return 0;
     }
     if (*word != '@') {
+        if (!strchr(word, '='))
+            return err_set(
+                err,
+                "'%s' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder "
+                "of an adapter or model",
+                word);
         if (!strchr(word, '{')) return preset_add_word(v, word, err);
         return m ? preset_read_text(v, word, m, err) : 0;
     }
@@ -609,6 +671,53 @@ struct settings *score_row_settings(const struct score_row *r, const struct prop
     free(words);
     free(copy);
     return settings;
+}
+
+// Makes the settings of all rows of one model, in made[row]. `name`: a model other than base's,
+// which is opened for this, without base's adapter; NULL: base's model.
+static int settings_of_model(const struct score_plan *p, const char *name,
+                             const struct proposal *base, struct settings **made,
+                             struct names *notices, struct err *err)
+{
+    struct settings *from = settings_copy(base->from);
+    struct adapters adapters = { 0 };
+    struct proposal one = *base;
+    int status = 0;
+    one.from = from;
+    if (name) {
+        settings_reset(from, "adapter");
+        settings_reset(from, "phases.calibration");
+        one.env.model = model_open(name, backend_cpu(), NULL, NULL, err);
+        one.env.adapters = &adapters;
+        one.loaded = one.resets = true;
+        status = one.env.model ? 0 : -1;
+    }
+    for (size_t i = 0; i < p->row_count && status == 0; i++) {
+        const struct score_row *r = &p->rows[i];
+        if (made[i] || !r->model != !name || (name && strcmp(name, r->model) != 0)) continue;
+        struct names said = { 0 };
+        made[i] = score_row_settings(r, &one, &said, err);
+        for (size_t k = 0; k < said.count; k++) {
+            char *notice = xasprintf("%s: %s", r->name, said.list[k]);
+            names_add(notices, notice, NULL);
+            free(notice);
+        }
+        names_release(&said);
+        if (!made[i]) status = -1;
+    }
+    adapters_release(&adapters);
+    if (name) model_free(one.env.model);
+    settings_free(from);
+    return status < 0 && name ? err_in(err, "%s", name) : status;
+}
+
+int score_plan_settings(const struct score_plan *p, const struct proposal *base,
+                        struct settings **made, struct names *notices, struct err *err)
+{
+    for (size_t i = 0; i < p->row_count; i++)
+        if (!made[i] && settings_of_model(p, p->rows[i].model, base, made, notices, err) < 0)
+            return -1;
+    return 0;
 }
 
 int score_plan_check(const struct score_plan *p, const struct settings *settings, struct model *m,

@@ -7,6 +7,7 @@
 //   row Vanilla: off                                      settings, as of /compare
 //   row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed}
 //   row IRA: model=runs/ira ira.on=on                     a model of its own
+//   row LoRA: runs/lora                                   the folder of an adapter or model
 //   model 7B: llava-1.5-7b-hf                             every row without a model of its own
 //   checkpoints runs/sft                                  every row, for each checkpoint of a run
 //   checkpoints IRA: runs/ira ira.on=on                   the row IRA, with words for checkpoints
@@ -62,11 +63,22 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
 // settings of the job.
 int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
                          int64_t limit, struct err *err);
+// Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
+// "NAME: SETTINGS", where the folder of an adapter or model stands for adapter=FOLDER or
+// model=FOLDER; no text: one row, with the settings as they are. Every row without a model of its
+// own is repeated for each of the models, and every row for each checkpoint of the training `run`
+// (NULL: none).
+int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
+                       const struct names *models, const char *run, struct err *err);
 // Applies a row's settings to those of `base`. Without base.env.model, placeholders such as {late}
 // and the limits of the model are not checked. Appends to *notices (may be NULL) a line for each
 // setting that was reset. The caller frees the result.
 struct settings *score_row_settings(const struct score_row *r, const struct proposal *base,
                                     struct names *notices, struct err *err);
+// Makes the settings of all rows, made[row_count], and opens the models that rows name. Appends a
+// line for each setting that was reset to *notices. The caller frees the settings.
+int score_plan_settings(const struct score_plan *p, const struct proposal *base,
+                        struct settings **made, struct names *notices, struct err *err);
 // Checks that the sets can be read, and applies the rows' settings to `settings`; `m`: the model of
 // rows without a model of their own, or NULL (score_row_settings).
 int score_plan_check(const struct score_plan *p, const struct settings *settings, struct model *m,

@@ -161,16 +161,13 @@ static const struct result_kind curvature_results[] = {
 const struct probe probe_curvature = {
     .name = "curvature",
     .also = "trajectory bend measure probe",
-    .usage = "/curvature [CHECKPOINT...] [--picture I]" PROBE_USAGE,
+    .usage = "/curvature [--picture I]" PROBE_USAGE,
     .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
     .details =
         "Curvature is the mean angle, in degrees, between consecutive steps from one visual token\n"
-        "to the next. V sums its absolute changes from layer to layer.\n"
-        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model); all\n"
-        "checkpoints are compared side by side." PROBE_DETAILS,
+        "to the next. V sums its absolute changes from layer to layer." PROBE_DETAILS,
     .pictures = true,
     .scalar = "curvature.total",
-    .series = { "curvature", { "minus layer 0" } },
     .results = curvature_results,
     .start = curvature_new,
     .release = curvature_free,

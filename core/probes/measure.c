@@ -267,12 +267,12 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
         hooks_add(&p.hooks, &finite);
     }
     if (status == 0 && probe->passes) {
-        status = pass_encode_pictures(&p, m->reencode) < 0 ? pass_failed(&p, err)
-                                                           : probe->passes(listener.state, &p, err);
+        status = pass_encode_pictures(&p, false) < 0 ? pass_failed(&p, err)
+                                                     : probe->passes(listener.state, &p, err);
     } else if (status == 0) {
         hooks_add(&p.hooks, &(struct hook){
                                 .wants = listener_wants, .run = listener_run, .self = &listener });
-        if (pass_encode_pictures(&p, probe->encoder || m->reencode) < 0 ||
+        if (pass_encode_pictures(&p, probe->encoder) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
     }

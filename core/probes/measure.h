@@ -28,7 +28,6 @@ struct measuring {
     const atomic_bool *cancel;
     const struct probe_options *options;
     const struct sinks *sinks; // receive the progress of probes that run many passes; NULL: none
-    bool reencode; // encodes all pictures anew: the kept visual tokens come from other weights
 };
 
 // Adds the results to *r, which is undefined after a failure.

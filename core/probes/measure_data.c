@@ -1,4 +1,4 @@
-// core/probes/measure_data.c -- runs a probe over a data set, or over checkpoints.
+// core/probes/measure_data.c -- runs a probe over a data set.
 #include "core/probes/measure_data.h"
 
 #include <math.h>
@@ -191,6 +191,7 @@ static int measure_sample(struct data_pass *w, const struct sample *s, struct er
     if (status == 0) status = measure(&w->m, &w->c, probe, &one, err);
     if (status == 0) results_mean_add(&w->mean, &one);
     if (status == 0) results_keep(&w->kept, &one, s->index);
+    if (status == 0 && w->request->sample) w->request->sample(w->request->self, s->index, &one);
     if (status == 0 && probe->scalar) {
         struct series *y = &w->series;
         const struct result_table *t = results_find(&one, probe->scalar);
@@ -302,118 +303,4 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     masks_close(&w.masks);
     dataset_close(&w.data);
     return status;
-}
-
-// --- checkpoints ---------------------------------------------------------------------------------
-
-void checkpoints_add(struct checkpoints *s, const char *name, struct results *r)
-{
-    s->list = xreallocarray(s->list, s->count + 1, sizeof *s->list);
-    s->list[s->count++] = (struct checkpoint_found){ xstrdup(name), *r };
-    *r = (struct results){ 0 };
-}
-
-// Adds a table with the column `first` and a column for each name; a "|" in a name, which would
-// separate columns, becomes "/".
-static struct result_table *new_table(struct results *r, const struct checkpoints *s,
-                                      const char *what, const char *first, char *const *names,
-                                      size_t count)
-{
-    char *name = xasprintf("%s.%s", s->probe->series.table, what);
-    struct buf columns = { 0 };
-    buf_puts(&columns, first);
-    for (size_t i = 0; i < count; i++) {
-        buf_putc(&columns, '|');
-        for (const char *p = names[i]; *p; p++) buf_putc(&columns, *p == '|' ? '/' : *p);
-    }
-    struct result_table *t = results_table(r, name, columns.data);
-    buf_release(&columns);
-    free(name);
-    return t;
-}
-
-static const struct result_table *layers_of(const struct checkpoints *s, size_t checkpoint)
-{
-    return results_find(&s->list[checkpoint].results, s->probe->series.table);
-}
-
-// Adds a table with a row per checkpoint and a column per number of the probe's total.
-static void put_totals(const struct checkpoints *s, struct results *r)
-{
-    const struct result_table *first = results_find(&s->list[0].results, s->probe->scalar);
-    char **names = xcalloc(first->row_count + 1, sizeof *names);
-    for (size_t i = 0; i < first->row_count; i++) names[i] = first->rows[i].key;
-    struct result_table *t = new_table(r, s, "checkpoints", "checkpoint", names, first->row_count);
-    for (size_t k = 0; k < s->count; k++) {
-        const struct result_table *total = results_find(&s->list[k].results, s->probe->scalar);
-        double *v = result_row(t, "%s", s->list[k].name);
-        for (size_t i = 0; i < first->row_count && i < total->row_count; i++)
-            v[i] = total->rows[i].value[0];
-    }
-    free(names);
-}
-
-// Adds a table of one column of the series: a row per layer, a column per checkpoint.
-static void put_column(const struct checkpoints *s, const char *column, struct results *r)
-{
-    char **names = xcalloc(s->count + 1, sizeof *names);
-    const struct result_table *most = layers_of(s, 0);
-    for (size_t k = 0; k < s->count; k++) {
-        names[k] = s->list[k].name;
-        if (layers_of(s, k)->row_count > most->row_count) most = layers_of(s, k);
-    }
-    struct result_table *t = new_table(r, s, column, "layer", names, s->count);
-    t->curve = true;
-    for (size_t i = 0; i < most->row_count; i++) {
-        const char *key = most->rows[i].key;
-        double *v = result_row(t, "%s", key);
-        for (size_t k = 0; k < s->count; k++) {
-            const double *x = results_value(&s->list[k].results, most->name, key, column);
-            if (x) v[k] = *x;
-        }
-    }
-    free(names);
-}
-
-// Adds the correlation of the two columns; each layer of each checkpoint is a point.
-static void correlate_columns(const struct checkpoints *s, struct results *r)
-{
-    const char *const *columns = s->probe->series.columns;
-    char value[] = "value", *names[] = { value };
-    struct point *points = NULL;
-    size_t count = 0, capacity = 0;
-    for (size_t k = 0; k < s->count; k++) {
-        const struct results *of = &s->list[k].results;
-        const struct result_table *t = layers_of(s, k);
-        for (size_t i = 0; i < t->row_count; i++) {
-            const char *key = t->rows[i].key;
-            points = xgrow(points, &capacity, count, sizeof *points);
-            points[count++] = (struct point){ *results_value(of, t->name, key, columns[0]),
-                                              *results_value(of, t->name, key, columns[1]) };
-        }
-    }
-    struct result_table *t = new_table(r, s, "correlation", "what", names, 1);
-    char *what =
-        xasprintf("Spearman of %s and %s over layers and checkpoints", columns[0], columns[1]);
-    const struct correlation c = rank_correlate(points, count);
-    put_correlation(t, what, &c);
-    free(what);
-    result_row(t, "points")[0] = (double)count;
-    free(points);
-}
-
-void checkpoints_finish(struct checkpoints *s, struct results *r)
-{
-    if (s->count) {
-        put_totals(s, r);
-        for (int i = 0; i < 2 && s->probe->series.columns[i]; i++)
-            put_column(s, s->probe->series.columns[i], r);
-        if (s->probe->series.columns[1]) correlate_columns(s, r);
-    }
-    for (size_t k = 0; k < s->count; k++) {
-        free(s->list[k].name);
-        results_release(&s->list[k].results);
-    }
-    free(s->list);
-    *s = (struct checkpoints){ .probe = s->probe };
 }

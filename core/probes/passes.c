@@ -139,7 +139,7 @@ static int find_sinks(void *self, bool *rows, struct err *err)
     const int hooks = p->hooks.count;
     const struct arena_mark mark = arena_mark(&p->arena);
     hooks_add(&p->hooks, &(struct hook){ .wants = sink_wants, .take = sink_take, .self = &s });
-    int status = pass_encode_pictures(p, p->m->reencode);
+    int status = pass_encode_pictures(p, false);
     if (status == 0) status = run_prefix(p, 0);
     if (status == 0 && !run_rows(p, &p->sequence, 0)) status = -1;
     if (status < 0) pass_failed(p, err);

@@ -88,11 +88,12 @@ struct probe_env {
 };
 
 // The end of every measuring command's usage and details.
-#define PROBE_USAGE                                                                          \
-    " [--data FILE " SET_SOURCE_USAGE " [--images DIR] [--limit N] [--given]] [--csv FILE] " \
-    "[--figure FILE]"
-#define PROBE_DETAILS \
-    "\nMeasures the current conversation with the current settings and changes nothing."
+#define PROBE_USAGE                                                                                \
+    " [SETTINGS | SETTINGS...] [--model M,...] [--checkpoints RUN] [--data FILE " SET_SOURCE_USAGE \
+    " [--images DIR] [--limit N] [--given]] [--csv FILE] [--figure FILE]"
+#define PROBE_DETAILS                                                                           \
+    "\nMeasures the current conversation with the current settings, or under each of several\n" \
+    "conditions, and changes nothing."
 
 struct probe {
     // Its command (commands/command.h).
@@ -106,12 +107,11 @@ struct probe {
     int (*folder)(const char *folder, const struct backend *backend,
                   const struct settings *settings, const struct picture *pictures, size_t count,
                   struct results *r, struct err *err);
-    // The command accepts checkpoints (adapter or model folders), measures them in turn
-    // (core/probes/measure_data.h), and compares them by these columns of this table; it correlates
-    // the columns if there are two. Needs `scalar`. table NULL: accepts no checkpoints.
+    // Columns of a table that are correlated over its rows under several conditions; table NULL:
+    // none.
     struct {
         const char *table, *columns[2];
-    } series;
+    } correlate;
     // Its arguments are words, which end before the first option: checks their form. NULL: it takes
     // none.
     int (*words)(const char *words, struct err *err);

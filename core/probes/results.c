@@ -25,6 +25,12 @@ struct result_table *results_table(struct results *r, const char *name, const ch
     return r->tables[r->table_count++] = t;
 }
 
+const char *results_condition(const struct results *r, int condition)
+{
+    if (!r->condition_count) return NULL;
+    return condition == RESULTS_ALL ? "all" : r->conditions[condition];
+}
+
 double *result_row(struct result_table *t, const char *key, ...)
 {
     const size_t count = (size_t)t->column_count - 1;
@@ -35,7 +41,7 @@ double *result_row(struct result_table *t, const char *key, ...)
     va_end(args);
     t->rows = xreallocarray(t->rows, t->row_count + 1, sizeof *t->rows);
     struct result_row *row = &t->rows[t->row_count++];
-    row->key = buf_take(&b);
+    *row = (struct result_row){ .key = buf_take(&b) };
     row->value = xreallocarray(NULL, count + 1, sizeof *row->value);
     for (size_t i = 0; i < count; i++) row->value[i] = NAN;
     return row->value;
@@ -115,6 +121,8 @@ void results_release(struct results *r)
         free(r->maps[i].state);
     }
     for (size_t i = 0; i < r->note_count; i++) free(r->notes[i]);
+    for (size_t i = 0; i < r->condition_count; i++) free(r->conditions[i]);
+    free(r->conditions);
     free(r->tables);
     free(r->maps);
     free(r->notes);

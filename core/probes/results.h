@@ -12,6 +12,11 @@
 //   struct results_mean m = { 0 };
 //   results_mean_add(&m, &r); ...
 //   results_mean_take(&m, &mean);                  // tables NAME, NAME.std and NAME.interval
+//
+// Measurements under several conditions are joined: their tables and maps have the rows and maps of
+// all conditions, one condition after the other:
+//
+//   results_join(&all, names, list, count);
 #ifndef CORE_PROBES_RESULTS_H
 #define CORE_PROBES_RESULTS_H
 
@@ -60,7 +65,10 @@ enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4 };
 struct result_row {
     char *key;
     double *value; // [column_count - 1]; NaN: none
+    int condition; // index in results.conditions, if there are any; RESULTS_ALL: of all conditions
 };
+
+enum { RESULTS_ALL = -1 };
 
 struct result_table {
     char *name;
@@ -84,9 +92,12 @@ struct result_map {
     char **words;   // [rows * cols] written over the cells; NULL: numbers only
     uint8_t *state; // [rows * cols] 1: pruning dropped the token; NULL: nothing is pruned
     double area[4]; // left, top, right, bottom in pixels of the picture: the area covered
+    int condition;  // index in results.conditions, if there are any
 };
 
 struct results {
+    char **conditions; // [condition_count] names; 0: a measurement under one condition
+    size_t condition_count;
     struct result_table **tables;
     size_t table_count;
     struct result_map *maps;
@@ -119,6 +130,10 @@ const double *results_value(const struct results *r, const char *table, const ch
 // Ends the names of tables of 95% intervals, which are written to files and the session and drawn
 // in figures.
 #define RESULTS_INTERVAL ".interval"
+// Ends the names of tables of paired differences from the first condition.
+#define RESULTS_DIFFERENCE ".difference"
+// Names the column of conditions.
+#define RESULTS_CONDITION "condition"
 
 // Means over samples; zero-initialised is empty.
 struct results_mean {
@@ -135,6 +150,15 @@ void results_move_tables(struct results *to, struct results *from);
 // Adds a sample's tables and maps, except those specific to a sample; skips notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
+// Adds copies of the tables that means are computed of.
+void results_copy(struct results *to, const struct results *from);
+// Subtracts `from` cell by cell and renames the tables to NAME.difference; cells that only one of
+// both has become NaN.
+void results_subtract(struct results *r, const struct results *from);
+// Joins measurements under `count` conditions, with these names; the list is empty afterwards.
+// Columns are matched by name. Notes that not all conditions share name theirs.
+void results_join(struct results *all, const char *const *names, struct results *list,
+                  size_t count);
 
 // Emits texts, tables and notes; the caller, which has the pictures, emits the maps. For a kept
 // table that is too long to read, emits only a notice.
@@ -148,6 +172,8 @@ char *results_path(const char *path, const char *ending, const char *name, int n
 // if several files are written.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
+// Returns the name of a row's or map's condition; NULL: measured under one condition.
+const char *results_condition(const struct results *r, int condition);
 // Makes an event of a map; borrows its values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 

@@ -37,7 +37,9 @@ void results_show(const struct results *r, const struct sinks *sinks)
     }
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
-        if (text_ends(t->name, RESULTS_INTERVAL)) continue;
+        if (text_ends(t->name, RESULTS_INTERVAL) &&
+            !text_ends(t->name, RESULTS_DIFFERENCE RESULTS_INTERVAL))
+            continue;
         if (t->kept && t->row_count > LONG_TABLE) {
             sinks_notice(sinks, "%s has %zu rows: --csv FILE writes them", t->name, t->row_count);
             continue;
@@ -50,11 +52,13 @@ void results_show(const struct results *r, const struct sinks *sinks)
             strtod(t->rows[k].key, &end);
             numbers &= end > t->rows[k].key && !*end;
         }
-        buf_printf(&columns, "%s%s", t->columns[0], numbers ? "#" : "");
+        buf_printf(&columns, "%s%s%s", r->condition_count ? RESULTS_CONDITION "|" : "",
+                   t->columns[0], numbers ? "#" : "");
         for (int c = 1; c < t->column_count; c++) buf_printf(&columns, "|%s#", t->columns[c]);
         table_begin(&b, t->name, columns.data);
         b.titled = true;
         for (size_t k = 0; k < t->row_count; k++) {
+            if (r->condition_count) table_add(&b, "%s", results_condition(r, t->rows[k].condition));
             table_add(&b, "%s", t->rows[k].key);
             for (int c = 0; c + 1 < t->column_count; c++)
                 table_add(&b, isfinite(t->rows[k].value[c]) ? "%.6g" : "", t->rows[k].value[c]);
@@ -81,14 +85,23 @@ char *results_path(const char *path, const char *ending, const char *name, int n
     return buf_take(&b);
 }
 
-static void put_table(const struct result_table *t, struct buf *b)
+static void put_condition(const struct results *r, int condition, struct buf *b)
 {
+    if (!r->condition_count) return;
+    csv_quote(b, results_condition(r, condition));
+    buf_putc(b, ',');
+}
+
+static void put_table(const struct results *r, const struct result_table *t, struct buf *b)
+{
+    if (r->condition_count) buf_puts(b, "\"" RESULTS_CONDITION "\",");
     for (int c = 0; c < t->column_count; c++) {
         if (c) buf_putc(b, ',');
         csv_quote(b, t->columns[c]);
     }
     buf_putc(b, '\n');
     for (size_t k = 0; k < t->row_count; k++) {
+        put_condition(r, t->rows[k].condition, b);
         csv_quote(b, t->rows[k].key);
         for (int c = 0; c + 1 < t->column_count; c++)
             buf_printf(b, isfinite(t->rows[k].value[c]) ? ",%.9g" : ",", t->rows[k].value[c]);
@@ -100,11 +113,13 @@ static void put_maps(const struct results *r, struct buf *b)
 {
     bool words = false;
     for (size_t i = 0; i < r->map_count; i++) words |= r->maps[i].words != NULL;
+    if (r->condition_count) buf_puts(b, RESULTS_CONDITION ",");
     buf_puts(b, "map,picture,tile,layer,head,token,row,column,value,dropped");
     buf_puts(b, words ? ",word\n" : "\n");
     for (size_t i = 0; i < r->map_count; i++) {
         const struct result_map *m = &r->maps[i];
         for (int k = 0; k < m->rows * m->cols; k++) {
+            put_condition(r, m->condition, b);
             csv_quote(b, m->name);
             buf_printf(b, ",%d,", m->picture);
             csv_quote(b, m->tile ? m->tile : "");
@@ -153,7 +168,7 @@ int results_write_csv(const struct results *r, const char *path, const struct si
         if (maps)
             put_maps(r, &b);
         else
-            put_table(t, &b);
+            put_table(r, t, &b);
         errno = 0;
         if (fwrite(b.data, 1, b.length, p->file) != b.length || fflush(p->file) != 0)
             status = err_set(err, "cannot write '%s': %s", p->path, strerror(errno));
@@ -211,22 +226,32 @@ static void json_number(struct buf *b, double v)
         buf_puts(b, "null");
 }
 
+static void put_names(struct buf *b, const char *key, char *const *names, size_t count)
+{
+    buf_puts(b, key);
+    for (size_t i = 0; i < count; i++) {
+        buf_putc(b, i ? ',' : '[');
+        json_put_text(b, names[i]);
+    }
+    buf_putc(b, ']');
+}
+
 void results_json(const struct results *r, struct buf *b)
 {
     buf_puts(b, "{\"arithmetic\":");
     json_put_text(b, r->arithmetic);
+    if (r->condition_count) put_names(b, ",\"conditions\":", r->conditions, r->condition_count);
     buf_puts(b, ",\"tables\":[");
     for (size_t i = 0; i < r->table_count; i++) {
         if (i) buf_putc(b, ',');
         const struct result_table *t = r->tables[i];
         buf_puts(b, "{\"name\":");
         json_put_text(b, t->name);
-        buf_puts(b, ",\"columns\":[");
-        for (int c = 0; c < t->column_count; c++) {
-            if (c) buf_putc(b, ',');
-            json_put_text(b, t->columns[c]);
-        }
-        buf_puts(b, "],\"rows\":[");
+        put_names(b, ",\"columns\":", t->columns, (size_t)t->column_count);
+        for (size_t k = 0; r->condition_count && k < t->row_count; k++)
+            buf_printf(b, k ? ",%d" : ",\"condition\":[%d", t->rows[k].condition);
+        if (r->condition_count && t->row_count) buf_putc(b, ']');
+        buf_puts(b, ",\"rows\":[");
         for (size_t k = 0; k < t->row_count; k++) {
             buf_puts(b, k ? ",[" : "[");
             json_put_text(b, t->rows[k].key);
@@ -248,6 +273,7 @@ void results_json(const struct results *r, struct buf *b)
             buf_puts(b, ",\"tile\":");
             json_put_text(b, m->tile);
         }
+        if (r->condition_count) buf_printf(b, ",\"condition\":%d", m->condition);
         buf_printf(b,
                    ",\"picture\":%d,\"layer\":%d,\"head\":%d,\"token\":%d,\"rows\":%d,\"cols\":%d,"
                    "\"values\":[",
@@ -320,6 +346,15 @@ static bool read_table(struct results *r, const cJSON *json)
         for (int c = 0; c + 1 < t->column_count && cell->next; c++)
             v[c] = read_number(cell = cell->next);
     }
+    size_t k = 0;
+    cJSON_ArrayForEach(x, json_get(json, "condition"))
+    {
+        const double condition = read_number(x);
+        if (k == t->row_count ||
+            !(condition >= RESULTS_ALL && condition < (double)r->condition_count))
+            return false;
+        t->rows[k++].condition = (int)condition;
+    }
     return true;
 }
 
@@ -329,10 +364,13 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     const cJSON *words = json_get(json, "words");
     const char *name = cJSON_GetStringValue(json_get(json, "name")), *tile;
     static const char *const keys[] = { "picture", "layer", "head", "token", "rows", "cols" };
+    const cJSON *of = json_get(json, "condition");
+    const double condition = of ? read_number(of) : 0;
     int64_t n[6];
     for (int i = 0; i < 6; i++)
         if (json_int(json, keys[i], i < 4 ? -2 : 1, INT32_MAX, -1, &n[i], err) < 0) return false;
     if (!name || json_text(json, "tile", NULL, &tile, err) < 0 ||
+        (of && !(condition >= 0 && condition < (double)r->condition_count)) ||
         cJSON_GetArraySize(values) != n[4] * n[5] ||
         (dropped && cJSON_GetArraySize(dropped) != n[4] * n[5]) ||
         (words && cJSON_GetArraySize(words) != n[4] * n[5]))
@@ -340,6 +378,7 @@ static bool read_map(struct results *r, const cJSON *json, struct err *err)
     struct result_map *m = results_map(r, name, (int)n[4], (int)n[5]);
     m->tile = tile ? xstrdup(tile) : NULL;
     m->picture = (int)n[0], m->layer = (int)n[1], m->head = (int)n[2], m->token = (int)n[3];
+    m->condition = (int)condition;
     float *to = m->values;
     cJSON_ArrayForEach(x, values) *to++ = (float)read_number(x);
     uint8_t *state = m->state = dropped ? xcalloc((size_t)(n[4] * n[5]), 1) : NULL;
@@ -397,6 +436,12 @@ int results_read(struct results *r, const char *json, struct err *err)
     if (!all) return -1;
     const char *arithmetic = cJSON_GetStringValue(json_get(all, "arithmetic"));
     if (arithmetic) results_arithmetic(r, arithmetic, NULL);
+    cJSON_ArrayForEach(x, json_get(all, "conditions"))
+    {
+        good = good && cJSON_IsString(x);
+        r->conditions = xreallocarray(r->conditions, r->condition_count + 1, sizeof *r->conditions);
+        if (good) r->conditions[r->condition_count++] = xstrdup(x->valuestring);
+    }
     cJSON_ArrayForEach(x, json_get(all, "tables")) good = good && read_table(r, x);
     cJSON_ArrayForEach(x, json_get(all, "maps")) good = good && read_map(r, x, err);
     cJSON_ArrayForEach(x, json_get(all, "notes"))

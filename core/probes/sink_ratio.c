@@ -77,20 +77,19 @@ static const struct result_kind sink_ratio_results[] = {
 const struct probe probe_sink_ratio = {
     .name = "sink-ratio",
     .also = "attention share measure probe",
-    .usage = "/sink-ratio [CHECKPOINT...] [--threshold X] [--picture I]" PROBE_USAGE,
+    .usage = "/sink-ratio [--threshold X] [--picture I]" PROBE_USAGE,
     .help = "Share of layers in which one visual token takes much of the answer's attention.",
     .details =
         "Counts the layers in which the attention to one visual token, averaged over the tokens\n"
         "of the answer and over heads, exceeds --threshold. Also shows each layer's curvature,\n"
-        "and the rank correlation of attention and curvature over layers.\n"
-        "CHECKPOINT is the folder of an adapter or model, or `now` (the current model). All\n"
-        "checkpoints are measured on the same answer (with --data, each on its own answers unless\n"
-        "--given is used), and the correlation is over layers and checkpoints." PROBE_DETAILS,
+        "and the rank correlation of attention and curvature over layers; with several conditions\n"
+        "(such as now | CHECKPOINT), over layers and conditions too. With --data, each condition\n"
+        "has its own answers unless --given is used." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,
     .scalar = "sink_ratio.total",
-    .series = { "sink_ratio", { "strongest", "curvature" } },
+    .correlate = { "sink_ratio", { "strongest", "curvature" } },
     .results = sink_ratio_results,
     .token = PROBE_TOKEN_ANSWER,
     .start = sink_ratio_start,

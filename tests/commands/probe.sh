@@ -130,34 +130,73 @@ same "the same box, and its half" "$(jq -rs '[.[] | select(.event == "table" and
 same "--pixels is first" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows[0][0]] | join(", ")' "$work/events")" \
     "soft Dice, soft Dice, soft Dice, soft Dice, pixels"
 
-# Checkpoints side by side: each as if loaded alone, with the correlation over all layers.
+# Several conditions, here checkpoints: each as if loaded alone, with the correlation over all of them.
 lora=$llava/adapters/lora
-lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature $lora --given --data none.json" \
-    "/sink-ratio now $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
+lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature now | $lora --given --data none.json" \
+    "/sink-ratio now | $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
 check "lines that fail" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
-check_has "another vocabulary" 'select(.event == "error").message' "$llama': '$llama' is not a checkpoint of the model"
+check_has "the condition that fails" 'select(.event == "error").message' "$llama: the conversation has pictures, but the model '$llama' is text-only"
 check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
+check "no adapter is kept" 'select(.event == "table" and .name == "adapters").rows | length' 0
 check "nothing is changed" '[inputs, .] | map(select(.event == "answer").ids) | .[0] == .[1]' true
-series=$(jq -rs 'def t(n): map(select(.event == "table" and .name == n)); t("sink_ratio")[-1].rows as $alone |
-    t("sink_ratio.strongest")[0].rows as $s | t("sink_ratio.curvature")[0].rows as $c |
-    [range($alone | length)] | all(. as $l | $s[$l][1] == $s[$l][3] and $s[$l][2] == $alone[$l][1] and
-    $c[$l][2] == $alone[$l][4] and $s[$l][1] != $s[$l][2])' "$work/events")
-same "each as if alone" "$series" true
+same "each as if alone" "$(jq -rs --arg lora "$lora" 'map(select(.event == "table" and .name == "sink_ratio").rows) | .[0] as $all | .[-1] as $alone |
+    def of(c): $all | map(select(.[0] == c)[1:]); (of($lora) == $alone), (of("now") == of($all[-1][0])), (of("now") == of($lora))' "$work/events" | tr '\n' ' ')" "true true false "
 same "rank correlation" "$(python3 - "$work/events" <<'P'
 import json, sys
 t = {}
 for e in map(json.loads, open(sys.argv[1])):
     if e["event"] == "table": t.setdefault(e["name"], e["rows"])
 def ranks(x): return [sum(b < a for b in x) + (sum(b == a for b in x) - 1) / 2 for a in x]
-x, y = ([float(r[k]) for k in (1, 2, 3) for r in t["sink_ratio." + n]] for n in ("strongest", "curvature"))
+x, y = ([float(r[k]) for r in t["sink_ratio"]] for k in (2, 5))
 a, b = ranks(x), ranks(y)
 m = (len(a) - 1) / 2
 dot = lambda p, q: sum((u - m) * (v - m) for u, v in zip(p, q))
-got = float(t["sink_ratio.correlation"][0][1])
-print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio.correlation"][-1][1])
+got = float(t["sink_ratio.correlation"][0][2])
+print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio.correlation"][-1])
 P
-)" "True 12"
+)" "True ['all', 'points', 12]"
 
+# Conditions over a data set: one table, file and figure of all of them, and differences paired by
+# sample. The maps of a pair share one scale.
+for name in scene square wide; do
+    echo '{"image": "'"$PWD/tests/goldens/pictures/$name.png"'", "conversations": [{"from": "human", "value": "<image>\n'"Is it $name?"'"}, {"from": "gpt", "value": "A star."}]}'
+done >"$work/three.jsonl"
+each="--data $work/three.jsonl"
+lines "${ask[@]}" "/norms off | \"with norm:\" norm.align=on $each --csv $work/both.csv --figure $work/both.svg" '/set norm.align' \
+    "/norms $each --csv $work/off.csv" '/set norm.align on' "/norms $each --csv $work/on.csv" '/set norm.align off' \
+    "/attention off | norm.align=on --layer 1 --figure $work/pair.svg" "/redundancy off --model $llava,demo/model $each --csv $work/models.csv" \
+    '/norms off | ' "/attention off | now --film $work/x.gif" '/norms x: prune.keep=2 | off'
+check "errors" 'select(.event == "error").message' "a condition is empty: write now for the settings as they are
+--film shows one condition: give it without other settings
+row x: prune.keep cannot be '2': write numbers from 0 to 1 as 0.5,0.25"
+check "norm.align is unchanged" 'select(.event == "setting" and .key == "norm.align").value' $'off\non\noff'
+check "a map of each condition" 'select(.event == "heatmap") | .condition' $'off\nnorm.align=on'
+same "one scale" "$(grep -o '>[0-9.e+-]*</text>' "$work/pair.svg" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "2 2 "
+for text in 'off: visual' 'with norm: visual' 'off: text'; do
+    grep -qF ">$text</text>" "$work/both-norms.cosines.svg" || fail "no line '$text' in the figure"
+done
+[ -s "$work/both-norms.cosines.difference.svg" ] || fail "the differences are not drawn"
+stored=$(python3 -c 'import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute("select min(id) from results where json like ?", ("%with norm%",)).fetchone()[0])' "$work/vlmsh.db")
+python3 - "$work" <<'P' || fail "the tables of several conditions are wrong"
+import csv, math, sys
+def read(name): return list(csv.DictReader(open(sys.argv[1] + "/" + name)))
+def close(a, b): return math.isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-7)
+for table in "layers", "cosines", "attention":
+    both = read(f"both-norms.{table}.csv")
+    alone = [dict(condition=c, **r) for c, f in (("off", "off"), ("with norm", "on")) for r in read(f"{f}-norms.{table}.csv")]
+    assert both == alone, table
+# The mean of paired differences is the difference of the means; its interval is narrower.
+off, on = (read(f"{f}-norms.cosines.csv") for f in ("off", "on"))
+inside = 0
+for a, b, d, i in zip(off, on, read("both-norms.cosines.difference.csv"), read("both-norms.cosines.difference.interval.csv")):
+    assert d["condition"] == "with norm" and close(d["text"], float(b["text"]) - float(a["text"]))
+    inside += float(i["text low"]) <= float(d["text"]) <= float(i["text high"])
+assert inside == len(off)
+assert {r["condition"] for r in read("models-redundancy.csv")} == {"off, llava-1.5", "off, model"}
+P
+lines "/results $stored --csv $work/again.csv"
+check "stored with the conditions" 'select(.event == "table" and .name == "norms.layers").rows | map(.[0]) | unique | length' 2
+cmp "$work/again-norms.cosines.csv" "$work/both-norms.cosines.csv" || fail "a stored result of several conditions is not written again"
 session "refused" $llava <<E
 > /set sample.max_tokens 4
 > /set sample.ignore_eos on
@@ -178,9 +217,9 @@ error: --token each shows the answer of the conversation: give it without --data
 > /attention --picture 3
 error: --picture 3: the conversation has only 1 picture(s), counted from 0
 > /attention here
-error: unexpected 'here': see /help attention
+error: row here: 'here' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder of an adapter or model
 > /attention --colour
-error: unknown option '--colour': options are --layer, --head, --token, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure, --film
+error: unknown option '--colour': options are --model, --checkpoints, --layer, --head, --token, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure, --film
 > /sinks --dims 9999
 error: --dims 9999: the residual stream has dimensions 0 to 63
 > /sinks --dims a
@@ -194,11 +233,11 @@ error: --head 99: the layers have heads 0 to 3
 > /dice --box 0,0,9,9 --mask $scene
 error: give either --box or --mask
 > /norms --layer 2
-error: unknown option '--layer': options are --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--layer': options are --model, --checkpoints, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /redundancy --box 0,0,9,9
-error: unknown option '--box': options are --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--box': options are --model, --checkpoints, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /curvature --head 1
-error: unknown option '--head': options are --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--head': options are --model, --checkpoints, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /norms $llava --data none.json
 error: give either 'tests/goldens/llava-1.5' or --data
 > /dice --box 0,0,nan,2

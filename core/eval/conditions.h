@@ -1,0 +1,26 @@
+// core/eval/conditions.h -- a probe under several conditions: settings, checkpoints and models,
+// side by side.
+//
+//   struct score_plan rows;
+//   if (score_plan_of_rows(&rows, texts, 2, &models, NULL, &err) < 0) ...
+//   if (conditions_measure(engine, &rows, &request, &results, &err) < 0) ...
+//   score_plan_release(&rows);
+#ifndef CORE_EVAL_CONDITIONS_H
+#define CORE_EVAL_CONDITIONS_H
+
+#include "core/base/err.h"
+#include "core/eval/score_plan.h"
+#include "core/probes/measure_data.h"
+
+struct engine;
+struct results;
+
+// Measures under the condition of each row and joins the results (results_join). Over a data set,
+// adds the mean paired differences from the first row, NAME.difference, with their intervals; for a
+// probe with `correlate`, the correlation of its columns over all conditions. The conversation and
+// the engine's settings are unchanged.
+int conditions_measure(struct engine *e, const struct score_plan *rows,
+                       const struct measure_request *request, struct results *results,
+                       struct err *err);
+
+#endif
