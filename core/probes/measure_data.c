@@ -267,6 +267,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     w.m.sinks = NULL; // this function reports the progress
     if (request->objects) w.options.objects = &w.masks;
     w.options.object_boxes = request->boxes;
+    if (request->probe->data_start) w.m.data = request->probe->data_start();
     conversation_init(&w.c, m->backend);
     int status = set_source_open(&request->set, &w.data, err);
     if (status == 0 && request->objects) status = masks_open(&w.masks, request->objects, err);
@@ -277,6 +278,7 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
     const int64_t samples = w.mean.samples;
     results_mean_take(&w.mean, r);
     results_move_tables(r, &w.kept);
+    if (w.m.data) request->probe->data_finish(w.m.data, r);
     if (status == 0) {
         results_note(r, "means over %lld sample%s%s", (long long)samples, samples == 1 ? "" : "s",
                      request->given ? " with the reference answers" : "");

@@ -97,6 +97,7 @@ struct norms {
     float *keys;   // [P,Hkv,d] of the current layer
     int64_t key_count, key_capacity;
     double *visual, *text; // [D] sums
+    float *mean[2];        // [L,D] mean normed inputs of visual and text tokens; NaN: no token
 };
 
 static void norms_release(void *state)
@@ -108,6 +109,8 @@ static void norms_release(void *state)
     free(s->there);
     free(s->visual);
     free(s->text);
+    free(s->mean[VISUAL]);
+    free(s->mean[TEXT]);
     free(s->gains);
     free(s->keys);
     free(s);
@@ -128,6 +131,8 @@ static void *norms_start(const struct probe_env *env, struct err *err)
     s->visual = xcalloc((size_t)most, sizeof *s->visual);
     s->text = xcalloc((size_t)most, sizeof *s->text);
     s->gains = xreallocarray(NULL, (size_t)(s->layers * s->width), sizeof *s->gains);
+    for (int i = 0; i < 2; i++)
+        s->mean[i] = xreallocarray(NULL, (size_t)(s->layers * s->width), sizeof *s->mean[i]);
     void *stored = xreallocarray(NULL, (size_t)s->width, sizeof *s->gains);
     for (int l = 0; l < s->layers; l++) {
         const struct tensor *gain = &env->model->decoder.layer[l].attention.before;
@@ -215,6 +220,8 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
         all += s->visual[k] * s->text[k];
         visual_squares += s->visual[k] * s->visual[k];
         text_squares += s->text[k] * s->text[k];
+        s->mean[VISUAL][l * s->width + k] = (float)(s->visual[k] / (double)visual);
+        s->mean[TEXT][l * s->width + k] = (float)(s->text[k] / (double)text);
     }
     // All pairs of a prompt: E[u v^T] = E[u] E[v]^T has one singular value.
     s->depth[l].singular =
@@ -411,6 +418,165 @@ static int norms_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+// --- the cross-covariance over a data set --------------------------------------------------------
+//
+// Over the pairs of all prompts, E[u v^T] is the mean of the prompts' products of mean normed
+// inputs, U^T V / N with U, V [N,D]. Its squared singular values are the eigenvalues of (U U^T)(V
+// V^T) / N^2, that is, with U U^T = R R^T, of the symmetric R^T (V V^T) R / N^2 [N,N].
+
+enum { PROMPTS = 128 }; // at most; the time grows with the cube
+
+struct cross {
+    int layers;
+    int64_t width, count, left_out; // prompts
+    float *mean[2];                 // [count][L,D]
+};
+
+static void *cross_start(void)
+{
+    return xcalloc(1, sizeof(struct cross));
+}
+
+static void cross_add(void *data, const void *state)
+{
+    struct cross *c = data;
+    const struct norms *s = state;
+    const size_t size = (size_t)(s->layers * s->width);
+    if (isnan(s->depth[0].singular)) return; // no visual or no text tokens
+    c->layers = s->layers;
+    c->width = s->width;
+    if (c->count == PROMPTS) {
+        c->left_out++;
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        c->mean[i] = xreallocarray(c->mean[i], (size_t)(c->count + 1) * size, sizeof *c->mean[i]);
+        memcpy(c->mean[i] + (size_t)c->count * size, s->mean[i], size * sizeof *c->mean[i]);
+    }
+    c->count++;
+}
+
+// Fills g[N,N] with the dot products of the prompts' vectors; `centred`: minus their mean.
+static void products(const struct cross *c, int of, int layer, bool centred, double *g)
+{
+    const int64_t n = c->count, stride = c->layers * c->width;
+    const float *x = c->mean[of] + layer * c->width;
+    double *row = xcalloc((size_t)n, sizeof *row), all = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) {
+            g[i * n + j] =
+                j < i ? g[j * n + i] : rows_dot(x + i * stride, x + j * stride, c->width);
+            row[i] += g[i * n + j] / (double)n;
+        }
+    for (int64_t i = 0; i < n; i++) all += row[i] / (double)n;
+    for (int64_t i = 0; i < n * n && centred; i++) g[i] += all - row[i / n] - row[i % n];
+    free(row);
+}
+
+// Replaces a positive semidefinite matrix by R with g = R R^T (Cholesky).
+static void factorise(double *g, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, g[i * n + i]);
+    for (int64_t j = 0; j < n; j++) {
+        const double pivot = g[j * n + j];
+        const bool none = pivot <= 1e-12 * most; // dependent on earlier rows
+        for (int64_t i = j; i < n; i++) g[i * n + j] = none ? 0 : g[i * n + j] / sqrt(pivot);
+        for (int64_t i = 0; i < j; i++) g[i * n + j] = 0;
+        for (int64_t i = j + 1; i < n; i++)
+            for (int64_t k = j + 1; k <= i; k++) g[i * n + k] -= g[i * n + j] * g[k * n + j];
+    }
+}
+
+// Makes a symmetric matrix diagonal (Jacobi's rotations).
+static void diagonalise(double *a, int64_t n)
+{
+    double all = 0;
+    for (int64_t i = 0; i < n * n; i++) all += a[i] * a[i];
+    for (int sweep = 0; sweep < 30; sweep++) {
+        double rest = 0;
+        for (int64_t i = 0; i < n * n; i++) rest += i % n == i / n ? 0 : a[i] * a[i];
+        if (rest <= 1e-24 * all) return;
+        for (int64_t p = 0; p < n; p++)
+            for (int64_t q = p + 1; q < n; q++) {
+                if (a[p * n + q] == 0) continue;
+                const double t = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+                const double tan = (t < 0 ? -1 : 1) / (fabs(t) + sqrt(t * t + 1));
+                const double cos = 1 / sqrt(tan * tan + 1), sin = tan * cos;
+                for (int64_t k = 0; k < n; k++) {
+                    const double x = a[k * n + p], y = a[k * n + q];
+                    a[k * n + p] = cos * x - sin * y, a[k * n + q] = sin * x + cos * y;
+                }
+                for (int64_t k = 0; k < n; k++) {
+                    const double x = a[p * n + k], y = a[q * n + k];
+                    a[p * n + k] = cos * x - sin * y, a[q * n + k] = sin * x + cos * y;
+                }
+            }
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+// Writes the singular values of E[u v^T] in a layer, the largest first, to values[N].
+static void singular_values(const struct cross *c, int layer, bool centred, double *values)
+{
+    const int64_t n = c->count;
+    double *r = xcalloc((size_t)(3 * n * n), sizeof *r), *v = r + n * n, *a = v + n * n;
+    products(c, TEXT, layer, centred, r);
+    products(c, VISUAL, layer, centred, v);
+    factorise(r, n);
+    // a = (V V^T) R, then R^T a in place of V V^T.
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t j = 0; j < n; j++) a[i * n + j] += v[i * n + k] * r[k * n + j];
+    memset(v, 0, (size_t)(n * n) * sizeof *v);
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i <= k; i++)
+            for (int64_t j = 0; j < n; j++) v[i * n + j] += r[k * n + i] * a[k * n + j];
+    diagonalise(v, n);
+    for (int64_t i = 0; i < n; i++) values[i] = sqrt(fmax(v[i * n + i], 0)) / (double)n;
+    qsort(values, (size_t)n, sizeof *values, by_size);
+    free(r);
+}
+
+static void cross_finish(void *data, struct results *r)
+{
+    struct cross *c = data;
+    double *values = xcalloc((size_t)c->count + 3, sizeof *values);
+    struct result_table *t =
+        c->count < 2 ? NULL
+                     : results_table(r, "norms.cross",
+                                     "layer|trace|largest|second|third|sum|largest, centred|"
+                                     "sum, centred");
+    if (t) t->curve = true;
+    for (int l = 0; l < c->layers && t; l++) {
+        const int64_t stride = c->layers * c->width, at = l * c->width;
+        double *v = result_row(t, "%d", l);
+        v[0] = v[4] = v[6] = 0;
+        for (int64_t i = 0; i < c->count; i++)
+            v[0] += rows_dot(c->mean[TEXT] + i * stride + at, c->mean[VISUAL] + i * stride + at,
+                             c->width) /
+                    (double)c->count;
+        singular_values(c, l, false, values);
+        v[1] = values[0], v[2] = values[1], v[3] = c->count > 2 ? values[2] : 0;
+        for (int64_t i = 0; i < c->count; i++) v[4] += values[i];
+        singular_values(c, l, true, values);
+        v[5] = values[0];
+        for (int64_t i = 0; i < c->count; i++) v[6] += values[i];
+    }
+    if (t)
+        results_note(r, "norms.cross: singular values of E[u v^T] over the pairs of %lld prompts%s",
+                     (long long)c->count, c->left_out ? ", the first ones" : "");
+    free(c->mean[0]);
+    free(c->mean[1]);
+    free(values);
+    free(c);
+}
+
 static const struct result_kind norms_results[] = {
     { "norms.layers", .unit = "L2 norm" },
     { "norms.cosines", .unit = "cosine of layer l-1 and l" },
@@ -418,6 +584,8 @@ static const struct result_kind norms_results[] = {
     { "norms.attention", "attention logit", .columns = "text-visual logits" },
     { "norms.attention", "product of inputs",
       .columns = "input products|input products, all pairs|singular value" },
+    { "norms.cross", "product of inputs", .columns = "trace|largest|largest, centred" },
+    { "norms.cross", "product of inputs", .columns = "second|third|sum|sum, centred" },
     { "norms.steps", .unit = "L2 norm" },
     { "norms.turns", .unit = "radians" },
     { "norms.theory", "L2 norm", .columns = "C|norm visual|norm text" },
@@ -439,7 +607,10 @@ const struct probe probe_norms = {
         "layer; measured norms against the theory of norm alignment; the theory's assumptions (C\n"
         "and phi of each modality, with deviations over tokens); alignment of the modalities;\n"
         "attention logits between the modalities, and the largest singular value of the\n"
-        "cross-covariance of their normed inputs. With FOLDER, shows only the interface of the\n"
+        "cross-covariance E[u v^T] of their normed inputs (with --data, all singular values over "
+        "the\n"
+        "pairs of all prompts, and those of E[u v^T] - E[u] E[v]^T). With FOLDER, shows only the "
+        "interface of the\n"
         "model in that folder, which may contain only an embedding table or an encoder; an\n"
         "encoder in FOLDER encodes the conversation's pictures." PROBE_DETAILS,
     .folder = interface_folder,
@@ -450,4 +621,7 @@ const struct probe probe_norms = {
     .wants = norms_wants,
     .run = norms_run,
     .finish = norms_finish,
+    .data_start = cross_start,
+    .data_add = cross_add,
+    .data_finish = cross_finish,
 };

@@ -136,6 +136,10 @@ struct probe {
     // and wants. NULL: it listens to one pass.
     int (*passes)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
+    // Over a data set, collects what the means of the samples' results do not show. NULL: nothing.
+    void *(*data_start)(void);
+    void (*data_add)(void *data, const void *state);    // after `finish` of a sample
+    void (*data_finish)(void *data, struct results *r); // adds its tables, and frees `data`
 };
 
 // All probes, ended by NULL, in display order; they must last as long as the program.

@@ -192,11 +192,36 @@ for a, b, d, i in zip(off, on, read("both-norms.cosines.difference.csv"), read("
     assert d["condition"] == "with norm" and close(d["text"], float(b["text"]) - float(a["text"]))
     inside += float(i["text low"]) <= float(d["text"]) <= float(i["text high"])
 assert inside == len(off)
+# B.4: singular values of E[u v^T] over three prompts. Their squares add up to a Frobenius norm that
+# does not depend on the order of the samples; the trace is the mean of the prompts' traces.
+cross, attention = read("off-norms.cross.csv"), read("off-norms.attention.csv")
+assert len(cross) == len(attention)
+for c, a in zip(cross, attention):
+    s = [float(c[k]) for k in ("largest", "second", "third")]
+    assert s[0] >= s[1] >= s[2] > 0 and close(sum(s), c["sum"]) and close(c["trace"], a["input products, all pairs"])
+    assert float(c["trace"]) <= sum(s) and s[0] <= float(a["singular value"]) and float(c["sum, centred"]) < sum(s)
 assert {r["condition"] for r in read("models-redundancy.csv")} == {"off, llava-1.5", "off, model"}
 P
 lines "/results $stored --csv $work/again.csv"
 check "stored with the conditions" 'select(.event == "table" and .name == "norms.layers").rows | map(.[0]) | unique | length' 2
 cmp "$work/again-norms.cosines.csv" "$work/both-norms.cosines.csv" || fail "a stored result of several conditions is not written again"
+# Singular values of prompts that occur several times, from those of two prompts once each.
+head -2 "$work/three.jsonl" >"$work/ab.jsonl"
+(head -1 "$work/ab.jsonl"; cat "$work/ab.jsonl") >"$work/aab.jsonl"
+(cat "$work/ab.jsonl"; tail -1 "$work/ab.jsonl") >"$work/abb.jsonl"
+lines "/load $llava" '/set compute.matmul f32' "/norms --data $work/ab.jsonl --csv $work/ab.csv" "/norms --data $work/aab.jsonl --csv $work/aab.csv" \
+    "/norms --data $work/abb.jsonl --csv $work/abb.csv"
+python3 - "$work" <<'P' || fail "the singular values of the cross-covariance are wrong"
+import csv, math, sys
+def read(name): return list(csv.DictReader(open(f"{sys.argv[1]}/{name}-norms.cross.csv")))
+for ab, aab, abb in zip(*map(read, ("ab", "aab", "abb"))):
+    a, b, c = ([float(x[k]) for k in ("largest", "second", "sum, centred")] for x in (ab, aab, abb))
+    close = lambda x, y: math.isclose(x, y, rel_tol=1e-4)
+    # With weights p, q of the two products: s1 s2 is proportional to p q, and so is the centred one.
+    assert close(b[0] * b[1] / (a[0] * a[1]), 8 / 9) and close(c[0] * c[1] / (a[0] * a[1]), 8 / 9), (a, b, c)
+    assert close(b[2] / a[2], 8 / 9)
+P
+
 session "refused" $llava <<E
 > /set sample.max_tokens 4
 > /set sample.ignore_eos on
