@@ -85,8 +85,9 @@ static const struct option_row options[] = {
       OPTION_FLAG, AT(mean) },
     { "--log", "x|y|xy", "draws logarithmic axes", .take = take_log },
     { "--points", NULL, "draws points without lines", OPTION_FLAG, AT(points) },
-    { "--csv", "FILE", "writes the series of jobs as a table", OPTION_TEXT, AT(csv),
-      .check = file_out_check },
+    { "--csv", "FILE",
+      "writes the series of jobs as a table; with --mean, the means and their intervals",
+      OPTION_TEXT, AT(csv), .check = file_out_check },
     { "--by", "COLUMN[,COLUMN]", "draws a line or bar for each value in these CSV columns",
       .take = take_by },
     { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
@@ -287,17 +288,12 @@ static char *line_name(const struct plot *p, const struct drawn *d)
     return xasprintf("%s: %s", d->label, d->series);
 }
 
-static int draw(struct shell *shell, const struct plot *p, struct err *err)
+// Makes the lines: one for each curve, or, with --mean, the mean of those that differ in the value
+// of a sweep. The caller frees them (lines_free).
+static struct plot_line *make_lines(const struct plot *p, size_t *lines_count)
 {
     size_t count = 0;
     struct plot_line *lines = xcalloc(p->drawn_count, sizeof *lines);
-    const struct plot_axes axes = { .title = p->o->title,
-                                    .x = "step",
-                                    .y = p->o->y         ? p->o->y
-                                         : one_series(p) ? p->drawn[0].series
-                                                         : NULL,
-                                    .log_x = p->o->log_x,
-                                    .log_y = p->o->log_y };
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
         char *name = line_name(p, d), *value = p->o->mean ? strrchr(name, '@') : NULL;
@@ -317,8 +313,12 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
         }
     }
     for (size_t i = 0; i < count && p->o->mean; i++) plot_mean(&lines[i]);
-    const int status =
-        plot_show(shell, p->o, &axes, lines, count, "--csv FILE for all of them", err);
+    *lines_count = count;
+    return lines;
+}
+
+static void lines_free(struct plot_line *lines, size_t count)
+{
     for (size_t i = 0; i < count; i++) {
         free((char *)lines[i].name);
         free(lines[i].x);
@@ -327,6 +327,47 @@ static int draw(struct shell *shell, const struct plot *p, struct err *err)
         free(lines[i].high);
     }
     free(lines);
+}
+
+static int draw(struct shell *shell, const struct plot *p, struct err *err)
+{
+    size_t count;
+    struct plot_line *lines = make_lines(p, &count);
+    const struct plot_axes axes = { .title = p->o->title,
+                                    .x = "step",
+                                    .y = p->o->y         ? p->o->y
+                                         : one_series(p) ? p->drawn[0].series
+                                                         : NULL,
+                                    .log_x = p->o->log_x,
+                                    .log_y = p->o->log_y };
+    const int status =
+        plot_show(shell, p->o, &axes, lines, count, "--csv FILE for all of them", err);
+    lines_free(lines, count);
+    return status;
+}
+
+// Writes the means of --mean with the bounds of their intervals.
+static int write_means(const struct plot *p, struct err *err)
+{
+    size_t count;
+    struct csv t = { 0 };
+    struct plot_line *lines = make_lines(p, &count);
+    static const char *const columns[] = { "series", "step", "mean", "low", "high" };
+    for (int c = 0; c < 5; c++) csv_need_column(&t, columns[c]);
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < lines[i].count; k++) {
+            const double of[] = { lines[i].x[k], lines[i].y[k], lines[i].low[k], lines[i].high[k] };
+            const size_t row = csv_add_row(&t);
+            csv_set(&t, row, 0, lines[i].name);
+            for (int c = 0; c < 4; c++) {
+                char *text = isfinite(of[c]) ? xasprintf("%.9g", of[c]) : xstrdup("");
+                csv_set(&t, row, c + 1, text);
+                free(text);
+            }
+        }
+    const int status = csv_write(&t, p->o->csv, err);
+    csv_release(&t);
+    lines_free(lines, count);
     return status;
 }
 
@@ -357,7 +398,7 @@ static int show_curves(struct shell *shell, struct plot *p, struct err *err)
         return err_set(err, "no series '%s': /plot %s lists them", p->series[0], p->o->words[0]);
     for (size_t i = 0; i < p->drawn_count && p->o->smooth > 1; i++)
         plot_smooth(p->drawn[i].curve.values, p->drawn[i].curve.count, (size_t)p->o->smooth);
-    if (p->o->csv && write_csv(p, err) < 0) return -1;
+    if (p->o->csv && (p->o->mean ? write_means : write_csv)(p, err) < 0) return -1;
     if (p->o->csv) {
         char *what = xasprintf("%zu series", p->drawn_count);
         sinks_written(shell->sinks, "csv", p->o->csv, what);

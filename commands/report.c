@@ -1,8 +1,11 @@
-// commands/report.c -- /report: fills the tables of a Markdown file from CSV files.
+// commands/report.c -- /report: fills the tables of a Markdown file from CSV files, and draws its
+// plots.
 //
 //   <!-- table keep.csv keep score hellinger where method=capa -->
 //   | keep | score | hellinger |        these lines are rewritten each time, up to the end
 //   <!-- end -->
+//   <!-- table keep.csv keep mean score -->  a mean over rows that differ in other columns (seeds)
+//   <!-- plot loss.svg runs/seeds loss@* --mean -->   a figure by /plot, beside the output
 //
 // Other text is unchanged; pictures are plain Markdown (![](keep.png)). Files are searched for in
 // the folder of the output, then in that of the input; pictures found only in the input's folder
@@ -19,10 +22,11 @@
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/tally.h"
 #include "core/base/text.h"
 
 enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
-static const char opening[] = "<!-- table ", closing[] = "<!-- end -->";
+static const char of_table[] = "<!-- table ", of_plot[] = "<!-- plot ", closing[] = "<!-- end -->";
 
 // Folders, each empty or with a trailing slash.
 struct folders {
@@ -33,10 +37,11 @@ struct folders {
 struct report_table {
     char *path;
     struct csv t;
-    int columns[COLUMNS_MAX];
-    int column_count;
+    int columns[COLUMNS_MAX], means[COLUMNS_MAX]; // means: averaged over rows equal in `columns`
+    int column_count, mean_count;
     int across, value; // the two columns after `across`; -1: none
-    bool *chosen;      // [row_count]
+    bool value_mean;
+    bool *chosen; // [row_count]
     struct words words;
 };
 
@@ -50,28 +55,37 @@ static void report_table_release(struct report_table *w)
 
 // --- a marked line -------------------------------------------------------------------------------
 
-static int add_column(struct report_table *w, const char *name, struct err *err)
+static int add_column(struct report_table *w, const char *name, bool mean, struct err *err)
 {
     const int column = csv_find_column(&w->t, name, w->path, err);
     if (column < 0) return -1;
-    if (w->column_count == COLUMNS_MAX)
+    if (w->column_count + w->mean_count == COLUMNS_MAX)
         return err_set(err, "a report table has at most %d columns", COLUMNS_MAX);
-    w->columns[w->column_count++] = column;
+    if (mean)
+        w->means[w->mean_count++] = column;
+    else
+        w->columns[w->column_count++] = column;
     return 0;
 }
 
-// "across" takes the next two words.
+// "mean" takes the next word, "across" the next two, of which the second may follow "mean".
 static int read_word(struct report_table *w, int *at, struct err *err)
 {
-    const char *word = w->words.list[*at];
+    char *const *list = w->words.list;
+    const char *word = list[*at];
     if (strchr(word, '=')) return csv_where(&w->t, word, w->path, w->chosen, err);
-    if (strcmp(word, "across") != 0) return add_column(w, word, err);
-    if (*at + 2 >= w->words.count)
+    if (!strcmp(word, "mean") && *at + 1 >= w->words.count)
+        return err_set(err, "'mean' needs a column");
+    if (!strcmp(word, "mean")) return add_column(w, list[++*at], true, err);
+    if (strcmp(word, "across") != 0) return add_column(w, word, false, err);
+    w->value_mean = *at + 2 < w->words.count && !strcmp(list[*at + 2], "mean");
+    const int value = *at + 2 + w->value_mean;
+    if (value >= w->words.count)
         return err_set(err, "'across' needs two columns: one whose values become columns, and "
                             "one whose values fill them");
-    w->across = csv_find_column(&w->t, w->words.list[*at + 1], w->path, err);
-    w->value = csv_find_column(&w->t, w->words.list[*at + 2], w->path, err);
-    *at += 2;
+    w->across = csv_find_column(&w->t, list[*at + 1], w->path, err);
+    w->value = csv_find_column(&w->t, list[value], w->path, err);
+    *at = value;
     return w->across < 0 || w->value < 0 ? -1 : 0;
 }
 
@@ -108,11 +122,11 @@ static int read_table(struct report_table *w, const char *line, size_t length,
         return err_set(err, "'%s' is empty: a CSV file needs a header", w->path);
     w->chosen = csv_all(&w->t);
     for (int i = 1; i < w->words.count && status == 0; i++) status = read_word(w, &i, err);
-    const bool all = !w->column_count;
+    const bool all = !w->column_count && !w->mean_count && w->across < 0;
     // Omits the columns of provenance, which are for programs.
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)
         if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
-            status = add_column(w, w->t.columns[c], err);
+            status = add_column(w, w->t.columns[c], false, err);
     return status;
 }
 
@@ -150,24 +164,43 @@ static bool first_of(const struct report_table *w, size_t row, const int *column
     return w->chosen[row];
 }
 
-// Returns the value of the row whose columns equal those of row `a`, and whose `across` column
-// equals that of row `b`.
-static const char *find_value(const struct report_table *w, size_t a, size_t b)
+// Writes the value of `column` in the rows whose columns equal those of row `a`, and whose `across`
+// column, if any, equals that of row `b`: the first one, or their mean with its 95% interval.
+static void write_value(struct buf *b, const struct report_table *w, size_t a, size_t of,
+                        int column, bool mean)
 {
-    for (size_t r = 0; r < w->t.row_count; r++)
-        if (w->chosen[r] && same_cells(w, r, b, &w->across, 1) &&
-            same_cells(w, r, a, w->columns, w->column_count))
-            return csv_cell(&w->t, r, w->value);
-    return "";
+    struct tally values = { 0 };
+    double x, low, high;
+    for (size_t r = 0; r < w->t.row_count; r++) {
+        const char *cell = csv_cell(&w->t, r, column);
+        if (!w->chosen[r] || !same_cells(w, r, a, w->columns, w->column_count) ||
+            (w->across >= 0 && !same_cells(w, r, of, &w->across, 1)))
+            continue;
+        if (!mean) {
+            write_cell(b, cell);
+            return;
+        }
+        if (csv_number(cell, &x) && isfinite(x)) tally_add(&values, x);
+    }
+    if (!values.count) {
+        write_cell(b, "");
+        return;
+    }
+    tally_interval(&values, &low, &high);
+    buf_printf(b, " %.*g", DIGITS, values.mean);
+    if (values.count > 1) buf_printf(b, " (%.*g to %.*g)", DIGITS, low, DIGITS, high);
+    buf_puts(b, " |");
 }
 
-// Writes the chosen rows; with `across`, one row for each combination of values in w->columns.
+// Writes the chosen rows; with `across` or `mean`, one row for each combination of values in
+// w->columns.
 static void write_table(struct buf *b, const struct report_table *w)
 {
-    const bool across = w->across >= 0;
-    int columns = w->column_count;
+    const bool across = w->across >= 0, joined = across || w->mean_count;
+    int columns = w->column_count + w->mean_count;
     buf_puts(b, "|");
     for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
+    for (int c = 0; c < w->mean_count; c++) write_cell(b, w->t.columns[w->means[c]]);
     for (size_t k = 0; across && k < w->t.row_count; k++)
         if (first_of(w, k, &w->across, 1)) {
             write_cell(b, csv_cell(&w->t, k, w->across));
@@ -177,11 +210,12 @@ static void write_table(struct buf *b, const struct report_table *w)
     for (int c = 0; c < columns; c++) buf_puts(b, c ? "---:|" : "---|");
     buf_puts(b, "\n");
     for (size_t r = 0; r < w->t.row_count; r++) {
-        if (!(across ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
+        if (!(joined ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
         buf_puts(b, "|");
         for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
+        for (int c = 0; c < w->mean_count; c++) write_value(b, w, r, r, w->means[c], true);
         for (size_t k = 0; across && k < w->t.row_count; k++)
-            if (first_of(w, k, &w->across, 1)) write_cell(b, find_value(w, r, k));
+            if (first_of(w, k, &w->across, 1)) write_value(b, w, r, k, w->value, w->value_mean);
         buf_puts(b, "\n");
     }
 }
@@ -189,45 +223,90 @@ static void write_table(struct buf *b, const struct report_table *w)
 // --- the file ------------------------------------------------------------------------------------
 
 static int add_table(struct buf *b, const char *line, size_t length, const struct folders *folders,
-                     const struct shell *shell, struct err *err)
+                     struct shell *shell, struct err *err)
 {
     struct report_table w;
-    const size_t skip = sizeof opening - 1;
+    const size_t skip = sizeof of_table - 1;
     const int status = read_table(&w, line + skip, length - skip, folders, shell, err);
     if (status == 0) write_table(b, &w);
     report_table_release(&w);
     return status;
 }
 
-// Finds a mark at the start of a line (after spaces); NULL: none.
-static const char *find_mark(const char *text, const char *mark)
+// Draws "FIGURE ARGUMENTS" with /plot and links the figure.
+static int add_plot(struct buf *b, const char *line, size_t length, const struct folders *folders,
+                    struct shell *shell, struct err *err)
+{
+    struct words w = { 0 };
+    const size_t skip = sizeof of_plot - 1;
+    char *text = xstrndup(line + skip, length - skip), *end = strstr(text, "-->");
+    if (end) *end = 0;
+    int status = end ? words_parse(&w, text, shell, err) : err_set(err, "the line has no '-->'");
+    if (status == 0 && w.count < 2)
+        status = err_set(err, "write <!-- plot FIGURE ARGUMENTS -->, as for /plot");
+    if (status == 0) {
+        char **argv = xcalloc((size_t)w.count + 2, sizeof *argv);
+        char *file = find_file(w.list[1], folders);
+        char *figure = xasprintf("--figure=%s%s", folders->to, w.list[0]);
+        for (int i = 2; i < w.count; i++) argv[i - 1] = w.list[i];
+        argv[0] = access(file, F_OK) == 0 ? file : w.list[1];
+        argv[w.count - 1] = figure;
+        status = command_execute(command_find("plot"), shell, w.count, argv, err);
+        if (status == 0) buf_printf(b, "![%s](%s)\n", w.list[0], w.list[0]);
+        free(argv);
+        free(file);
+        free(figure);
+    }
+    words_release(&w);
+    free(text);
+    return status;
+}
+
+static const struct mark {
+    const char *text;
+    int (*add)(struct buf *b, const char *line, size_t length, const struct folders *folders,
+               struct shell *shell, struct err *err);
+} marks[] = { { of_table, add_table }, { of_plot, add_plot } };
+
+// Returns the mark at the start of a line; NULL: none.
+static const struct mark *mark_at(const char *line)
+{
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (!strncmp(line, marks[i].text, strlen(marks[i].text))) return &marks[i];
+    return NULL;
+}
+
+// Finds the closing mark at the start of a line (after spaces), before any other mark; NULL: none.
+static const char *find_end(const char *text)
 {
     for (const char *p = text; *p; p += *p == '\n') {
         const char *start = p + strspn(p, " \t");
-        if (!strncmp(start, mark, strlen(mark))) return start;
+        if (!strncmp(start, closing, sizeof closing - 1)) return start;
+        if (mark_at(start)) return NULL;
         p += strcspn(p, "\n");
     }
     return NULL;
 }
 
-// Writes the text with its tables updated; returns the number of tables, or -1.
-static int fill(struct buf *b, const char *text, const struct folders *folders,
-                const struct shell *shell, struct err *err)
+// Writes the text with its tables and plots updated; returns their number, or -1.
+static int fill(struct buf *b, const char *text, const struct folders *folders, struct shell *shell,
+                struct err *err)
 {
     int tables = 0, number = 1;
     for (const char *p = text; *p; number++) {
         size_t length = strcspn(p, "\n");
         const size_t whole = length + (p[length] == '\n');
         buf_add(b, p, whole);
-        if (strncmp(p, opening, sizeof opening - 1) != 0) {
+        const struct mark *mark = mark_at(p);
+        if (!mark) {
             p += whole;
             continue;
         }
-        const char *end = find_mark(p + whole, closing), *next = find_mark(p + whole, opening);
-        if (!end || (next && next < end))
+        const char *end = find_end(p + whole);
+        if (!end)
             return err_set(err, "line %d: a line '%s' is missing after the table", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
-        if (add_table(b, p, length, folders, shell, err) < 0) return err_in(err, "line %d", number);
+        if (mark->add(b, p, length, folders, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';
         number--;
         tables++;
@@ -314,18 +393,27 @@ const struct command command_report = {
     .name = "report",
     .also = "summary tables",
     .usage = "/report FILE.md [OUT.md]",
-    .help = "Fills the tables of a Markdown file from CSV files.",
-    .details = "Replaces the text between a line\n"
-               "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
-               "and the next line\n"
-               "    <!-- end -->\n"
-               "with rows of FILE.csv: the named columns (default: all) of the matching rows "
-               "(default: all).\n"
-               "`across C V` turns each value of C into a column that shows V:\n"
-               "    <!-- table keep.csv keep across score hellinger -->\n"
-               "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
-               "beside the output, then beside FILE.md; copies PNG pictures that are only beside "
-               "FILE.md to the output's folder. Put names with spaces in double quotes.",
+    .help = "Fills the tables of a Markdown file from CSV files, and draws its plots.",
+    .details =
+        "Replaces the text between a line\n"
+        "    <!-- table FILE.csv [COLUMN]... [COLUMN=VALUE[|VALUE]...]... -->\n"
+        "and the next line\n"
+        "    <!-- end -->\n"
+        "with rows of FILE.csv: the named columns (default: all) of the matching rows "
+        "(default: all).\n"
+        "`across C V` turns each value of C into a column that shows V:\n"
+        "    <!-- table keep.csv keep across score hellinger -->\n"
+        "`mean V` shows the mean of V over the rows that have the same other named columns,\n"
+        "such as those of several seeds, with its 95% interval (Student's t); `across C mean\n"
+        "V` does so in each column:\n"
+        "    <!-- table runs.csv method mean score -->\n"
+        "A line\n"
+        "    <!-- plot FIGURE.svg ARGUMENTS -->\n"
+        "and a line <!-- end --> after it show what /plot ARGUMENTS draws:\n"
+        "    <!-- plot loss.svg runs/seeds loss@* --mean -->\n"
+        "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
+        "beside the output, then beside FILE.md; copies PNG pictures that are only beside "
+        "FILE.md to the output's folder. Put names with spaces in double quotes.",
     .writes = true,
     .min = 1,
     .max = 2,

@@ -319,6 +319,32 @@ before
 <!-- end -->
 after'
 same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
+# Means over rows that differ in other columns, such as seeds, with Student's t intervals; and plots.
+printf 'method,set,seed,score\nfull,a,1,0.5\nfull,a,2,0.7\nfull,b,1,1\nnorms,a,1,0.25\nnorms,b,1,2\nnorms,b,2,4\nnorms,b,3,6\n' >"$work/seeds.csv"
+printf '<!-- table seeds.csv method set mean score -->\n<!-- end -->\n<!-- table seeds.csv method across set mean score -->\n<!-- end -->\n<!-- plot seeds.svg seeds.csv seed score --by method --mean -->\nold\n<!-- end -->\nafter\n' >"$work/m.md"
+printf '<!-- table seeds.csv method mean -->\n<!-- end -->\n' >"$work/bad.md"
+printf '<!-- plot seeds.svg -->\n<!-- plot a.svg b -->\n<!-- end -->\n' >"$work/worse.md"
+lines "/report $work/m.md" "/report $work/bad.md" "/report $work/worse.md"
+check "wrong marks" 'select(.event == "error").message' "$work/bad.md: line 1: 'mean' needs a column
+$work/worse.md: line 1: a line '<!-- end -->' is missing after the table"
+same "means" "$(sed 1d "$work/m.md")" '| method | set | score |
+|---|---:|---:|
+| full | a | 0.6 (-0.6706 to 1.871) |
+| full | b | 1 |
+| norms | a | 0.25 |
+| norms | b | 4 (-0.9683 to 8.968) |
+<!-- end -->
+<!-- table seeds.csv method across set mean score -->
+| method | a | b |
+|---|---:|---:|
+| full | 0.6 (-0.6706 to 1.871) | 1 |
+| norms | 0.25 | 4 (-0.9683 to 8.968) |
+<!-- end -->
+<!-- plot seeds.svg seeds.csv seed score --by method --mean -->
+![seeds.svg](seeds.svg)
+<!-- end -->
+after'
+grep -q '>norms</text>' "$work/seeds.svg" || fail "the plot of the report"
 # A copy in another folder copies missing pictures; existing ones stay.
 mkdir "$work/elsewhere" "$work/in"
 printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.md"
