@@ -120,12 +120,13 @@ struct fused_gated {
 // a row's experts e of weight[e] e(x), x = rmsnorm(h). An expert's score is sigmoid(x router^T) +
 // bias. A row gets the `count` experts with the best scores in its groups_per_token best groups,
 // which are ranked by the sum of a group's two best scores; the weights are those of the op
-// expert_weights.
+// expert_weights. Without biases, the scores are the softmax of the logits: of all experts, or with
+// `normalise` of the chosen ones.
 struct fused_experts {
     struct tensor *h;          // [n,D]
     const struct tensor *gain; // [D]
     float eps;
-    const struct tensor *router, *bias;      // [E,D], f32 [E]
+    const struct tensor *router, *bias;      // [E,D], f32 [E] or NULL
     struct fused_gated shared;               // gate NULL: no shared expert
     const struct fused_gated *expert;        // [E]
     int64_t count, groups, groups_per_token; // count at most 32

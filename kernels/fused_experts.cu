@@ -17,7 +17,7 @@ static constexpr int MOST = 384, CHOSEN_MOST = WARP;
 // --- the choice ----------------------------------------------------------------------------------
 
 struct choice {
-    const float *logits, *bias; // [E]
+    const float *logits, *bias; // [E]; bias null: scores are a softmax
     int32_t *index;             // [count]
     float *weight;              // [count]
     int experts, count, groups, groups_per_token;
@@ -95,7 +95,7 @@ static __global__ void choose_kernel(const struct choice c)
     cuda_let_next_start();
     cuda_wait_previous();
     for (int i = lane; i < c.experts; i += WARP) {
-        score[i] = sigmoid(c.logits[i]) + c.bias[i];
+        score[i] = c.bias ? sigmoid(c.logits[i]) + c.bias[i] : c.logits[i];
         taken[i] = false;
     }
     __syncwarp();
@@ -108,10 +108,18 @@ static __global__ void choose_kernel(const struct choice c)
         if (lane == k) mine = e;
         __syncwarp();
     }
-    const float s = lane < c.count ? sigmoid(c.logits[mine]) : 0, sum = warp_sum(s);
+    const float most = __shfl_sync(ALL_LANES, c.logits[mine], 0); // the first choice's
+    const auto weigh = [&](float x) { return c.bias ? sigmoid(x) : expf(x - most); };
+    const float s = lane < c.count ? weigh(c.logits[mine]) : 0;
+    float by = c.normalise ? warp_sum(s) + (c.bias ? 1e-20F : 0) : 1;
+    if (!c.normalise && !c.bias) {
+        float sum = 0;
+        for (int i = lane; i < c.experts; i += WARP) sum += weigh(c.logits[i]);
+        by = warp_sum(sum);
+    }
     if (lane >= c.count) return;
     c.index[lane] = mine;
-    c.weight[lane] = s / (c.normalise ? sum + 1e-20F : 1) * c.scale;
+    c.weight[lane] = s / by * c.scale;
 }
 
 // --- the experts' products -----------------------------------------------------------------------
@@ -331,7 +339,7 @@ int fused_experts_cuda(const struct fused_experts *p)
     u.common = d.common = common, u.width = d.width = width, u.slots = d.slots = p->count;
     u.index = d.index = index, d.weight = weight;
     d.x = u.y = reinterpret_cast<float *>(scratch);
-    const struct choice choice = { logits,         floats(p->bias),
+    const struct choice choice = { logits,         p->bias ? floats(p->bias) : nullptr,
                                    index,          weight,
                                    (int)experts,   (int)p->count,
                                    (int)p->groups, (int)p->groups_per_token,

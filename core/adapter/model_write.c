@@ -191,14 +191,17 @@ static int check_written(const struct model *m, struct err *err)
         return err_set(err,
                        "embedding and output head were trained separately, but this model stores "
                        "them as one tensor: use the result as an adapter");
-    // A weight that is part of a larger tensor in the file (one expert of a layer) cannot be
-    // written back.
-    for (size_t i = 0; i < m->weights.count; i++)
-        if (!checkpoint_has(c, m->weights.list[i].name))
+    // A changed weight that is part of a larger tensor in the file (one expert of a layer) cannot
+    // be written back.
+    for (size_t i = 0; i < m->weights.count; i++) {
+        const struct weight *w = &m->weights.list[i];
+        const bool changed = w->tensor->data != w->bound || (w->linear && w->linear->lora);
+        if (changed && !checkpoint_has(c, w->name))
             return err_set(err,
                            "this model's files store '%s' as a part of another tensor, where it "
                            "cannot be written back: use the result as an adapter",
-                           m->weights.list[i].name);
+                           w->name);
+    }
     return 0;
 }
 

@@ -550,17 +550,60 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     return point_at_data(s, s->data, arena, t, err);
 }
 
+// Copies columns row.. of part `number` of s [parts, columns, rows], transposed: t [count,
+// columns].
+static int turn(const struct safetensor *s, const struct checkpoint_part *part, struct arena *arena,
+                struct tensor *t, struct err *err)
+{
+    enum { TILE = 32 }; // a side of the square that is copied at a time
+    const int64_t rows = part->shape[1], columns = part->shape[2], count = part->count;
+    const size_t size = dtype_size(t->dtype), bytes = tensor_bytes(t);
+    if (dtype_in_blocks(t->dtype))
+        return err_set(err, "tensor '%s' is transposed, which type %s does not allow", s->name,
+                       s->type);
+    const char *from =
+        (const char *)s->data + (size_t)(part->number * rows * columns + part->row) * size;
+    const bool own = arena->backend->own_memory;
+    char *to = t->data = arena_alloc_alone(arena, bytes), *host = own ? malloc(bytes + 1) : NULL;
+    if (!to || (own && !host)) {
+        free(host);
+        return no_memory(s, err);
+    }
+    if (own) to = host;
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i += TILE)
+        for (int64_t j = 0; j < columns; j += TILE)
+            for (int64_t r = i; r < count && r < i + TILE; r++)
+                for (int64_t k = j; k < columns && k < j + TILE; k++) {
+                    const char *one = from + (size_t)(k * rows + r) * size;
+                    if (size == 2)
+                        memcpy(to + 2 * (r * columns + k), one, 2);
+                    else
+                        memcpy(to + 4 * (r * columns + k), one, 4);
+                }
+    if (own) arena->backend->upload(t->data, host, bytes);
+    free(host);
+    return 0;
+}
+
 int checkpoint_matrix(const struct checkpoint *c, const char *name,
                       const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
                       struct err *err)
 {
-    const struct safetensor *s = find_checked(c, name, 3, part->shape, err);
+    const int64_t rows = part->shape[1], columns = part->shape[2];
+    const int64_t shape[] = { part->shape[0], part->turned ? columns : rows,
+                              part->turned ? rows : columns };
+    *t = (struct tensor){ .dtype = DTYPE_BF16, .rank = 2, .shape = { part->count, columns } };
+    if (c->request) {
+        if (!part->number && !part->row) c->request(c->requester, name, 3, shape);
+        return 0;
+    }
+    const struct safetensor *s = find_checked(c, name, 3, shape, err);
     if (!s) return -1;
-    const int64_t rows = s->shape[1], columns = s->shape[2];
-    if (part->number >= s->shape[0] || part->row + part->count > rows)
+    if (part->number >= shape[0] || part->row + part->count > rows)
         BUG("'%s' has no such part", name);
-    *t = (struct tensor){ .dtype = (enum dtype)s->dtype, .rank = 2 };
-    t->shape[0] = part->count, t->shape[1] = columns;
+    t->dtype = (enum dtype)s->dtype;
+    if (part->turned) return turn(s, part, arena, t, err);
     const int64_t first = (part->number * rows + part->row) * columns;
     return point_at_data(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
 }

@@ -61,6 +61,9 @@ struct graph {
     struct graph_sample *samples; // samples of a pass that computes a loss, in order; NULL: no loss
     double share;                 // weight of a sample's loss in the step's loss
     int conversation;             // index of the conversation, if several run in turn: 0, 1 ..
+    // Visual tokens of each picture of the pass, set by splice (core/model/visual.h), for families
+    // that add parts of them after layers; NULL: none.
+    struct tensor *const *visual;
     bool failed, cancelled;
     bool failed_elsewhere; // the failure comes from another process
     struct err err;        // the first failure

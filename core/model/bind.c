@@ -27,6 +27,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
 {
     struct weight *w = weights_add(b->weights, name);
     w->tensor = t;
+    w->bound = t->data;
     w->gpu = backend_enter(b->arena->backend, -1);
     w->rank = t->rank;
     memcpy(w->shape, t->shape, sizeof t->shape);

@@ -92,6 +92,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                           .kv = kv,
                           .n = h ? h->shape[0] : 1,
                           .prefill = prefill,
+                          .visual = g->visual,
                           .past = -1 };
     const struct pass *p = &start; // replaced when a method drops rows
     struct readbacks readbacks;

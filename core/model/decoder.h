@@ -34,6 +34,8 @@ struct tensor_name {
     const char *ours, *theirs;
 };
 
+struct experts_config;
+
 // A family's decoder. The sizes are defaults for keys that its configs omit: the class defaults of
 // transformers.
 struct decoder_kind {
@@ -48,6 +50,7 @@ struct decoder_kind {
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
     const struct ffn_kind *ffn;
+    const struct experts_config *experts; // class defaults of ffn_softmax_experts; else NULL
     const struct norm_names *norms;
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none
@@ -70,9 +73,13 @@ struct latent_config {
 struct experts_config {
     int64_t count, per_token, shared, width; // E; chosen per row; computed for every row; m
     int64_t dense;                           // number of leading layers with an ordinary FFN
+    int64_t every;                           // only every nth layer has experts; 0: all
+    uint64_t plain[16];                      // bit l: layer l has an ordinary FFN
     int64_t groups, groups_per_token;        // a row chooses only within its best groups
     bool normalise;                          // the weights of a row's experts add up to `scale`
     double scale;
+    bool softmax; // scores are the softmax of the logits, without biases
+    bool turned;  // the hub's files store all experts together, transposed: [E,in,out]
 };
 
 struct decoder_config {

@@ -17,6 +17,17 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
+// True if the stack of the weight's experts is stored as [count, in, rows]: the shape decides, and
+// where it cannot, the hub's files.
+static bool is_turned(const struct binder *b, const char *stack, const struct layer_weight *w)
+{
+    char name[LAYER_NAME_SIZE + 128];
+    snprintf(name, sizeof name, "%s%s", b->prefix, stack);
+    const struct safetensor *t = checkpoint_find(b->checkpoint, name);
+    if (!t || t->rank != 3 || t->shape[1] != w->in || t->shape[2] != w->rows) return false;
+    return w->turned || w->in != w->rows;
+}
+
 // Newer libraries store a layer's experts in one tensor: binds the part of that tensor that holds
 // this weight. False if the file stores the weight separately.
 static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct decoder_config *c,
@@ -25,10 +36,13 @@ static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct
     const char *layers = decoder_name(c->kind, "layers");
     char stack[LAYER_NAME_SIZE + 64];
     snprintf(stack, sizeof stack, "%s.%d.%s", layers, l, decoder_name(c->kind, w->stack));
-    if (!bind_has(b->checkpoint, b->prefix, stack)) return false;
-    const struct checkpoint_part part = {
-        .shape = { w->count, w->rows, w->in }, .number = w->expert, .row = w->row, .count = w->out
-    };
+    const bool listed = b->checkpoint->request && w->turned; // as the hub's files do
+    if (!listed && !bind_has(b->checkpoint, b->prefix, stack)) return false;
+    const struct checkpoint_part part = { .shape = { w->count, w->rows, w->in },
+                                          .number = w->expert,
+                                          .row = w->row,
+                                          .count = w->out,
+                                          .turned = listed || is_turned(b, stack, w) };
     bind_part(b, to, stack, &part, "%s.%d.%s.weight", layers, l, name);
     return true;
 }

@@ -4,6 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
+// ffn_softmax_experts (Qwen3) has neither biases nor groups nor shared experts: s = softmax(W x).
+//
 // Computes rows expert by expert, so that the weights of each chosen expert are read once, and
 // those of other experts never. The first layers have an ordinary gated FFN.
 #include <math.h>
@@ -61,6 +63,48 @@ static int experts_read(struct decoder_config *c, const cJSON *json, struct err 
     return 0;
 }
 
+// Reads "mlp_only_layers", a list of layers with an ordinary FFN.
+static int read_plain_layers(struct experts_config *x, const cJSON *json, struct err *err)
+{
+    const cJSON *list = json_get(json, "mlp_only_layers"), *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        const int64_t layer = json_whole(item, -1);
+        if (!cJSON_IsArray(list) || layer < 0 || layer >= (int64_t)(8 * sizeof x->plain))
+            return err_set(err, "\"mlp_only_layers\" must be a list of layers");
+        x->plain[layer / 64] |= UINT64_C(1) << layer % 64;
+    }
+    return 0;
+}
+
+static int softmax_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    struct experts_config *x = &c->experts;
+    const struct experts_config *usual = c->kind->experts;
+    *x = *usual;
+    x->softmax = true;
+    x->groups = x->groups_per_token = 1;
+    x->scale = 1;
+    if (ffn_gated.read(c, json, err) < 0 ||
+        json_int(json, "num_experts", 1, 10000, usual->count, &x->count, err) < 0 ||
+        json_int(json, "num_experts_per_tok", 1, 10000, usual->per_token, &x->per_token, err) < 0 ||
+        json_int(json, "moe_intermediate_size", 1, 1000000, usual->width, &x->width, err) < 0 ||
+        json_int(json, "decoder_sparse_step", 1, 1000, 1, &x->every, err) < 0 ||
+        (!x->normalise && json_bool(json, "norm_topk_prob", false, &x->normalise, err) < 0) ||
+        read_plain_layers(x, json, err) < 0)
+        return -1;
+    if (x->per_token <= x->count) return 0;
+    return err_set(err, "\"num_experts_per_tok\" %lld: the model has only %lld experts",
+                   (long long)x->per_token, (long long)x->count);
+}
+
+// True if the layer has an ordinary FFN.
+static bool is_dense(const struct experts_config *x, int layer)
+{
+    return layer < x->dense || (x->every > 1 && (layer + 1) % x->every) ||
+           x->plain[layer / 64] >> layer % 64 & 1;
+}
+
 static struct layer_weight of_expert(const struct decoder_config *c, int expert, int part)
 {
     static const char *const names[] = { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
@@ -77,12 +121,14 @@ static struct layer_weight of_expert(const struct decoder_config *c, int expert,
                                       down ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj",
                                   .count = x->count,
                                   .rows = down ? D : 2 * m,
-                                  .row = part == FFN_UP ? m : 0 };
+                                  .row = part == FFN_UP ? m : 0,
+                                  .turned = x->turned };
 }
 
 // Returns the number of weights before the experts'.
 static int common_count(const struct experts_config *x)
 {
+    if (x->softmax) return ROUTER + 1;
     return x->shared ? SHARED_DOWN + 1 : ROUTER_BIAS + 1;
 }
 
@@ -99,7 +145,7 @@ static bool experts_weight(const struct decoder_config *c, int layer, int i, str
         [SHARED_UP] = { .name = "mlp.shared_experts.up_proj", .out = wide, .in = D },
         [SHARED_DOWN] = { .name = "mlp.shared_experts.down_proj", .out = D, .in = wide },
     };
-    if (layer < x->dense) return ffn_gated.weight(c, layer, i, w);
+    if (is_dense(x, layer)) return ffn_gated.weight(c, layer, i, w);
     const int first = common_count(x), expert = (i - first) / 3;
     if (i >= first && expert >= x->count) return false;
     *w = i < first ? common[i] : of_expert(c, expert, (i - first) % 3);
@@ -151,7 +197,8 @@ static void choose_groups(struct choice *c)
 static void choose_row(struct choice *c, const float *logits, const float *bias, int32_t *index)
 {
     const struct experts_config *x = c->x;
-    for (int64_t i = 0; i < x->count; i++) c->score[i] = 1 / (1 + expf(-logits[i])) + bias[i];
+    for (int64_t i = 0; i < x->count; i++)
+        c->score[i] = x->softmax ? logits[i] : 1 / (1 + expf(-logits[i])) + bias[i];
     choose_groups(c);
     for (int64_t k = 0; k < x->per_token; k++) {
         int64_t best = -1;
@@ -182,7 +229,7 @@ static struct routes route(struct graph *g, const struct experts_config *x,
     float *add = host + m * E;
     struct choice c = { x, add + E, xcalloc((size_t)E, sizeof *c.taken) };
     graph_download(g, host, logits);
-    graph_download(g, add, bias);
+    if (bias) graph_download(g, add, bias);
     for (int64_t i = 0; i < m; i++) choose_row(&c, host + i * E, add, r.index + i * x->per_token);
     free(c.taken);
     free(host);
@@ -321,12 +368,35 @@ static bool add_at_once(struct graph *g, const struct layer *layer, struct tenso
     return true;
 }
 
+static const struct tensor *bias_of(const struct experts_config *c, const struct linear *w)
+{
+    return c->softmax ? NULL : &w[ROUTER_BIAS].weight;
+}
+
+// Computes the weights of the chosen experts, [m, K]. A softmax over all experts, divided by the
+// sum of the chosen ones, is the softmax over the chosen ones.
+static struct tensor *expert_weights(struct graph *g, const struct experts_config *c,
+                                     struct tensor *logits, const int32_t *index)
+{
+    const int64_t m = logits->shape[0], E = c->count, K = c->per_token;
+    if (!c->softmax) return op_expert_weights(g, logits, index, K, c->normalise, (float)c->scale);
+    if (m * E > INT32_MAX) return graph_fail(g, "too many rows of %lld experts", (long long)E);
+    if (!c->normalise) logits = op_softmax(g, logits, 1);
+    int32_t *at = xreallocarray(NULL, (size_t)(m * K), sizeof *at);
+    for (int64_t i = 0; i < m * K; i++) at[i] = (int32_t)(i / K * E + index[i]);
+    logits = graph_view(g, logits, 2, (int64_t[]){ m * E, 1 });
+    struct tensor *w = op_gather_rows(g, logits, at, m * K);
+    free(at);
+    w = graph_view(g, w, 2, (int64_t[]){ m, K });
+    return c->normalise ? op_softmax(g, w, 1) : w;
+}
+
 static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
                                       bool unread)
 {
     const struct experts_config *c = &layer->pass->config->experts;
     const struct linear *w = layer->w->ffn.weight;
-    if (layer->number < c->dense) return ffn_gated.forward(g, layer, x, unread);
+    if (is_dense(c, layer->number)) return ffn_gated.forward(g, layer, x, unread);
     struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
     struct tensor *y = logits && c->shared ? gated(g, x, w + SHARED_GATE) : NULL;
     if (logits && !c->shared) {
@@ -334,9 +404,8 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
         if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
     }
     if (!y) return NULL;
-    struct routes r = route(g, c, logits, &w[ROUTER_BIAS].weight);
-    struct tensor *weights =
-        op_expert_weights(g, logits, r.index, c->per_token, c->normalise, (float)c->scale);
+    struct routes r = route(g, c, logits, bias_of(c, w));
+    struct tensor *weights = expert_weights(g, c, logits, r.index); // [m, K]
     if (weights) weights = graph_view(g, weights, 2, (int64_t[]){ tensor_count(weights), 1 });
     const bool done = weights && add_at_once(g, layer, y, x, weights, &r);
     for (int64_t e = 0; e < c->count && y && weights && !done; e++) {
@@ -363,7 +432,7 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     const struct experts_config *c = &layer->pass->config->experts;
     const struct sublayer *s = &layer->w->ffn;
     const struct linear *w = s->weight;
-    if (layer->number < c->dense) return ffn_gated.fused(g, layer, h, after, unread);
+    if (is_dense(c, layer->number)) return ffn_gated.fused(g, layer, h, after, unread);
     if (after->gain || !g->backend->fused || !h || h->shape[0] > backend_few_rows(g->backend))
         return NULL;
     struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
@@ -372,7 +441,7 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
                                         .gain = graph_weight(&s->before),
                                         .eps = (float)layer->pass->config->eps,
                                         .router = &w[ROUTER].weight,
-                                        .bias = &w[ROUTER_BIAS].weight,
+                                        .bias = bias_of(c, w),
                                         .shared = c->shared ? gated_of(w + SHARED_GATE)
                                                             : (struct fused_gated){ 0 },
                                         .expert = expert,
@@ -394,6 +463,14 @@ enum { BLOCK_ROWS = 2048 };
 const struct ffn_kind ffn_experts = {
     .rows = BLOCK_ROWS,
     .read = experts_read,
+    .weight = experts_weight,
+    .forward = experts_forward,
+    .fused = experts_fused,
+};
+
+const struct ffn_kind ffn_softmax_experts = {
+    .rows = BLOCK_ROWS,
+    .read = softmax_read,
     .weight = experts_weight,
     .forward = experts_forward,
     .fused = experts_fused,

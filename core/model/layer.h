@@ -25,6 +25,7 @@ struct layer_weight {
     double share; // 0: all rows
     const char *stack;
     int64_t count, rows, row;
+    bool turned; // the hub's files have this stack, as [count, in, rows]
 };
 
 enum { LAYER_NAME_SIZE = 128 };
@@ -93,7 +94,7 @@ struct ffn_kind {
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
 extern const struct attention_kind attention_latent;
-extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts;
+extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
 // True if any layer has that kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);

@@ -15,6 +15,7 @@ struct pass {
     const int32_t *rows;      // [n] rows of the sequence, in the step arena; NULL: its last n
     bool replaced;            // a method chose these rows: later layers hold only these
     bool prefill;
+    struct tensor *const *visual; // visual tokens of each picture (struct graph), or NULL
 
     // For layers with `past` valid rows in their cache; -1: not computed yet.
     int64_t past;

@@ -59,7 +59,12 @@ static int read_linear(struct rope_config *r, const cJSON *scaling, struct err *
 
 static int read_sections(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
+    static const int64_t usual[] = { 24, 20, 20 }; // Qwen3-VL's
     const cJSON *list = json_get(scaling, "mrope_section");
+    if (!list && r->rotary->alternating) {
+        memcpy(r->section, usual, sizeof usual);
+        return 0;
+    }
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3)
         return err_set(err, "\"mrope_section\" must be a list of three numbers");
     for (int axis = 0; axis < 3; axis++) {
@@ -270,6 +275,8 @@ const struct rotary_kind rotary_interleaved = { .interleaved = true, .share = 0.
 const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
                                                            .multimodal = true };
+const struct rotary_kind rotary_multimodal_alternating = { .multimodal = true,
+                                                           .alternating = true };
 
 int64_t rope_adjacent(const struct rope_config *r)
 {
@@ -293,6 +300,16 @@ struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct
     return graph_view3(g, op_columns_of(g, n * heads, part, count), n, heads, d);
 }
 
+// Returns the axis of positions that rotates pair j: 0 time, 1 row, 2 column.
+static int axis_of(const struct rope_config *r, int64_t j)
+{
+    if (r->rotary->alternating) {
+        const int axis = (int)(j % 3);
+        return j < 3 * r->section[axis] ? axis : 0;
+    }
+    return j < r->section[0] ? 0 : j < r->section[0] + r->section[1] ? 1 : 2;
+}
+
 void rope_angles_host(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                       int64_t n, float *cos_out, float *sin_out)
 {
@@ -301,13 +318,12 @@ void rope_angles_host(const struct rope_config *r, const struct sequence *s, con
         return;
     }
     const int64_t half = r->dim / 2, rotated = rope_rotated(r) / 2;
-    const int64_t columns = r->section[0] + r->section[1];
     const bool sections = r->rotary->multimodal && s->axes == 3; // plain text has one axis
     float *frequency = xreallocarray(NULL, (size_t)half, sizeof *frequency);
     rope_frequencies(r, frequency);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < half; j++) {
-            const int axis = !sections || j < r->section[0] ? 0 : j < columns ? 1 : 2;
+            const int axis = sections ? axis_of(r, j) : 0;
             const int32_t *positions = s->positions + axis * s->n;
             const float angle = (float)positions[row ? row[i] : s->n - n + i] * frequency[j];
             const float amplitude = j < rotated ? (float)rope_amplitude(r) : 1;

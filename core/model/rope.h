@@ -24,6 +24,10 @@ struct rotary_kind {
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
+    // With `multimodal`: the axes alternate. Of the first 3 section[1] pairs every third, from the
+    // second on, rotates by the row, of the first 3 section[2], from the third on, by the column,
+    // and all others by the time (Qwen3-VL).
+    bool alternating;
     // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
@@ -33,6 +37,7 @@ extern const struct rotary_kind rotary_plain; // one position per token, which r
 extern const struct rotary_kind rotary_interleaved; // GLM-4's: adjacent pairs, first half of heads
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
+extern const struct rotary_kind rotary_multimodal_alternating;
 
 enum { ROPE_DIVISORS = 256 };
 

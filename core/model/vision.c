@@ -214,8 +214,27 @@ static void each_picture(struct graph *g, const struct vision_batch *b, const st
     }
 }
 
+// Projects the output h [S', Dv] of a block for DeepStack: [S, D].
+static struct tensor *project_deep(struct graph *g, const struct vision *v, int i, struct tensor *h)
+{
+    const struct projector *p = &v->deep[i];
+    if (!h || !graph_ok(g)) return NULL;
+    struct tensor *rows = graph_new2(g, DTYPE_F32, h->shape[0] / p->merge, v->config.out);
+    struct arena_mark scratch = graph_scratch_begin(g);
+    if (g->tape &&
+        g->tape->offloads.on) { // later blocks overwrite h, which the backward pass reads
+        struct tensor *copy = graph_new2(g, DTYPE_F32, h->shape[0], h->shape[1]);
+        op_copy_rows_into(g, copy, 0, h);
+        h = copy;
+    }
+    op_copy_rows_into(g, rows, 0, projector_forward(g, p, h));
+    graph_scratch_end(g, scratch);
+    return rows;
+}
+
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
-                              const struct vision_picture *pictures, size_t count)
+                              const struct vision_picture *pictures, size_t count,
+                              struct tensor **deep)
 {
     const struct vision_config *c = &v->config;
     const struct vision_kind *kind = c->kind;
@@ -260,6 +279,8 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
         block.seen = kind->windowed && kind->windowed(c, l) ? windows : tiles;
         block.focus = l == depth - 1 && focus ? &b : NULL;
         h = graph_block(g, block_forward, &block, sizeof block, h);
+        for (int i = 0; deep && i < c->deep_count; i++)
+            if (c->deep[i] == l) deep[i] = project_deep(g, v, i, h);
     }
     if (graph_ok(g)) each_picture(g, &b, SITE_VISION, -1, true, features);
     free(at);
@@ -269,9 +290,10 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x)
 {
     if (p->kind->forward) return p->kind->forward(g, p, x);
-    x = norm_forward(g, x, &p->norm, p->kind->eps); // [S, Dv]
+    if (!p->kind->joined) x = norm_forward(g, x, &p->norm, p->kind->eps); // [S, Dv]
     if (x && p->merge > 1)
         x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] / p->merge, p->merge * x->shape[1] });
+    if (p->kind->joined) x = norm_forward(g, x, &p->norm, p->kind->eps);
     if (!p->linear_2.weight.data) return linear_forward(g, x, &p->linear_1); // [S', D]
     x = linear_gelu(g, x, &p->linear_1, p->act);                             // [S', inner]
     return linear_forward(g, x, &p->linear_2);                               // [S', D]

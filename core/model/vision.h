@@ -20,7 +20,10 @@
 
 struct vision_kind;
 
-enum { VISION_BLOCKS_MOST = 1000 }; // vision_config.whole has a bit for each block
+enum {
+    VISION_BLOCKS_MOST = 1000, // vision_config.whole has a bit for each block
+    VISION_DEEP_MOST = 16
+};
 
 struct vision_config {
     const struct vision_kind *kind;
@@ -41,8 +44,10 @@ struct vision_config {
     uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
                                     // kind->buckets, indexed
-    int feature_layer;              // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;                // drop the first row (strategy "default")
+    int deep[VISION_DEEP_MOST];     // DeepStack: blocks whose outputs reach the decoder, ascending
+    int deep_count;
+    int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
+    bool drop_class;   // drop the first row (strategy "default")
 };
 
 // Weights of a block; steps without bound weights are not computed.
@@ -66,6 +71,7 @@ struct vision {
     struct norm pre, post;      // before the first block; after the last one (kind->post_norm)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
+    struct projector *deep;     // [config.deep_count] of the blocks in config.deep
 };
 
 // A picture as the encoder reads it.
@@ -116,6 +122,8 @@ struct vision_kind {
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     bool buckets; // each patch takes one learned position of the grid, not a weighted mean of
                   // several
+    bool aligned; // learned positions are resampled linearly, so that the corners of both grids
+                  // coincide; else by cubics, at pixel centres
     // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
     // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
     // order.
@@ -132,6 +140,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
+extern const struct vision_kind vision_qwen3;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
 
 // --- config --------------------------------------------------------------------------------------
@@ -190,9 +199,11 @@ void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vi
 // Returns the pixels as one tile of a fixed-size encoder; ignores incomplete patches at the right
 // and bottom edges.
 struct vision_picture vision_square(const struct vision_config *c, struct tensor *pixels);
-// Computes the features [S, Dv'] of several pictures, concatenated.
+// Computes the features [S, Dv'] of several pictures, concatenated. With DeepStack, also sets
+// deep[i] [S, D] to the projected output of block config.deep[i]; `deep` NULL: not needed.
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
-                              const struct vision_picture *pictures, size_t count);
+                              const struct vision_picture *pictures, size_t count,
+                              struct tensor **deep);
 // Reorders the projector's rows x of these pictures to sequence order.
 struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
                                   const struct vision_picture *pictures, size_t count,
@@ -224,6 +235,7 @@ struct projector_kind {
     const char *norm; // its name in the file; NULL: none
     bool norm_bias;   // LayerNorm; else RMSNorm
     double eps;       // of the norm
+    bool joined;      // the norm is that of the joined row, not of each feature
     // If the norm is the encoder's last one, its name in encoder-only files; else NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
@@ -265,8 +277,7 @@ struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, s
 struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b,
                                     struct tensor *h);
 // Resamples the learned positions, a grid of table_rows x table_cols, to each picture's grid of
-// patches (bicubic, a = -0.75, at pixel centres, the border repeated): [S', Dv]
-// (vision_resample.c).
+// patches: [S', Dv] (vision_resample.c).
 struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
 
 // The rows that each row attends to: i32 [S'], row i to rows first[i] .. end[i]-1; NULL: all.

@@ -173,6 +173,7 @@ void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vi
 void vision_release(struct vision *v)
 {
     free(v->layer);
+    free(v->deep);
     *v = (struct vision){ 0 };
 }
 
@@ -220,7 +221,8 @@ int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t ou
         return b->failed ? -1 : 0;
     }
     const int64_t joined = in * p->merge, inner = kind->wide ? joined : out;
-    if (kind->norm) bind_norm(b, &p->norm, in, kind->norm_bias, "%s", kind->norm);
+    const int64_t normed = kind->joined ? joined : in;
+    if (kind->norm) bind_norm(b, &p->norm, normed, kind->norm_bias, "%s", kind->norm);
     bind_linear(b, &p->linear_1, inner, joined, p->bias, "%s", kind->linear_1);
     bind_linear(b, &p->linear_2, out, inner, p->bias, "%s", kind->linear_2);
     return b->failed ? -1 : 0;

@@ -2,6 +2,7 @@
 //
 //   picture -> input of the encoder (family->pictures->read) -> features [S',Dv'] -> projector
 //           -> sequence order -> visual tokens [S,D] (family->pictures->pack)
+//   outputs of earlier blocks -> their own projectors -> rows beside the tokens (DeepStack)
 //   ids -> embeddings, visual tokens scattered into their rows -> h[0] [n,D]
 #include "core/model/visual.h"
 
@@ -11,6 +12,7 @@
 #include "core/base/mem.h"
 #include "core/model/families/family.h"
 #include "core/model/families/pooling.h"
+#include "core/model/pass.h"
 #include "core/ops/ops.h"
 #include "core/template/message.h"
 
@@ -71,6 +73,26 @@ static float *focus_of(struct graph *g, const struct model *m, const struct pict
     return whole ? focus : graph_fail(g, "the encoder's attention to a picture does not fit it");
 }
 
+// Puts the DeepStack rows of one picture, rows at.. of each deep[i], beside its tokens [S, D]:
+// [S, (1+n)*D].
+static struct tensor *put_deep(struct graph *g, const struct model *m,
+                               const struct picture *picture, struct tensor *tokens,
+                               struct tensor *const *deep, int64_t at, int64_t rows)
+{
+    const int64_t n = m->vision.config.deep_count;
+    if (!n || !tokens) return tokens;
+    const int64_t S = tokens->shape[0], D = tokens->shape[1];
+    int32_t *index = xreallocarray(NULL, (size_t)S + 1, sizeof *index);
+    struct tensor *all = graph_new2(g, DTYPE_F32, S * (1 + n), D);
+    for (int64_t k = 0; k <= n && graph_ok(g); k++) {
+        struct tensor *x = k ? pack(g, m, picture, graph_rows(g, deep[k - 1], at, rows)) : tokens;
+        for (int64_t i = 0; i < S; i++) index[i] = (int32_t)(i * (1 + n) + k);
+        all = op_scatter_rows(g, all, x, index);
+    }
+    free(index);
+    return all ? graph_view(g, all, 2, (int64_t[]){ S, (1 + n) * D }) : NULL;
+}
+
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,
                       const int *number, size_t count, struct tensor **tokens, float **focus)
 {
@@ -86,14 +108,18 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
         const int64_t rows = read[i].tiles * vision_tile_rows(&m->vision.config, &read[i]);
         if (wants_focus) read[i].received = xcalloc((size_t)rows + 1, sizeof(float));
     }
-    struct tensor *x = vision_forward(g, &m->vision, read, count); // [S',Dv'] of all pictures
+    struct tensor *deep[VISION_DEEP_MOST] = { NULL };
+    struct tensor *x = vision_forward(g, &m->vision, read, count, deep); // [S',Dv'] of all pictures
     x = projector_forward(g, &m->projector, x);
     x = vision_in_sequence(g, &m->vision, read, count, x);
+    for (int i = 0; i < m->vision.config.deep_count; i++)
+        deep[i] = vision_in_sequence(g, &m->vision, read, count, deep[i]);
     for (int64_t i = 0, at = 0, rows; i < (int64_t)count && graph_ok(g); i++, at += rows) {
         rows = projected_rows(m, &read[i]);
         tokens[i] = graph_rows(g, x, at, rows);
         tokens[i] = pack(g, m, pictures[i], tokens[i]);
         tokens[i] = picture_site(g, SITE_PROJECTED, number[i], tokens[i]); // [S,D]
+        tokens[i] = put_deep(g, m, pictures[i], tokens[i], deep, at, rows);
         if (focus) focus[i] = read[i].received ? focus_of(g, m, pictures[i], &read[i]) : NULL;
     }
     for (size_t i = 0; i < count; i++) free(read[i].received);
@@ -147,11 +173,24 @@ void visual_free(const struct backend *b, struct tensor *kept)
     free(kept);
 }
 
+// Returns the rows of `tokens` [S,(1+n)*D] that enter the decoder: [S,D].
+static struct tensor *without_deep(struct graph *g, struct tensor *tokens, int64_t D)
+{
+    const int64_t parts = tokens->shape[1] / D, S = tokens->shape[0];
+    if (parts == 1) return tokens;
+    int32_t *index = xreallocarray(NULL, (size_t)S + 1, sizeof *index);
+    for (int64_t i = 0; i < S; i++) index[i] = (int32_t)(i * parts);
+    struct tensor *x = graph_view(g, tokens, 2, (int64_t[]){ S * parts, D });
+    x = op_gather_rows(g, x, index, S);
+    free(index);
+    return x;
+}
+
 // Returns the tokens of picture `p` after the methods at SITE_VISUAL (norm alignment).
 static struct tensor *visual_site(struct graph *g, const struct sequence *s, struct tensor *tokens,
                                   int p)
 {
-    if (!hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
+    if (!tokens || !hooks_wanted(g, SITE_VISUAL, -1)) return tokens;
     int32_t *rows = arena_alloc_host(g->arena, (size_t)tokens->shape[0] * sizeof *rows);
     if (!rows) return graph_fail(g, "out of memory on %s", g->backend->name);
     memset(rows, 0, (size_t)tokens->shape[0] * sizeof *rows);
@@ -188,6 +227,16 @@ static void focus_site(struct graph *g, const struct sequence *s, const float *c
     free(tokens);
 }
 
+// Copies the list of the pictures' tokens to the step arena; NULL: empty, or out of memory.
+static struct tensor *const *keep_list(struct graph *g, struct tensor *const *visual, int count)
+{
+    const size_t size = (size_t)count * sizeof(struct tensor *);
+    struct tensor **list = count ? arena_alloc_host(g->arena, size) : NULL;
+    if (list) memcpy(list, visual, size);
+    if (count && !list) graph_fail(g, "out of memory on %s", g->backend->name);
+    return list;
+}
+
 struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count)
@@ -216,14 +265,64 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
             h = graph_fail(g, "picture %d has no visual tokens", p);
             break;
         }
-        struct tensor *tokens = visual_site(g, s, visual[p], p); // [S,D]
+        struct tensor *tokens = without_deep(g, visual[p], h->shape[1]);
+        tokens = visual_site(g, s, tokens, p); // [S,D]
         h = op_scatter_rows(g, h, op_gather_rows(g, tokens, row, count), index);
     }
     free(index);
     free(row);
+    g->visual = keep_list(g, visual, picture_count);
     struct site_args args = {
         .layer = -1, .picture = -1, .x = h, .past = from, .sequence = s, .prefill = n > 1
     };
     if (h && hooks_wanted(g, SITE_EMBED, -1) && hooks_run(g, SITE_EMBED, &args) < 0) return NULL;
     return args.x;
+}
+
+// --- DeepStack -----------------------------------------------------------------------------------
+
+// Adds the rows of picture p to h: index lists its rows of h, row their rows in `from`.
+static struct tensor *add_deep(struct graph *g, struct tensor *h, struct tensor *from,
+                               const int32_t *index, const int32_t *row, int64_t n)
+{
+    float *ones = xreallocarray(NULL, (size_t)n, sizeof *ones);
+    for (int64_t i = 0; i < n; i++) ones[i] = 1;
+    struct tensor *one = graph_upload(g, DTYPE_F32, 1, &n, ones);
+    free(ones);
+    return op_add_weighted_rows(g, h, op_gather_rows(g, from, row, n), index, one);
+}
+
+struct tensor *visual_deepstack(struct graph *g, const struct layer *layer, struct tensor *h)
+{
+    const struct pass *p = layer->pass;
+    const struct sequence *s = p->sequence;
+    const int64_t D = p->config->hidden;
+    if (!p->visual || !h || !graph_ok(g)) return h;
+    int32_t *index = xreallocarray(NULL, (size_t)p->n, sizeof *index);
+    int32_t *row = xreallocarray(NULL, (size_t)p->n, sizeof *row);
+    // Rows are in the order of pictures, so each picture's rows are adjacent.
+    for (int64_t i = 0, count; i < p->n && h; i += count) {
+        const int64_t at = p->rows ? p->rows[i] : s->n - p->n + i;
+        const int picture = s->picture[at];
+        count = 1;
+        if (picture < 0) continue;
+        struct tensor *from = p->visual[picture];
+        if (!from) {
+            h = graph_fail(g, "picture %d has no visual tokens", picture);
+            break;
+        }
+        const int64_t parts = from->shape[1] / D;
+        for (count = 0; i + count < p->n; count++) {
+            const int64_t next = p->rows ? p->rows[i + count] : at + count;
+            if (s->picture[next] != picture) break;
+            index[count] = (int32_t)(i + count);
+            row[count] = (int32_t)(s->cell[next] * parts + layer->number + 1);
+        }
+        if (layer->number + 1 >= parts) continue;
+        from = graph_view(g, from, 2, (int64_t[]){ from->shape[0] * parts, D });
+        h = add_deep(g, h, from, index, row, count);
+    }
+    free(index);
+    free(row);
+    return h;
 }

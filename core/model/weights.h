@@ -19,6 +19,7 @@ struct weight {
     char *name;   // as the file spells it
     char *common; // as Llama's files spell it; rules name the weights of any family this way
     struct tensor *tensor; // in the model's structs
+    const void *bound;     // data of the tensor when it was bound
     struct linear *linear; // the layer whose weight (not bias) it is; else NULL
     enum model_part_kind part;
     int gpu;      // GPU that holds the weight (backend_enter)

@@ -258,7 +258,7 @@ static int encode(struct encoder *e, const struct picture *picture, size_t shown
                        preprocess_limit(settings));
     hooks_add(&hooks, &(struct hook){ .wants = encoder_wants, .run = encoder_add, .self = e });
     const struct vision_picture p = m->family->pictures->read(&g, m, &one);
-    if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1);
+    if (graph_ok(&g)) vision_forward(&g, &m->vision, &p, 1, NULL);
     arena_release(&step);
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }

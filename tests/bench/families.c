@@ -372,7 +372,7 @@ static double encode(struct side *s, const struct picture *picture, double *flop
     must(read.pixels ? 0 : -1, &g.err);
     *flops = picture_flops(m, &read);
     const double start = omp_get_wtime();
-    struct tensor *x = vision_forward(&g, &m->vision, &read, 1);
+    struct tensor *x = vision_forward(&g, &m->vision, &read, 1, NULL);
     must(projector_forward(&g, &m->projector, x) ? 0 : -1, &g.err);
     const double seconds = omp_get_wtime() - start;
     arena_reset(&s->step, (struct arena_mark){ 0 });

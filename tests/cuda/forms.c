@@ -230,7 +230,7 @@ static float *features(struct bench *b, int64_t *count)
                                             .rows = SIDE,
                                             .cols = SIDE };
     forms[0] = '\0';
-    struct tensor *x = vision_forward(&g, v, &picture, 1);
+    struct tensor *x = vision_forward(&g, v, &picture, 1, NULL);
     if (!x) {
         fail_msg("%s", g.err.text);
         return NULL;

@@ -10,6 +10,7 @@ struct mixture {
     int64_t d, count, width, shared, chosen, groups, groups_per_token;
     bool normalise, alike; // alike: all scores are equal, so the first experts are chosen
     enum dtype dtype;
+    bool softmax; // no biases; one group
 };
 
 struct gated_pair {
@@ -51,12 +52,18 @@ static int take_best(double *score, int64_t n)
     return best;
 }
 
+static double score_of(const struct mixture *m, float logit)
+{
+    return m->softmax ? exp((double)logit) : 1 / (1 + exp(-(double)logit));
+}
+
 static void choose(const struct mixture *m, const float *logits, const float *bias, int *index)
 {
     double score[EXPERTS_MOST] = { 0 }, group[EXPERTS_MOST], kept[EXPERTS_MOST];
     const int64_t size = m->count / m->groups;
     for (int64_t i = 0; i < m->count; i++) {
-        score[i] = 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
+        score[i] =
+            m->softmax ? (double)logits[i] : 1 / (1 + exp(-(double)logits[i])) + (double)bias[i];
         kept[i] = -INFINITY;
     }
     for (int64_t j = 0; j < m->groups; j++) {
@@ -97,7 +104,7 @@ static void check_experts(const struct mixture *m)
                                      .gain = &gain.on[1],
                                      .eps = eps,
                                      .router = &router.on[1],
-                                     .bias = &bias.on[1],
+                                     .bias = m->softmax ? NULL : &bias.on[1],
                                      .shared = { m->shared ? &shared.gate.on[1] : NULL,
                                                  &shared.up.on[1], &shared.down.on[1] },
                                      .expert = expert,
@@ -115,11 +122,14 @@ static void check_experts(const struct mixture *m)
         DONE(cpu->rmsnorm(&x, &h.on[0], &gain.on[0], eps));
         DONE(cpu->matmul(&logits, &x, &router.on[0], NULL, MATMUL_F32));
         choose(m, of, bias.on[0].data, index);
-        for (int64_t k = 0; k < m->chosen; k++) sum += 1 / (1 + exp(-(double)of[index[k]]));
+        if (m->softmax && !m->normalise)
+            for (int64_t e = 0; e < m->count; e++) sum += exp((double)of[e]);
+        else
+            for (int64_t k = 0; k < m->chosen; k++) sum += score_of(m, of[index[k]]);
         if (m->shared) add_gated(&h.on[0], &x, &shared, 1);
         for (int64_t k = 0; k < m->chosen; k++) {
-            const double s = 1 / (1 + exp(-(double)of[index[k]]));
-            add_gated(&h.on[0], &x, &each[index[k]], (float)(1.5 * s / (m->normalise ? sum : 1)));
+            const double by = m->normalise || m->softmax ? sum : 1;
+            add_gated(&h.on[0], &x, &each[index[k]], (float)(1.5 * score_of(m, of[index[k]]) / by));
         }
     }
     const double inner = (double)(m->shared + m->chosen * m->width);
@@ -140,6 +150,8 @@ static void experts_are_chosen_and_added_up(void **state)
         check_experts(&(struct mixture){ 48, 8, 24, 48, 5, 1, 1, true, true, dtype });
         check_experts(&(struct mixture){ 48, 8, 24, 0, 3, 4, 3, true, true, dtype });
         check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype });
+        check_experts(&(struct mixture){ 48, 40, 24, 0, 8, 1, 1, true, false, dtype, true });
+        check_experts(&(struct mixture){ 48, 12, 16, 0, 4, 1, 1, false, false, dtype, true });
     }
 }
 

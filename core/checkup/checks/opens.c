@@ -367,6 +367,7 @@ static const struct {
     { &vision_intern_authors, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_moon, picture_half, picture_half, "MoonViT" },
     { &vision_idefics3, picture_half, picture_half, "SmolVLM" },
+    { &vision_qwen3, picture_half, picture_half, "Qwen3-VL" },
 };
 
 static bool near3(const float *a, const float *b)

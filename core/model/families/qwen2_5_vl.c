@@ -104,8 +104,7 @@ const struct family family_qwen2_5_vl = {
     .architectures = (const char *const[]){ "Qwen2_5_VLForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
     .relatives =
-        (const char *const[]){ "Qwen2VLForConditionalGeneration", "Qwen3VLForConditionalGeneration",
-                               "Qwen3VLMoeForConditionalGeneration", "Qwen2_5OmniModel",
+        (const char *const[]){ "Qwen2VLForConditionalGeneration", "Qwen2_5OmniModel",
                                "Qwen2_5OmniForConditionalGeneration", "QWenLMHeadModel", NULL },
     .configure = qwen_configure,
     .bind = qwen_bind,

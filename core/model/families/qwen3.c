@@ -18,7 +18,7 @@ static const struct decoder_kind decoder = {
 const struct family family_qwen3 = {
     .name = "qwen3",
     .architectures = (const char *const[]){ "Qwen3ForCausalLM", NULL },
-    .relatives = (const char *const[]){ "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", NULL },
+    .relatives = (const char *const[]){ "Qwen3NextForCausalLM", NULL },
     .model_types = (const char *const[]){ "qwen3", NULL },
     .decoder = &decoder,
     TEXT_FAMILY,

@@ -100,19 +100,19 @@ static void theory_equals_the_reference(void **state)
     }
 }
 
-// Qwen's merger begins with a norm of the encoder's output (RMSNorm, eps 1e-6); CLIP and InternViT
-// have no norm for their patches.
+// The mergers of Qwen2.5-VL and Qwen3-VL begin with a norm of the encoder's output (RMSNorm or
+// LayerNorm, eps 1e-6); CLIP and InternViT have no norm for their patches.
 static void check_final_norm(const struct golden *g, const struct results *r)
 {
     const char *row = "encoder, after its final norm";
     const double *value = results_value(r, "norms.interface", row, "norm");
     const struct model *m = engine_model(g->engine);
     const int64_t width = m->vision.config.hidden;
-    const float *gain = m->projector.norm.gain.data;
+    const float *gain = m->projector.norm.gain.data, *bias = m->projector.norm.bias.data;
     char name[64];
     double mean = 0;
     if (safetensors_find(g->tensors, "interface.encoder_last_normed")) return;
-    if (!strstr(m->checkpoint->folder, "qwen2.5-vl")) {
+    if (!m->projector.kind->encoder_norm) {
         assert_null(value);
         return;
     }
@@ -121,9 +121,13 @@ static void check_final_norm(const struct golden *g, const struct results *r)
     assert_non_null(h);
     for (int64_t i = 0; i < h->shape[0]; i++) {
         const float *x = (const float *)h->data + i * width;
-        double square = 1e-6, sum = 0;
-        for (int64_t k = 0; k < width; k++) square += (double)x[k] * (double)x[k] / (double)width;
-        for (int64_t k = 0; k < width; k++) sum += pow((double)x[k] * (double)gain[k], 2) / square;
+        double middle = 0, square = 1e-6, sum = 0;
+        for (int64_t k = 0; k < width && bias; k++) middle += (double)x[k] / (double)width;
+        for (int64_t k = 0; k < width; k++) square += pow((double)x[k] - middle, 2) / (double)width;
+        for (int64_t k = 0; k < width; k++)
+            sum += pow(((double)x[k] - middle) / sqrt(square) * (double)gain[k] +
+                           (bias ? (double)bias[k] : 0),
+                       2);
         mean += sqrt(sum) / (double)h->shape[0];
     }
     assert_non_null(value);

@@ -24,7 +24,8 @@ static void check_vision(const struct golden *g, const struct safetensors *f, co
 
 static void check_decoder(const struct golden *g, const struct safetensors *f)
 {
-    int layers = engine_model(g->engine)->decoder.config.layers;
+    const struct decoder_config *c = &engine_model(g->engine)->decoder.config;
+    const int layers = c->layers;
     compare_all(g, f, "ids", "fwd.input_ids");
     compare_all(g, f, "positions", "fwd.position_ids");
     compare_slice(g, f, "embed", 0, "fwd.h", 0);
@@ -32,10 +33,11 @@ static void check_decoder(const struct golden *g, const struct safetensors *f)
         compare_slice(g, f, "layer.%d.in", l, "fwd.h", l);
         compare_slice(g, f, "attn.%d.probs", l, "fwd.attn", l);
         compare_slice(g, f, "attn.%d.value", l, "fwd.value", l);
-        compare_slice(g, f, "ffn.%d.out", l, "fwd.h", l + 1);
+        if (!c->kind->after_layer) compare_slice(g, f, "ffn.%d.out", l, "fwd.h", l + 1);
     }
     compare_slice(g, f, "layer.out", 0, "fwd.h", layers);
     if (safetensors_find(g->tensors, "fwd.ffn_in")) compare_all(g, f, "ffn.1.in", "fwd.ffn_in");
+    if (c->kind->after_layer) compare_all(g, f, "ffn.1.out", "fwd.ffn_out");
     compare_all(g, f, "logits", "fwd.logits");
 }
 
@@ -95,8 +97,8 @@ static void every_chat_equals_the_reference(void **state)
             safetensors_close(f);
             checked++;
         }
-        // The chats text_only and two_turn; second_picture and two_images need vision.
-        assert_int_equal(checked, model_has_vision(engine_model(g.engine)) ? 4 : 2);
+        // At least the chats text_only and two_turn; second_picture and two_images need vision.
+        assert_true(checked >= (model_has_vision(engine_model(g.engine)) ? 4 : 2));
         golden_close(&g);
     }
 }

@@ -194,7 +194,8 @@ static double tape_loss(const struct model *m, const float *patches, const float
                                 .tiles = 1,
                                 .rows = ROWS,
                                 .cols = COLS };
-    struct tensor *x = projector_forward(&g, &m->projector, vision_forward(&g, &m->vision, &p, 1));
+    struct tensor *x =
+        projector_forward(&g, &m->projector, vision_forward(&g, &m->vision, &p, 1, NULL));
     struct tensor *w = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ CLASSES, MOON_OUT }, head);
     float weight[ROWS * COLS], each[ROWS * COLS];
     int32_t target[ROWS * COLS];

@@ -283,11 +283,11 @@ static void a_missing_norm_is_named(void **state)
 static void relatives_are_refused_by_name(void **state)
 {
     struct err err;
-    char *folder = write_folder(HEAD_OWN, "qwen3_moe");
+    char *folder = write_folder(HEAD_OWN, "qwen3_next");
     assert_null(model_load(folder, test_device(), NULL, &err));
-    assert_non_null(strstr(err.text, "qwen3_moe is not supported"));
+    assert_non_null(strstr(err.text, "qwen3_next is not supported"));
     scratch_remove(folder);
-    cJSON *json = cJSON_Parse("{\"architectures\": [\"Qwen3MoeForCausalLM\"]}");
+    cJSON *json = cJSON_Parse("{\"architectures\": [\"Qwen3NextForCausalLM\"]}");
     assert_null(family_find(json, &err));
     assert_non_null(strstr(err.text, "its relative Qwen3ForCausalLM is"));
     cJSON_Delete(json);
