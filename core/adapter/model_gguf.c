@@ -87,6 +87,18 @@ static void put_latent(struct export *e)
     gguf_writer_bool(e->out, ".expert_weights_norm", x->normalise);
 }
 
+// Writes the keys of experts with softmax scores, and of DeepStack.
+static void put_qwen(struct export *e)
+{
+    const struct experts_config *x = &e->model->decoder.config.experts;
+    const int deep = e->model->vision.config.deep_count;
+    if (deep) gguf_writer_u32(e->out, ".n_deepstack_layers", deep);
+    if (!x->softmax) return;
+    gguf_writer_u32(e->out, ".expert_count", x->count);
+    gguf_writer_u32(e->out, ".expert_used_count", x->per_token);
+    gguf_writer_u32(e->out, ".expert_feed_forward_length", x->width);
+}
+
 static int put_sizes(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -108,6 +120,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
+    put_qwen(e);
     return put_rotary(e, err);
 }
 

@@ -323,6 +323,16 @@ static void add_encoder(struct export *e)
     add_norm(e, "", e->encoder->post, &v->post);
 }
 
+// Adds a merger of DeepStack, by the number of its block.
+static void add_merger(struct export *e, const struct projector *p, int block)
+{
+    char *start = xasprintf("v.deepstack.%d.", block);
+    add_norm(e, start, "norm", &p->norm);
+    add_linear(e, start, "fc1", &p->linear_1);
+    add_linear(e, start, "fc2", &p->linear_2);
+    free(start);
+}
+
 static void add_projector(struct export *e)
 {
     const struct projector *p = &e->model->projector;
@@ -335,6 +345,8 @@ static void add_projector(struct export *e)
     add_linear(e, "", "mm.up", &p->up);
     add_linear(e, "", "mm.down", &p->down);
     add(e, "", "v.image_newline", "", &e->model->newline);
+    for (int i = 0; i < e->model->vision.config.deep_count; i++)
+        add_merger(e, &e->model->vision.deep[i], e->model->vision.config.deep[i]);
 }
 
 // --- the file ------------------------------------------------------------------------------------

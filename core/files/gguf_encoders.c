@@ -171,8 +171,7 @@ static void put_whole_blocks(struct encoder_config *e)
         cJSON_AddItemToArray(whole, cJSON_CreateNumber((double)i));
 }
 
-// Adds the numbers of rotary pairs for time, row and column.
-static void put_sections(struct encoder_config *e, cJSON *to)
+void encoder_sections(struct encoder_config *e, cJSON *to)
 {
     struct gguf_config text = e->c;
     text.file = e->text;
@@ -191,8 +190,7 @@ static void put_sections(struct encoder_config *e, cJSON *to)
     config_put_list(scaling, "mrope_section", list, 3);
 }
 
-// Adds the limits of a picture's size; by default those of the hub's preprocessor_config.json.
-static void put_pixels(struct encoder_config *e, int64_t least, int64_t most)
+void encoder_pixels(struct encoder_config *e, int64_t least, int64_t most)
 {
     e->c.to = e->preprocessor;
     config_int(&e->c, "image_min_pixels", "min_pixels", least);
@@ -217,9 +215,9 @@ static void read_qwen(struct encoder_config *e)
     config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
     config_int(&e->c, "window_size", "window_size", 112);
     put_whole_blocks(e);
-    put_sections(e, e->whole);
+    encoder_sections(e, e->whole);
     config_put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
-    put_pixels(e, 56 * 56, 12845056);
+    encoder_pixels(e, 56 * 56, 12845056);
     encoder_placeholder(e, "image_token_id", "<|image_pad|>");
 }
 
@@ -355,9 +353,9 @@ static void read_glm(struct encoder_config *e)
     if (fc) cJSON_AddNumberToObject(e->vision, "out_hidden_size", (double)fc->shape[0]);
     if (gate) cJSON_AddNumberToObject(e->vision, "intermediate_size", (double)gate->shape[0]);
     cJSON_AddBoolToObject(e->vision, "attention_bias", encoder_has(e, "v.blk.0.attn_qkv.bias"));
-    put_sections(e, cJSON_GetObjectItemCaseSensitive(e->whole, "text_config"));
+    encoder_sections(e, cJSON_GetObjectItemCaseSensitive(e->whole, "text_config"));
     config_put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
-    put_pixels(e, 112 * 112, 28 * 28 * 15000);
+    encoder_pixels(e, 112 * 112, 28 * 28 * 15000);
     encoder_placeholder(e, "image_token_id", "<|image|>");
 }
 

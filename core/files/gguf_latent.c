@@ -4,6 +4,7 @@
 // matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
 // [H, v, R]. This code joins them: in their own type, because products with bf16 and with f32
 // weights sum in different orders, or in f32 if they are in blocks, which cannot be transposed.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ const struct gguf_name gguf_latent_names[] = {
     { "ffn_gate_exps", "mlp.experts.gate_proj", PLAIN }, // of all experts: put_experts
     { "ffn_up_exps", "mlp.experts.up_proj", PLAIN },
     { "ffn_down_exps", "mlp.experts.down_proj", PLAIN },
+    { "ffn_gate_up_exps", "mlp.experts.gate_up_proj", PLAIN },
     { 0 },
 };
 
@@ -59,18 +61,37 @@ void gguf_latent_read(struct gguf_config *c)
     cJSON_AddStringToObject(c->to, "scoring_func", scoring == 2 ? "sigmoid" : "softmax");
 }
 
+// llama.cpp always divides by the sum of the chosen experts' scores.
+void gguf_experts_read(struct gguf_config *c)
+{
+    char scoring[96];
+    snprintf(scoring, sizeof scoring, "%s.expert_gating_func", c->arch);
+    gguf_expect(c->file, scoring, 1); // softmax
+    config_int(c, "expert_count", "num_experts", GGUF_NEEDED);
+    config_int(c, "expert_used_count", "num_experts_per_tok", GGUF_NEEDED);
+    config_int(c, "expert_feed_forward_length", "moe_intermediate_size", GGUF_NEEDED);
+    cJSON_AddBoolToObject(c->to, "norm_topk_prob", true);
+}
+
 // --- tensors -------------------------------------------------------------------------------------
 
 static int put_experts(const struct safetensor *t, const char *start, const char *name,
                        struct renamed *r, struct err *err)
 {
-    if (t->rank != 3) return err_set(err, "tensor '%s' does not have three dimensions", t->name);
-    const uint64_t bytes = t->bytes / (uint64_t)t->shape[0];
-    for (int64_t i = 0; i < t->shape[0]; i++) {
+    // Each expert is one matrix, or two, one below the other.
+    const char *const halves[] = { "gate_proj", "up_proj" };
+    const int count = strcmp(name, "gate_up_proj") ? 1 : 2;
+    if (t->rank != 3 || t->shape[0] < 1 || t->shape[1] % count)
+        return err_set(err, "tensor '%s' does not have three dimensions, or an odd number of rows",
+                       t->name);
+    const uint64_t bytes = t->bytes / (uint64_t)t->shape[0] / (uint64_t)count;
+    for (int64_t i = 0; i < t->shape[0] * count; i++) {
         struct safetensor *one =
-            renamed_add(r, t, xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)i, name));
+            renamed_add(r, t,
+                        xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)(i / count),
+                                  count == 1 ? name : halves[i % 2]));
         one->rank = 2;
-        one->shape[0] = t->shape[1], one->shape[1] = t->shape[2];
+        one->shape[0] = t->shape[1] / count, one->shape[1] = t->shape[2];
         one->data = (const char *)t->data + (uint64_t)i * bytes;
         one->bytes = bytes;
     }

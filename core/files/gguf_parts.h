@@ -88,6 +88,8 @@ const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char
 int32_t gguf_token_find(const struct gguf *f, const char *text);
 
 void gguf_latent_read(struct gguf_config *c);
+// Reads the keys of experts with softmax scores (Qwen3).
+void gguf_experts_read(struct gguf_config *c);
 extern const struct gguf_name gguf_latent_names[];
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err);
@@ -109,8 +111,10 @@ struct gguf_encoder {
     const struct gguf_name *outer;         // tensors outside the blocks, by whole names
     const char *blocks;                    // prefix of a block's number
     const struct gguf_name *block;         // tensors of a block
-    const char *last;    // projector tensor with one row per dimension of a visual token
-    const char *patches; // name of a convolution that is stored in two parts, or NULL
+    const char *mergers;            // prefix of the numbers of DeepStack's mergers; NULL: none
+    const struct gguf_name *merger; // tensors of a merger
+    const char *last;               // projector tensor with one row per dimension of a visual token
+    const char *patches;            // name of a convolution that is stored in two parts, or NULL
     void (*read)(struct encoder_config *e);
 };
 
@@ -122,6 +126,13 @@ void encoder_sizes(struct encoder_config *e, const char *layers, const char *hea
 void encoder_means(struct encoder_config *e);
 void encoder_placeholder(struct encoder_config *e, const char *key, const char *word);
 extern const struct gguf_name gguf_siglip_block[]; // tensors of a block of CLIP and SigLIP
+// Adds to `to` the numbers of rotary pairs for time, row and column.
+void encoder_sections(struct encoder_config *e, cJSON *to);
+// Adds the limits of a picture's size; by default those of the hub's preprocessor_config.json.
+void encoder_pixels(struct encoder_config *e, int64_t least, int64_t most);
+// Sets block[] to the encoder's blocks with a merger (tensors "v.deepstack.BLOCK.*"), ascending;
+// returns their number, at most `most`.
+int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most);
 
 extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 // Registers the function that returns the rows of families, NULL past the last; these are read like

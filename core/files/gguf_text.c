@@ -54,6 +54,19 @@ static void read_glm(struct gguf_config *c)
                                 (double)rotary / width->valuedouble);
 }
 
+// Marks as read the number of layers that add rows to visual tokens: the encoder's file has those
+// rows.
+static void read_deepstack(struct gguf_config *c)
+{
+    config_value(c, "n_deepstack_layers", 0, 0);
+}
+
+static void read_deepstack_experts(struct gguf_config *c)
+{
+    read_deepstack(c);
+    gguf_experts_read(c);
+}
+
 static const struct gguf_architecture {
     const char *name;         // general.architecture
     const char *architecture; // of Hugging Face
@@ -72,6 +85,11 @@ static const struct gguf_architecture {
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
     { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .order = 0 }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .order = 0 },
+    { "qwen3vl", "Qwen3ForCausalLM", "qwen3", .read = read_deepstack }, // without its encoder
+    { "qwen3moe", "Qwen3MoeForCausalLM", "qwen3_moe", .read = gguf_experts_read,
+      .names = gguf_latent_names, .put = gguf_latent_put },
+    { "qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", .read = read_deepstack_experts,
+      .names = gguf_latent_names, .put = gguf_latent_put },
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
@@ -272,12 +290,12 @@ static void read_scaling(struct gguf_config *c)
 }
 
 // Refuses values whose width differs from the keys' width, and rotary positions on only a part of a
-// head. Latent attention (a->put) supports both; an architecture with a negative order reads the
+// head. Latent attention supports both; an architecture with a negative order reads the
 // rotary part itself.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");
-    if (c->failed || !width || a->put) return;
+    if (c->failed || !width || a->read == gguf_latent_read) return;
     const int64_t head = (int64_t)width->valuedouble;
     const int64_t rotary = a->order < 0 ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)

@@ -174,6 +174,46 @@ static int join_patches(const struct gguf_encoder *e, const struct gguf *f, stru
     return 0;
 }
 
+static const char MERGERS[] = "v.deepstack.";
+
+int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most)
+{
+    const char *end;
+    long number;
+    int count = 0;
+    for (uint64_t i = 0; i < f->tensor_count && count < most; i++) {
+        char *stem = gguf_stem(f->tensors[i].name, MERGERS, &number, &end);
+        const bool first = number >= 0 && !strcmp(stem, "norm") && !strcmp(end, ".weight");
+        free(stem);
+        if (!first) continue;
+        int at = count++;
+        for (; at && block[at - 1] > number; at--) block[at] = block[at - 1];
+        block[at] = number;
+    }
+    return count;
+}
+
+// Adds a tensor of a merger of DeepStack, whose number in the file is that of its block. Returns 1;
+// 0 for other tensors.
+static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
+                         const struct safetensor *t, struct renamed *r)
+{
+    enum { MOST = 64 };
+    int64_t block[MOST];
+    const char *end;
+    long number;
+    if (!e->mergers) return 0;
+    char *stem = gguf_stem(t->name, MERGERS, &number, &end);
+    const struct gguf_name *n = number < 0 ? NULL : gguf_name_find(e->merger, stem);
+    free(stem);
+    const int count = n ? gguf_deepstack_blocks(f, block, MOST) : 0;
+    int i = 0;
+    while (i < count && block[i] != number) i++;
+    if (i == count) return 0;
+    renamed_add(r, t, xasprintf("%s%d.%s%s", e->mergers, i, n->hf, end));
+    return 1;
+}
+
 static bool begins_with_any(const char *name, const char *const *starts)
 {
     while (*starts && strncmp(name, *starts, strlen(*starts)) != 0) starts++;
@@ -192,6 +232,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     long layer;
     if (begins_with_any(t->name, unused)) return 0;
     if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches adds it
+    if (rename_merger(e, f, t, r)) return 0;
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
     const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
     const char *gguf = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;

@@ -138,6 +138,11 @@ void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *val
     put_list(w, key, GGUF_I32, values, count, count * sizeof *values);
 }
 
+void gguf_writer_bools(struct gguf_writer *w, const char *key, const bool *values, size_t count)
+{
+    put_list(w, key, GGUF_BOOL, values, count, count * sizeof *values);
+}
+
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count)
 {
     put_list(w, key, GGUF_F32, values, count, count * sizeof *values);

@@ -40,6 +40,7 @@ void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value);
 void gguf_writer_f32(struct gguf_writer *w, const char *key, double value);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value);
 void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count);
+void gguf_writer_bools(struct gguf_writer *w, const char *key, const bool *values, size_t count);
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count);
 // Writes a list of texts: first the list's key and `count`, then with gguf_writer_text_of each of
 // its texts, which may hold any bytes.

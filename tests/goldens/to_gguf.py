@@ -155,7 +155,8 @@ LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn
               "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
 GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
                      "mlp.gate_up_proj": "ffn_up"})
-ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3"}
+ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3",
+        "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe"}
 
 
 def text_config(config):
@@ -185,6 +186,15 @@ def apart(t, heads, nope):
     return Tensor([heads, rank, nope], t.type, keys), Tensor([heads, wide, rank], t.type, values)
 
 
+def experts_of(t, halves):
+    """Experts [E, in, halves * out] as `halves` tensors [E, out, in]."""
+    count, wide, rows = t.shape
+    size, rows = len(t.data) // (count * wide * rows), rows // halves
+    at = lambda e, half, r, k: (((e * wide + k) * halves + half) * rows + r) * size
+    return [Tensor([count, rows, wide], t.type, b"".join(t.data[at(e, half, r, k):][:size] for e in range(count)
+                                                         for r in range(rows) for k in range(wide))) for half in range(halves)]
+
+
 def text_tensors(config, arch, tensors, split_heads):
     heads = config["num_attention_heads"]
     experts = {}
@@ -201,6 +211,11 @@ def text_tensors(config, arch, tensors, split_heads):
             if rest.startswith("mlp.experts."):
                 _, _, number, part = rest.split(".")
                 experts.setdefault(f"blk.{layer}.ffn_{part[:-5]}_exps.weight", {})[int(number)] = t
+                continue
+            if rest == "mlp.experts":
+                names = {"gate_up_proj": ("gate", "up"), "down_proj": ("down",)}[end]
+                for name, part in zip(names, experts_of(t, len(names))):
+                    yield f"blk.{layer}.ffn_{name}_exps.weight", part
                 continue
             if end == "e_score_correction_bias":
                 yield f"blk.{layer}.exp_probs_b.bias", t
@@ -265,6 +280,9 @@ def text_pairs(config, arch, split_heads):
         pairs["rope.dimension_count"] = int(config["hidden_size"] // heads * config["partial_rotary_factor"])
     elif config.get("head_dim"):
         pairs["attention.key_length"] = config["head_dim"]
+    if "num_experts" in config:
+        pairs.update({"expert_count": config["num_experts"], "expert_used_count": config["num_experts_per_tok"],
+                      "expert_feed_forward_length": config["moe_intermediate_size"]})
     if "mrope_section" in scaling:
         pairs["rope.dimension_sections"] = scaling["mrope_section"] + [0]
     return {"general.architecture": arch, **{f"{arch}.{k}": v for k, v in pairs.items()}}
@@ -326,12 +344,13 @@ def tokenizer_pairs(folder, vocab_size):
 BLOCK = {"layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
          "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
          "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.down_proj": "ffn_down", "layernorm_before": "ln1", "layernorm_after": "ln2", "lambda_1": "ls1",
+         "mlp.down_proj": "ffn_down", "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down", "layernorm_before": "ln1", "layernorm_after": "ln2", "lambda_1": "ls1",
          "lambda_2": "ls2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k", "attention.v_proj": "attn_v",
          "norm0": "ln1", "wo": "attn_out", "mlp.fc0": "ffn_up", "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm", "attention.k_norm": "attn_k_norm"}
 OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embedding": "v.patch_embd",
          "embeddings.position_embedding": "v.position_embd", "pre_layrnorm": "v.pre_ln", "merger.ln_q": "v.post_ln",
-         "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
+         "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2", "merger.norm": "v.post_ln", "merger.linear_fc1": "mm.0",
+         "merger.linear_fc2": "mm.2", "pos_embed": "v.position_embd", "patch_embed.proj": "v.patch_embd",
          "embeddings.cls_token": "v.class_embd", "embeddings.patch_embeddings.projection": "v.patch_embd",
          "embeddings.position_embeddings": "v.position_embd", "patch_embed.pos_emb": "v.position_embd",
          "encoder.final_layernorm": "v.post_ln", "post_conv_layernorm": "v.norm_embd", "post_layernorm": "v.post_ln",
@@ -339,8 +358,9 @@ OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embeddi
          "merger.gate_proj": "mm.gate", "merger.up_proj": "mm.up", "merger.down_proj": "mm.down"}
 
 
-def encoder_tensors(kind, tensors, keep, swap):
-    """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA."""
+def encoder_tensors(kind, tensors, keep, swap, deep):
+    """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA; `deep`: blocks of
+    DeepStack's mergers."""
     projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
     if kind in ("llava", "llava_next"):
         projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
@@ -367,6 +387,9 @@ def encoder_tensors(kind, tensors, keep, swap):
         if end not in ("weight", "bias"):
             stem, end = key, "weight"
         parts = stem.split(".")
+        if parts[0] == "deepstack_merger_list":
+            yield f"v.deepstack.{deep[int(parts[1])]}.{parts[2].removeprefix('linear_')}.{end}", t
+            continue
         number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder")), None)
         if number is None:
             if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # a convolution over two pictures
@@ -384,7 +407,7 @@ def encoder_tensors(kind, tensors, keep, swap):
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest == "attn.qkv" and kind == "glm4v":
+        if rest == "attn.qkv" and kind in ("glm4v", "qwen3_vl", "qwen3_vl_moe"):
             yield f"{start}attn_qkv.{end}", t
         elif rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
@@ -423,6 +446,13 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         more.update({"clip.projector_type": "glm4v", "clip.use_silu": True})
         pairs["attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
+    elif kind in ("qwen3_vl", "qwen3_vl_moe"):
+        more.update({"clip.projector_type": "qwen3vl_merger", "clip.use_gelu": True})
+        pairs["projection_dim"], pairs["spatial_merge_size"] = v["out_hidden_size"], v["spatial_merge_size"]
+        pairs["image_size"] = round(v["num_position_embeddings"] ** 0.5) * v["patch_size"]
+        pairs["attention.layer_norm_epsilon"] = whole["text_config"]["rms_norm_eps"]
+        pairs["is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(blocks)]
+        pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
     elif kind == "kimi_vl":
         more.update({"clip.projector_type": "kimivl", "clip.use_gelu": True})
         pairs["projector.scale_factor"], pairs["attention.layer_norm_epsilon"] = v["merge_kernel_size"][0], 1e-5
@@ -447,7 +477,8 @@ def write_encoder(path, source, whole, tensors, o):
     blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
     if whole.get("vision_feature_layer", -1) < 0:
         blocks += 1 + whole.get("vision_feature_layer", -2 if kind in ("llava", "llava_next") else -1)
-    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap)}
+    deep = whole["vision_config"].get("deepstack_visual_indexes")
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap, deep)}
     out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
     out = {name: t for name, t in out.items() if name not in o.drop}
     pairs = {**encoder_pairs(kind, whole, blocks, preprocessor), **edits(o, encoder=True)}
@@ -475,6 +506,8 @@ def main():
     if scaling.get("rope_type", scaling.get("type")) == "llama3":
         out["rope_freqs.weight"] = rope_divisors(config, scaling)
     pairs = {**text_pairs(config, arch, o.split_heads), **tokenizer_pairs(o.source, vocab)}
+    if arch.startswith("qwen3vl"):
+        pairs[f"{arch}.n_deepstack_layers"] = len(whole["vision_config"]["deepstack_visual_indexes"])
     pairs.update(edits(o, encoder=False))
     pairs = {key: value for key, value in pairs.items() if value is not None}
     if o.mmproj:

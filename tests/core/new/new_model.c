@@ -71,6 +71,11 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("smolvlm-256m").total, 256484928);
     assert_int_equal(count("smolvlm-500m").total, 507482304);
     assert_int_equal(count("smolvlm2-2.2b").total, 2246784880);
+    assert_int_equal(count("qwen3-vl-2b").total, 2127532032);
+    assert_int_equal(count("qwen3-vl-4b").total, 4437815808);
+    assert_int_equal(count("qwen3-vl-8b").total, 8767123696);
+    assert_int_equal(count("qwen3-vl-32b").total, 33357390064);
+    assert_int_equal(count("qwen3-vl-30b-a3b").total, 31070754032);
     assert_int_equal(count("qwen3-0.6b").total, 596049920);
     assert_int_equal(count("qwen3-1.7b").total, 1720574976);
     // Qwen2's counts with 64 more rows; 26 of SigLIP's 27 blocks, without the pooling head.
