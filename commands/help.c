@@ -115,6 +115,11 @@ static void help_setting(const struct shell *shell, const struct setting *row)
                settings_text(engine_settings(shell->engine), row->key), row->help, allowed,
                row->def[0] ? row->def : "(empty)", stale_text(row->stale));
     free(allowed);
+    const char *dot = strrchr(row->key, '.');
+    char *tags = row->type == SETTING_VALUE ? engine_template_tags(shell->engine, dot + 1) : NULL;
+    if (tags && *tags)
+        sinks_text(shell->sinks, "The template reads it here:\n%.*s", (int)strlen(tags) - 1, tags);
+    free(tags);
 }
 
 // --- topics --------------------------------------------------------------------------------------

@@ -46,10 +46,11 @@ static int add_preset(const struct shell *shell, const char *name, struct preset
 }
 
 // Returns whether the word may be a key. Keys have more than one letter, so that a question may
-// begin with x=3.
+// begin with x=3; only variables of chat templates have capitals and digits.
 static bool is_key(const char *word, size_t length)
 {
-    return length > 1 && strspn(word, "abcdefghijklmnopqrstuvwxyz_.") == length;
+    const size_t named = strspn(word, "abcdefghijklmnopqrstuvwxyz_.");
+    return length > 1 && (named == length || named > strcspn(word, "."));
 }
 
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,

@@ -1,10 +1,13 @@
 // core/engine/engine_info.c -- describes the engine's model and its memory use.
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file_in.h"
+#include "core/base/names.h"
+#include "core/base/utf8.h"
 #include "core/engine/device.h"
 #include "core/engine/engine_parts.h"
 #include "core/files/quantised/quantised.h"
@@ -256,4 +259,58 @@ void engine_memory(const struct engine *e, struct results *r)
     put_size(t, "process, resident", (double)process_bytes("VmRSS:"));
     put_size(t, "process, peak", (double)process_bytes("VmHWM:"));
     put_layers(r, &e->conversation.kv);
+}
+
+// --- the chat template ---------------------------------------------------------------------------
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+// Finds the tag, {% %} or {{ }}, around byte `at` of the template. False: there is none nearby.
+static bool find_tag(const char *text, size_t at, size_t *begin, size_t *end)
+{
+    enum { NEARBY = 2000 };
+    size_t from = at, to = at;
+    while (from && at - from < NEARBY && strncmp(text + from, "{%", 2) &&
+           strncmp(text + from, "{{", 2))
+        from--;
+    const bool statement = text[from] == '{' && text[from + 1] == '%';
+    if (!statement && strncmp(text + from, "{{", 2) != 0) return false;
+    const char *close = statement ? "%}" : "}}";
+    while (text[to] && to - at < NEARBY && strncmp(text + to, close, 2) != 0) to++;
+    if (strncmp(text + to, close, 2) != 0) return false;
+    const char *former = memmem(text + from, at - from, close, 2); // `at` is behind that tag
+    *begin = from;
+    *end = to + 2;
+    return !former;
+}
+
+char *engine_template_tags(const struct engine *e, const char *variable)
+{
+    enum { MOST = 4, MENTIONS = 1000, LENGTH = 160 };
+    const char *text = e->model ? e->model->checkpoint->chat_template : NULL;
+    const size_t n = strlen(variable);
+    struct names tags = { 0 };
+    struct buf b = { 0 };
+    const char *at = text;
+    for (int i = 0; at && i < MENTIONS && tags.count < MOST && (at = strstr(at, variable));
+         at += n, i++) {
+        size_t begin, end;
+        if ((at > text && is_of_name(at[-1])) || is_of_name(at[n]) ||
+            !find_tag(text, (size_t)(at - text), &begin, &end))
+            continue;
+        char *tag = xstrndup(text + begin, end - begin);
+        for (char *p = tag; *p; p++)
+            if (*p == '\n') *p = ' ';
+        char *line =
+            strlen(tag) > LENGTH ? xasprintf("%.*s...", utf8_head(tag, LENGTH), tag) : xstrdup(tag);
+        names_add(&tags, line, NULL);
+        free(line);
+        free(tag);
+    }
+    for (size_t i = 0; i < tags.count; i++) buf_printf(&b, "%s\n", tags.list[i]);
+    names_release(&tags);
+    return buf_take(&b);
 }

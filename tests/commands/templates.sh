@@ -140,6 +140,12 @@ error: the chat template of '$work/model' takes no variable 'enable_thinkin': it
 chat.template.enable_thinking = true
 > /set chat.template.effort=2
 chat.template.effort = 2
+> /help chat.template.enable_thinking
+chat.template.enable_thinking = true
+Variable of the model's chat template, such as enable_thinking; default leaves it undefined.
+allowed: true | false | number | text | JSON | default; default: default; a change rebuilds and recomputes the prompt
+The template reads it here:
+{% if enable_thinking is defined and enable_thinking is false %}
 > /set chat.template.*
 chat.template.enable_thinking = true
 chat.template.effort = 2

@@ -79,7 +79,7 @@ static void check_in(const struct thinking_list *l, bool opened, const char *tex
     struct buf reasoning = { 0 }, answer = { 0 }, both = { 0 };
     thinking_start(&t, l, opened ? &l->marks[0] : NULL);
     for (size_t at = 0, n = strlen(text); at < n; at += size) {
-        char *piece = xstrndup(text + at, size);
+        char *piece = xstrndup(text + at, size < n - at ? size : n - at);
         thinking_push(&t, piece, &reasoning, &answer);
         if (t.turned) { // all text so far was reasoning
             buf_clear(&reasoning);
