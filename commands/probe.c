@@ -254,6 +254,13 @@ static const struct option_row rows[] = {
       AT(request.options.window), 1, 100000 },
     { "--word", "TEXT", "a word whose probability to show, by its first token", OPTION_TEXT,
       AT(request.options.word) },
+    { "--zero", NULL, "replaces outputs by zeros (default)", OPTION_FLAG,
+      AT(request.options.zero) },
+    { "--mean", NULL, "replaces outputs by their mean over visual or text positions of the pass",
+      OPTION_FLAG, AT(request.options.mean) },
+    { "--resample", NULL,
+      "replaces outputs by the outputs of another visual or text position, drawn with a fixed seed",
+      OPTION_FLAG, AT(request.options.resample) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
@@ -376,6 +383,9 @@ static int read_request(const struct shell *shell, struct measurement *w,
     const struct probe *probe = w->request.probe;
     if (probe->words && probe->words(w->names.data ? w->names.data : "", err) < 0) return -1;
     w->request.options.words = w->names.data;
+    const struct probe_options *o = &w->request.options;
+    if (o->zero + o->mean + o->resample > 1)
+        return err_set(err, "give one of --zero, --mean and --resample");
     if (w->mask && w->request.options.box) return err_set(err, "give either --box or --mask");
     if (w->folder && w->request.set.data)
         return err_set(err, "give either '%s' or --data", w->folder);
@@ -515,7 +525,9 @@ struct command probe_command(const struct probe *probe)
                              .options = options_of(probe->usage),
                              .writes = true,
                              .complete = probe->words ? COMPLETE_POSITIONS : COMPLETE_PATH,
-                             .words = probe->words ? position_words : NULL,
+                             .words = probe->complete ? probe->complete
+                                      : probe->words  ? position_words
+                                                      : NULL,
                              .run = run,
                              .probe = probe };
 }

@@ -31,15 +31,15 @@ static int measure_conversation(const struct measuring *m, struct conversation *
                                 const struct measure_request *request, struct results *r,
                                 struct err *err)
 {
-    if (!request->objects) return measure(m, c, request->probe, r, err);
     struct measuring with = *m;
     struct probe_options options = request->options;
-    struct masks masks;
-    if (masks_open(&masks, request->objects, err) < 0) return -1;
-    options.objects = &masks;
+    struct masks masks = { .lines.file = -1 };
+    if (request->objects && masks_open(&masks, request->objects, err) < 0) return -1;
+    if (request->objects) options.objects = &masks;
     options.object_boxes = request->boxes;
     with.options = &options;
     const int status = measure(&with, c, request->probe, r, err);
+    results_rank(r);
     masks_close(&masks);
     return status;
 }

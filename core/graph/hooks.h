@@ -51,6 +51,9 @@ enum {
       "rows in place (op_scatter_rows)")                                                           \
     X(ATTN, HAS_ROWS | HAS_KEYS | IN_STEP, MAY_NOT,                                                \
       "[H,N,P] attention probabilities; with q, k, v")                                             \
+    X(HEADS, HAS_ROWS | IN_STEP, MAY_NOT,                                                          \
+      "[N,H,dv] outputs of the heads, before the output projection; a method writes in place; "    \
+      "absent in absorbed latent attention unless a method listens")                               \
     X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")       \
     X(FFN, HAS_ROWS | IN_STEP, MAY_X | MAY_ONLY,                                                   \
       "[N,D] x again; a method stores y of its rows, `only` lists the others")                     \

@@ -24,7 +24,7 @@ static int choose_tokens(struct effect *e, struct err *err)
 }
 
 int effect_open(struct effect *e, const struct probe_env *env, struct passing *p, int64_t from,
-                int64_t passes, struct err *err)
+                int64_t passes, const struct hook *hook, struct err *err)
 {
     const size_t answer = (size_t)(env->sequence->n - env->sequence->prompt);
     *e = (struct effect){ .env = env, .p = p, .from = from, .all = passes + 1 };
@@ -32,7 +32,7 @@ int effect_open(struct effect *e, const struct probe_env *env, struct passing *p
     e->after = xcalloc(answer + 1, sizeof *e->after);
     if (choose_tokens(e, err) < 0) return -1;
     passes_progress(p, 0, e->all);
-    return passes_run(p, NULL, from, e->before, err);
+    return passes_run(p, hook, from, e->before, err);
 }
 
 int effect_of(struct effect *e, const struct hook *hook, double *change, struct err *err)
@@ -65,6 +65,18 @@ void effect_put(const struct effect *e, struct results *r, const char *name)
         v[0] = e->before[i], v[1] = e->after[i], v[2] = v[1] - v[0];
         buf_release(&text);
     }
+}
+
+void effect_note_layers(const struct effect *e, struct results *r, const bool *layers,
+                        const bool *reached)
+{
+    struct buf lacking = { 0 };
+    for (int l = 0; l < e->env->model->decoder.config.layers; l++)
+        if (layers[l] && !reached[l]) buf_printf(&lacking, "%s%d", lacking.length ? ", " : "", l);
+    if (lacking.length)
+        results_note(r, "layers without attention to change (they keep a recurrent state): %s",
+                     lacking.data);
+    buf_release(&lacking);
 }
 
 void effect_close(struct effect *e)

@@ -2,8 +2,8 @@
 // log-probability.
 //
 //   struct effect e;
-//   effect_open(&e, env, p, from, passes, err);       // the pass without a change
-//   effect_of(&e, &hook, &change, err); ...           // a pass with this change
+//   effect_open(&e, env, p, from, passes, &hook, err);   // the hook listens, but changes nothing
+//   effect_of(&e, &hook, &change, err); ...              // a pass with this change
 //   effect_put(&e, r, "knockout"); effect_close(&e);
 //
 // Room core/interventions/: measurements that run the pass of an answer again with a change each.
@@ -11,6 +11,7 @@
 #ifndef CORE_INTERVENTIONS_EFFECT_H
 #define CORE_INTERVENTIONS_EFFECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
@@ -29,15 +30,20 @@ struct effect {
     int64_t done, all;      // passes
 };
 
-// `passes`: how many changes will be tried, for the progress. --token N selects a token.
+// Runs the pass without a change. `hook` listens where those of the changes do, so that both passes
+// compute in the same way (latent attention has two), and their difference is that of the change
+// alone. `passes`: how many changes will be tried, for the progress. --token N selects a token.
 int effect_open(struct effect *e, const struct probe_env *env, struct passing *p, int64_t from,
-                int64_t passes, struct err *err);
+                int64_t passes, const struct hook *hook, struct err *err);
 // Sets *change to the log-probability of the selected tokens under the change, minus the one
 // without it.
 int effect_of(struct effect *e, const struct hook *hook, double *change, struct err *err);
 // Adds the table NAME of both log-probabilities, and NAME.tokens of each token of the answer, for
 // the newest pass.
 void effect_put(const struct effect *e, struct results *r, const char *name);
+// Notes the layers that were chosen, but whose attention no pass could change.
+void effect_note_layers(const struct effect *e, struct results *r, const bool *layers,
+                        const bool *reached);
 void effect_close(struct effect *e);
 
 #endif

@@ -19,7 +19,7 @@ struct knockout {
     int chosen_count, window;
     struct effect effect;
     double *windows; // [chosen_count] change of the window that begins there; NaN: none
-    float *heads;    // [L,H] change; NaN: not measured
+    float *heads;    // [L,H] loss of log-probability; NaN: not measured
 
     // The cut of the current pass.
     bool *now;         // [L] layers
@@ -113,12 +113,13 @@ static void *knockout_start(const struct probe_env *env, struct err *err)
 static bool cut_wants(void *self, const struct site *site, int layer)
 {
     const struct knockout *s = self;
-    return site == SITE_VALUES && (layer < 0 || s->now[layer]);
+    return site == SITE_VALUES && (layer < 0 || s->layers[layer]);
 }
 
 static int cut_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
 {
     struct knockout *s = self;
+    if (!s->now[args->layer]) return 0;
     for (int64_t i = 0; i < args->q->shape[0]; i++) s->rows[i] = s->to[site_row(args, i)];
     for (int64_t j = 0; j < args->k->shape[0]; j++) s->keys[j] = s->from[site_key(args, j)];
     memset(s->one_head, 0, (size_t)args->q->shape[1] * sizeof *s->one_head);
@@ -128,10 +129,15 @@ static int cut_run(void *self, struct graph *g, const struct site *site, struct 
     return 0;
 }
 
+static struct hook cut_hook(struct knockout *s)
+{
+    return (struct hook){ .wants = cut_wants, .run = cut_run, .self = s, .changes = true };
+}
+
 // Cuts attention in these layers: chosen[first .. first+count-1], and in one head or all (-1).
 static int cut(struct knockout *s, int first, int count, int head, double *change, struct err *err)
 {
-    const struct hook hook = { .wants = cut_wants, .run = cut_run, .self = s, .changes = true };
+    const struct hook hook = cut_hook(s);
     memset(s->now, 0, (size_t)s->env->model->decoder.config.layers * sizeof *s->now);
     for (int i = first; i < first + count; i++) s->now[s->chosen[i]] = true;
     s->head = head;
@@ -161,14 +167,15 @@ static int knockout_passes(void *state, struct passing *p, struct err *err)
     if (first < 0)
         return err_set(err, "nothing to cut: no position of TO comes after a position of FROM, and "
                             "positions see only earlier ones");
-    int status = effect_open(&s->effect, s->env, p, first, windows + of_heads + 1, err);
+    const struct hook hook = cut_hook(s);
+    int status = effect_open(&s->effect, s->env, p, first, windows + of_heads + 1, &hook, err);
     for (int i = 0; i < s->chosen_count; i++) s->windows[i] = NAN;
     for (int i = 0; i < windows && status == 0; i++)
         status = cut(s, i, s->window, -1, &s->windows[i], err);
     for (int i = 0; i < of_heads && status == 0; i++) {
         double change = NAN;
         status = cut(s, i / heads, 1, i % heads, &change, err);
-        s->heads[s->chosen[i / heads] * heads + i % heads] = (float)change;
+        s->heads[s->chosen[i / heads] * heads + i % heads] = (float)-change;
     }
     double all;
     return status == 0 ? cut(s, 0, s->chosen_count, -1, &all, err) : -1; // the last: its tokens are
@@ -185,14 +192,7 @@ static int knockout_finish(void *state, struct results *r, struct err *err)
     effect_put(&s->effect, r, "knockout");
     results_note(r, "%d position%s no longer attend%s to %d in %d layer%s", to, to == 1 ? "" : "s",
                  to == 1 ? "s" : "", from, s->chosen_count, s->chosen_count == 1 ? "" : "s");
-    struct buf lacking = { 0 };
-    for (int i = 0; i < s->chosen_count; i++)
-        if (!s->reached[s->chosen[i]])
-            buf_printf(&lacking, "%s%d", lacking.length ? ", " : "", s->chosen[i]);
-    if (lacking.length)
-        results_note(r, "layers without attention to cut (they keep a recurrent state): %s",
-                     lacking.data);
-    buf_release(&lacking);
+    effect_note_layers(&s->effect, r, s->layers, s->reached);
     if (s->window < s->chosen_count) {
         struct result_table *t = results_table(r, "knockout.windows", "layer|change");
         t->curve = true;
@@ -211,7 +211,7 @@ static const struct result_kind knockout_results[] = {
     { "knockout", .unit = "log-probability (nats)" },
     { "knockout.tokens", .unit = "log-probability (nats)" },
     { "knockout.windows", .unit = "change of log-probability (nats)" },
-    { "knockout.heads", "change of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
+    { "knockout.heads", "loss of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { 0 },
 };

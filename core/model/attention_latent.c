@@ -323,7 +323,9 @@ static bool absorbs(const struct graph *g, const struct layer *layer)
 {
     const struct pass *p = layer->pass;
     const struct decoder_config *c = p->config;
-    if (!holds_latents(layer) || hooks_changing(g, SITE_VALUES, layer->number)) return false;
+    if (!holds_latents(layer) || hooks_changing(g, SITE_VALUES, layer->number) ||
+        hooks_changing(g, SITE_HEADS, layer->number))
+        return false;
     if (p->n <= backend_few_rows(g->backend)) return true;
     // Cost per head, without the products that both forms share.
     const double n = (double)p->n, past = (double)p->past, pairs = n * (past + n / 2);

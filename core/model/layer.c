@@ -134,11 +134,12 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
 
     // a [n, H, d] = softmax(q k^T / sqrt(d)) v; the probabilities [H, n, P] only for listeners.
     const bool wanted = q && hooks_wanted(g, SITE_ATTN, layer->number);
+    const bool heads = hooks_wanted(g, SITE_HEADS, layer->number);
     struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
     // Fuses attention and output, unless layer_output would compute several blocks: a probe, which
     // prevents the fusion, must change no bit.
     const struct fused_attend form = { h, q, k, v, p->first, p->end, .after = after_of(layer, w) };
-    if (!probs && !args.seen.keys && !args.seen.hidden.rows && layer_rows(g, n, 0) == n &&
+    if (!probs && !args.seen.keys && !args.seen.hidden.rows && !heads && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = p->sequence->segments
@@ -146,6 +147,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
                            : attend(g, q, k, v, p->first, p->end, &args.seen, probs);
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
+    if (heads && a) site_run(g, SITE_HEADS, layer_site(layer, a));
 
     // h += after(o(a))
     if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*d]

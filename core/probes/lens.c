@@ -141,7 +141,7 @@ static struct guess guess_of(const float *logits, int64_t vocab, int32_t target)
         above += target >= 0 && logits[v] > logits[target];
     }
     g.p = 1 / sum;
-    g.entropy = log(sum) - weighted / sum;
+    g.entropy = log(fmax(sum, 1)) - weighted / sum;
     if (target < 0) return g;
     g.target_p = exp((double)logits[target] - (double)logits[g.best]) / sum;
     g.target_rank = (double)above + 1;

@@ -60,6 +60,7 @@ struct probe_options {
     const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
     bool object_boxes;           // uses the objects' boxes even if they have outlines
     bool heads;                  // also measures each head
+    bool zero, mean, resample;   // what replaces an ablated part
     int window;                  // layers in a window; 0: a fifth of all
 };
 
@@ -115,12 +116,13 @@ struct probe {
     // Its arguments are words, which end before the first option: checks their form. NULL: it takes
     // none.
     int (*words)(const char *words, struct err *err);
-    bool pictures;      // needs visual tokens
-    bool answer;        // needs an answer
-    bool answered;      // over a data set, questions are answered first
-    const char *scalar; // the table whose first number represents a sample; NULL: none
-    bool encoder;       // listens while pictures are encoded
-    bool times;         // also times the pass, with and without the methods
+    const char *const *complete; // the words, for completion; NULL: position_words
+    bool pictures;               // needs visual tokens
+    bool answer;                 // needs an answer
+    bool answered;               // over a data set, questions are answered first
+    const char *scalar;          // the table whose first number represents a sample; NULL: none
+    bool encoder;                // listens while pictures are encoded
+    bool times;                  // also times the pass, with and without the methods
     enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
     bool one_layer;                                        // --layer all is refused
     enum probe_token token; // without --token; ANSWER becomes LAST if there is no answer

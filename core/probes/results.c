@@ -47,6 +47,21 @@ double *result_row(struct result_table *t, const char *key, ...)
     return row->value;
 }
 
+static int by_first(const void *a, const void *b)
+{
+    const double x = ((const struct result_row *)a)->value[0];
+    const double y = ((const struct result_row *)b)->value[0];
+    return x < y ? -1 : x > y;
+}
+
+void results_rank(struct results *r)
+{
+    for (size_t i = 0; i < r->table_count; i++)
+        if (r->tables[i]->ranked && r->tables[i]->row_count)
+            qsort(r->tables[i]->rows, r->tables[i]->row_count, sizeof *r->tables[i]->rows,
+                  by_first);
+}
+
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols)
 {
     const size_t count = (size_t)rows * (size_t)cols;

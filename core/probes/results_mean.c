@@ -18,6 +18,7 @@ static struct result_table *copy_head(struct results *to, const struct result_ta
     for (int c = 0; c < times * columns; c++)
         t->columns[1 + c] = xstrdup(from->columns[1 + c % columns]);
     t->curve = from->curve;
+    t->ranked = from->ranked;
     t->points = from->points;
     return t;
 }
@@ -170,6 +171,7 @@ static void take_intervals(struct results *to, const struct result_table *sums)
 
 void results_mean_take(struct results_mean *m, struct results *mean)
 {
+    results_rank(&m->sums); // by the means, which come first
     for (size_t i = 0; i < m->sums.table_count; i++) {
         take_table(mean, m->sums.tables[i], false);
         if (m->samples < 2) continue;

@@ -15,6 +15,7 @@
 #include "core/probes/results.h"
 
 enum { LONG_TABLE = 1000 }; // a kept table with more rows is not shown
+enum { RANKED = 20 };       // rows of a ranked table that are shown
 
 static size_t common_bytes(const char *a, const char *b)
 {
@@ -57,7 +58,9 @@ void results_show(const struct results *r, const struct sinks *sinks)
         for (int c = 1; c < t->column_count; c++) buf_printf(&columns, "|%s#", t->columns[c]);
         table_begin(&b, t->name, columns.data);
         b.titled = true;
-        for (size_t k = 0; k < t->row_count; k++) {
+        const bool some = t->ranked && !r->condition_count && t->row_count > RANKED;
+        const size_t shown = some ? RANKED : t->row_count;
+        for (size_t k = 0; k < shown; k++) {
             if (r->condition_count) table_add(&b, "%s", results_condition(r, t->rows[k].condition));
             table_add(&b, "%s", t->rows[k].key);
             for (int c = 0; c + 1 < t->column_count; c++)
@@ -65,6 +68,9 @@ void results_show(const struct results *r, const struct sinks *sinks)
         }
         table_emit(&b, sinks);
         buf_release(&columns);
+        if (shown < t->row_count)
+            sinks_notice(sinks, "%s: the first %d of %zu rows; --csv FILE writes all", t->name,
+                         RANKED, t->row_count);
     }
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
 }

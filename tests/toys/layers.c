@@ -135,13 +135,69 @@ static void knockout_equals_naive_loops(void **state)
             const double want = answer_logp(t, &cut, all, ROWS, N) - before;
             near_to(words[k],
                     head < 0 ? *results_value(&r, "knockout", "change", "log-probability")
-                             : (double)r.maps[0].values[head],
+                             : -(double)r.maps[0].values[head],
                     want, 1e-5);
             assert_true(head < 0 || r.maps[0].values[TOY_HEADS + head] == 0);
         }
         bool said = false; // that layer 1 has no attention
         for (size_t i = 0; i < r.note_count; i++) said |= strstr(r.notes[i], "state): 1") != NULL;
         assert_true(said);
+        results_release(&r);
+    }
+    golden_close(&g);
+    naive_close(t);
+}
+
+// --- ablation ------------------------------------------------------------------------------------
+
+static void ablation_equals_naive_loops(void **state)
+{
+    enum { N = ROWS + 2 };
+    static const struct {
+        const char *words, *table;
+        enum naive_part part;
+        int count; // of parts
+        bool mean;
+    } cases[] = {
+        { "heads", "ablate.heads", NAIVE_HEAD, 2 * TOY_HEADS, false },
+        { "ffn", "ablate.ffn", NAIVE_FFN, 2, false },
+        { "layers", "ablate.layers", NAIVE_LAYER, 2, false },
+        { "ffn", "ablate.ffn", NAIVE_FFN, 2, true },
+        { "layers all", "ablate.layers", NAIVE_LAYER, 2, true },
+    };
+    struct toy_tensor t[TOY_TENSORS];
+    struct err err = { 0 };
+    struct golden g;
+    int32_t all[N];
+    model_free(open_toy(t));
+    golden_open(&g, "llama-3.2");
+    must(engine_load(g.engine, scratch, &err), &err);
+    must(engine_set(g.engine, "sample.max_tokens", "2", &err), &err);
+    must(engine_raw(g.engine, ids, ROWS, &err), &err);
+    for (int i = 0; i < N; i++) all[i] = i < ROWS ? ids[i] : g.answer.data[i - ROWS];
+    const double before = answer_logp(t, NULL, all, ROWS, N);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct results r = { 0 };
+        struct probe_options o = probe_defaults;
+        o.words = cases[k].words;
+        o.mean = cases[k].mean;
+        run_probe(&g, &probe_ablate, &o, &r);
+        const struct result_table *table = results_find(&r, cases[k].table);
+        assert_int_equal(table->row_count, cases[k].count);
+        for (int i = 0; i < cases[k].count; i++) {
+            const bool heads = cases[k].part == NAIVE_HEAD;
+            const int layer = heads ? i / TOY_HEADS : i;
+            struct naive_cut cut = { .part = cases[k].part,
+                                     .layer = layer,
+                                     .head = heads ? i % TOY_HEADS : -1,
+                                     .mean = cases[k].mean };
+            char key[16];
+            if (heads && layer) cut.part = NAIVE_NONE; // layer 1 has no attention
+            snprintf(key, sizeof key, heads ? "%d.%d" : "%d", layer, cut.head);
+            near_to(key, *results_value(&r, cases[k].table, key, "change"),
+                    answer_logp(t, &cut, all, ROWS, N) - before, 1e-5);
+            assert_true(!i || table->rows[i - 1].value[0] <= table->rows[i].value[0]);
+        }
         results_release(&r);
     }
     golden_close(&g);
@@ -481,6 +537,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(passes_equal_naive_loops),
         IN_SCRATCH(knockout_equals_naive_loops),
+        IN_SCRATCH(ablation_equals_naive_loops),
         IN_SCRATCH(lens_equals_naive_loops),
         IN_SCRATCH(gradients_equal_differences_of_naive_losses),
         IN_SCRATCH(it_talks_and_its_cost_is_counted),

@@ -175,6 +175,8 @@ static void mix(const struct toy_tensor *w, double (*h)[TOY_WIDTH], int64_t n,
             attend(a + (ptrdiff_t)head * TOY_DIM, q + (ptrdiff_t)head * TOY_DIM,
                    (const double(*)[TOY_KV_HEADS * TOY_DIM]) k,
                    (const double(*)[TOY_KV_HEADS * TOY_DIM]) v, i, head, cut);
+        if (cut && cut->part == NAIVE_HEAD)
+            memset(a + (ptrdiff_t)cut->head * TOY_DIM, 0, TOY_DIM * sizeof *a);
         product(y, &w[TELL - ASK], a);
         norm(y, &w[CALM_1 - ASK]);
         for (int x = 0; x < TOY_WIDTH; x++) h[i][x] += y[x];
@@ -207,6 +209,16 @@ static void think(const struct toy_tensor *w, double *h)
     for (int x = 0; x < TOY_WIDTH; x++) h[x] += y[x];
 }
 
+// Replaces what was added since `before` by nothing, or by its mean over the rows.
+static void replace(double (*h)[TOY_WIDTH], double (*before)[TOY_WIDTH], int64_t n, bool mean)
+{
+    for (int x = 0; x < TOY_WIDTH; x++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) sum += h[i][x] - before[i][x];
+        for (int64_t i = 0; i < n; i++) h[i][x] = before[i][x] + (mean ? sum / (double)n : 0);
+    }
+}
+
 void naive_logits(const struct toy_tensor t[TOY_TENSORS], const int32_t *ids, int64_t n,
                   double *logits)
 {
@@ -217,21 +229,26 @@ void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive
                       const int32_t *ids, int64_t n, double *logits)
 {
     double(*h)[TOY_WIDTH] = xcalloc((size_t)n, sizeof *h);
+    double(*before)[TOY_WIDTH] = xcalloc((size_t)n, sizeof *before);
     for (int64_t i = 0; i < n; i++)
         memcpy(h[i], t[WORDS].data + (int64_t)ids[i] * TOY_WIDTH, sizeof *h);
     for (int l = 0; l < (cut && cut->layers ? cut->layers : TOY_LAYERS); l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
+        const bool here = cut && cut->layer == l;
+        memcpy(before, h, (size_t)n * sizeof *h);
         if (l % 2 == 0) mix(w, h, n, cut);
-        for (int64_t i = 0; i < n; i++) {
-            if (l % 2) gate(w, h[i]);
-            think(w, h[i]);
-            for (int x = 0; x < TOY_WIDTH; x++) h[i][x] *= TOY_FADE;
-        }
+        for (int64_t i = 0; i < n && l % 2; i++) gate(w, h[i]);
+        if (!here || cut->part != NAIVE_LAYER) memcpy(before, h, (size_t)n * sizeof *h);
+        for (int64_t i = 0; i < n; i++) think(w, h[i]);
+        if (here && cut->part == NAIVE_FFN) replace(h, before, n, cut->mean);
+        for (int64_t i = 0; i < n * TOY_WIDTH; i++) h[i / TOY_WIDTH][i % TOY_WIDTH] *= TOY_FADE;
+        if (here && cut->part == NAIVE_LAYER) replace(h, before, n, cut->mean);
     }
     for (int64_t i = 0; i < n; i++) {
         norm(h[i], &t[LAST]);
         product(logits + i * TOY_WORDS, &t[SPEAK], h[i]);
     }
+    free(before);
     free(h);
 }
 

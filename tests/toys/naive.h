@@ -36,6 +36,11 @@ struct naive_cut {
     const bool *from, *to; // [n]; NULL: nothing is missing
     int head;
     int layers; // only these many; 0: all
+    // Without what a part adds in one layer: a head, the FFN, the whole layer; or with its mean
+    // over all rows instead.
+    enum naive_part { NAIVE_NONE, NAIVE_HEAD, NAIVE_FFN, NAIVE_LAYER } part;
+    int layer;
+    bool mean;
 };
 // Like naive_logits; cut NULL: nothing is missing.
 void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,

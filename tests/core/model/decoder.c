@@ -171,8 +171,8 @@ static void a_rounded_cache_is_close(void **state)
 
 // How often the pass reached each site.
 struct seen {
-    const struct site *site[11];
-    int count, times[11];
+    const struct site *site[12];
+    int count, times[12];
 };
 
 static bool everywhere(void *self, const struct site *site, int layer)
@@ -194,10 +194,10 @@ static void check_looking(enum matmul_mode mode)
 {
     struct bench b;
     float plain[1024], looked[1024];
-    struct seen seen = { { SITE_LAYER_IN, SITE_VALUES, SITE_ATTN, SITE_FFN_IN, SITE_FFN,
+    struct seen seen = { { SITE_LAYER_IN, SITE_VALUES, SITE_ATTN, SITE_HEADS, SITE_FFN_IN, SITE_FFN,
                            SITE_FFN_OUT, SITE_LAYER_OUT, SITE_EMBED, SITE_FINAL, SITE_LOGITS,
                            SITE_STEP_LOGITS },
-                         .count = 11 };
+                         .count = 12 };
     bench_open(&b, "tests/goldens/llama-3.2");
     b.mode = mode;
     int64_t vocab = b.model->decoder.config.vocab;
@@ -207,8 +207,8 @@ static void check_looking(enum matmul_mode mode)
     hooks_add(&b.hooks, &(struct hook){ .wants = everywhere, .run = only_look, .self = &seen });
     assert_int_equal(pass(&b, &s, s.n, LOGITS_ALL, looked), 0);
     assert_memory_equal(plain, looked, (size_t)vocab * sizeof *plain);
-    for (int i = 0; i < seen.count; i++) // the first seven sites are in each layer
-        assert_int_equal(seen.times[i], i < 7 ? b.model->decoder.config.layers : 1);
+    for (int i = 0; i < seen.count; i++) // the first eight sites are in each layer
+        assert_int_equal(seen.times[i], i < 8 ? b.model->decoder.config.layers : 1);
     sequence_release(&s);
     bench_close(&b);
 }
