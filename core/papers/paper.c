@@ -106,7 +106,7 @@ char *paper_expand(const char *text, const char *const *values, struct err *err)
         }
         if (!strncmp(p, end, strlen(end))) {
             if (model) model += strcspn(model, ",");
-            const bool more = model && *model;
+            const bool more = block && model && *model;
             model = more ? model + 1 : models;
             p = more ? block : p + strlen(end);
             continue;
