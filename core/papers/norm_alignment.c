@@ -78,15 +78,26 @@ static const struct paper_column cosine_columns[] = {
         "mean of layers",                                 \
         data) "/plot ${TABLE}/measured.csv layer visual " \
               "text --y \"cosine of consecutive layers\" --figure ${TABLE}/figure2.svg\n"
-#define FIGURE3(data)                                                                          \
-    "/load ${OUT}/off-2\n" COSINES(                                                            \
-        "w/o Norm", data) "/load ${OUT}/text-2\n/adapter load ${OUT}/text-2\n/set norm.align " \
-                          "on\n" COSINES("w/ Norm",                                            \
-                                         data) "/set norm.align off\n/adapter unload\n/plot "  \
-                                               "${TABLE}/measured.csv "                        \
-                                               "layer visual text --by row --y \"cosine of "   \
-                                               "consecutive layers\" --figure "                \
-                                               "${TABLE}/figure3.svg\n"
+// Both by layer: rows of one file, told apart by their names.
+#define LAYERS(row, data)                                                                        \
+    COSINES("cosine, " row, data)                                                                \
+    "/collect ${TABLE}/measured.csv \"row=L2 norm, " row "\" norms.layers : /norms --data " data \
+    " --limit ${LIMIT}\n"
+#define DRAW(what, file)                                                         \
+    "/plot ${TABLE}/measured.csv layer visual text --by row --where \"row=" what \
+    ", w/o Norm|" what ", w/ Norm\" --y \"" what "\" --figure ${TABLE}/" file ".svg\n"
+#define FIGURE3(data)                                                                           \
+    "/load ${OUT}/off-2\n" LAYERS(                                                              \
+        "w/o Norm", data) "/load ${OUT}/text-2\n/adapter load ${OUT}/text-2\n/set norm.align "  \
+                          "on\n" LAYERS("w/ Norm", data) "/set norm.align off\n/adapter "       \
+                                                         "unload\n" DRAW("L2 norm", "figure3a") \
+                                                             DRAW("cosine", "figure3b")
+
+static const struct paper_column layer_columns[] = {
+    { .name = "visual tokens", .ours = "visual", .demo = "visual" },
+    { .name = "text", .ours = "text", .demo = "text" },
+    { 0 },
+};
 
 static const struct paper_claim turn_claims[] = {
     { .text = "visual tokens turn less than text, in the mean of layers",
@@ -97,13 +108,22 @@ static const struct paper_claim turn_claims[] = {
 };
 
 static const struct paper_claim aligned_claims[] = {
+    { .text = "without alignment visual tokens have the larger norm in early layers",
+      .to = "L2 norm, w/o Norm, first third",
+      .column = "visual",
+      .against = "text" },
+    { .text = "with alignment their norm is smaller there",
+      .from = "L2 norm, w/o Norm, first third",
+      .to = "L2 norm, w/ Norm, first third",
+      .column = "visual",
+      .less = true },
     { .text = "without alignment visual tokens turn less than text",
-      .to = "w/o Norm",
+      .to = "cosine, w/o Norm",
       .column = "visual",
       .against = "text" },
     { .text = "with alignment visual tokens turn more",
-      .from = "w/o Norm",
-      .to = "w/ Norm",
+      .from = "cosine, w/o Norm",
+      .to = "cosine, w/ Norm",
       .column = "visual",
       .less = true },
     { 0 },
@@ -265,15 +285,16 @@ static const struct paper_table tables[] = {
       .claims = turn_claims,
       .note = "The figure prints no numbers: figure2.svg draws ours by layer." },
     { .name = "figure3",
-      .title = "the same after both stages, without and with alignment",
+      .title = "norms and cosines by layer after both stages, without and with alignment",
       .needs = "--model and --data as table3 (the same trainings: --out FOLDER continues them)",
-      .columns = cosine_columns,
+      .columns = layer_columns,
       .published = "",
       .plan = "/reset all\n" REAL("off", "off") REAL("text", "on") FIGURE3("${DATA2}"),
       .demo = PAPER_DEMO_BASE DEMO("off", "off") DEMO("text", "on")
           FIGURE3("${OUT}/world/questions.json"),
       .claims = aligned_claims,
-      .note = "The figure prints no numbers: figure3.svg draws ours by layer." },
+      .note = "The figure prints no numbers: figure3a.svg (norms) and figure3b.svg (cosines) draw "
+              "ours." },
     { 0 },
 };
 

@@ -9,6 +9,7 @@
 // needs the headers above
 #include <cmocka.h>
 
+#include "core/base/text.h"
 #include "core/papers/paper.h"
 #include "tests/core/scratch.h"
 
@@ -29,8 +30,8 @@ static bool has_row(const char *scores, const char *commands, const char *row)
 {
     static const char *const forms[] = { "\nrow %s:", "row=%s\"", "row=%s ", "/plot O/%s ",
                                          " O/%s " };
-    const size_t length = strlen(row);
-    char *name = xstrndup(row, strstr(row, " third") ? strcspn(row, ",") : length);
+    const char *part = text_ends(row, " third") ? strrchr(row, ',') : NULL;
+    char *name = xstrndup(row, part ? (size_t)(part - row) : strlen(row));
     bool found = false;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct buf b = { 0 };
