@@ -485,7 +485,9 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     }
     const char *name = w.list[0], *limit = option_of(&w, "--limit");
     const char *first = w.count > 1 ? w.list[1] : "";
-    const double samples = limit ? strtod(limit, NULL) : 100;
+    double sides = 1; // conditions of a measurement, or sides of a comparison
+    for (int i = 0; i < w.count; i++) sides += !strcmp(w.list[i], "|");
+    const double samples = sides * (limit ? strtod(limit, NULL) : 100);
     const bool made = is_inside(c->plan, first) && access(first, F_OK) < 0;
     if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
         c->partly = true;

@@ -191,26 +191,24 @@ static const char similar_models[] =
     "vicuna-7b MM-Vicuna-7B|llama2-7b MM-LLaMA2-7B|llama2-chat-7b MM-LLaMA2-chat-7B";
 
 static const struct paper_column similar_columns[] = {
-    { .name = "similarity", .ours = "similarity", .demo = "similarity" }, { 0 }
+    { .name = "similarity", .ours = "value", .demo = "value" }, { 0 }
 };
 
 static const char similar[] = "vicuna-7b|LayerNorm|0.585\nvicuna-7b|Finetuning|0.624\n"
                               "llama2-7b|LayerNorm|0.504\nllama2-7b|Finetuning|0.591\n"
                               "llama2-chat-7b|LayerNorm|0.550\nllama2-chat-7b|Finetuning|0.617\n";
 
-#define SIMILAR(row, load, data)                                              \
-    load "/collect ${TABLE}/measured.csv row=" row                            \
-         " \"similarity=@similarity.mean:mean*:\" : /similarity --data " data \
-         " --limit ${LIMIT} --figure ${TABLE}/" row ".svg\n"
-#define SIMILAR_BOTH(data)                                                                  \
-    SIMILAR("LayerNorm", "/load ${OUT}/start\n/adapter load ${OUT}/layernorm/best\n", data) \
-    "/adapter unload\n" SIMILAR("Finetuning", "/load ${OUT}/full/best\n", data)
+#define SIMILAR_BOTH(data)                                                           \
+    "/load ${OUT}/start\n"                                                           \
+    "/collect ${TABLE}/measured.csv similarity.mean : /similarity Finetuning: "      \
+    "model=${OUT}/full/best | LayerNorm: adapter=${OUT}/layernorm/best --data " data \
+    " --limit ${LIMIT} --figure ${TABLE}/figure3.svg\n"
 
 static const struct paper_claim similar_claims[] = {
     { .text = "layers are less alike after LayerNorm tuning",
       .from = "Finetuning",
       .to = "LayerNorm",
-      .column = "similarity",
+      .column = "value",
       .less = true },
     { 0 },
 };
@@ -450,9 +448,8 @@ static const struct paper_table tables[] = {
       .demo = DEMO_START DEMO("full") DEMO("layernorm")
           CHOSEN SIMILAR_BOTH("${OUT}/world/questions.json"),
       .claims = similar_claims,
-      .note =
-          DEMO_NOTE "The figures are LayerNorm.svg and Finetuning.svg; figures A1 and A2 are of "
-                    "other models (--as)." },
+      .note = DEMO_NOTE
+      "figure3.svg has both matrices; figures A1 and A2 are of other models (--as)." },
     { .name = "tableA1",
       .title = "learning rates for the norms alone",
       .needs = TRAINING_NEEDS " (one training for each of 7 rates)",

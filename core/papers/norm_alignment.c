@@ -78,20 +78,17 @@ static const struct paper_column cosine_columns[] = {
         "mean of layers",                                 \
         data) "/plot ${TABLE}/measured.csv layer visual " \
               "text --y \"cosine of consecutive layers\" --figure ${TABLE}/figure2.svg\n"
-// Both by layer: rows of one file, told apart by their names.
-#define LAYERS(row, data)                                                                        \
-    COSINES("cosine, " row, data)                                                                \
-    "/collect ${TABLE}/measured.csv \"row=L2 norm, " row "\" norms.layers : /norms --data " data \
-    " --limit ${LIMIT}\n"
-#define DRAW(what, file)                                                         \
-    "/plot ${TABLE}/measured.csv layer visual text --by row --where \"row=" what \
-    ", w/o Norm|" what ", w/ Norm\" --y \"" what "\" --figure ${TABLE}/" file ".svg\n"
-#define FIGURE3(data)                                                                           \
-    "/load ${OUT}/off-2\n" LAYERS(                                                              \
-        "w/o Norm", data) "/load ${OUT}/text-2\n/adapter load ${OUT}/text-2\n/set norm.align "  \
-                          "on\n" LAYERS("w/ Norm", data) "/set norm.align off\n/adapter "       \
-                                                         "unload\n" DRAW("L2 norm", "figure3a") \
-                                                             DRAW("cosine", "figure3b")
+// Both by layer: conditions of one file, told apart by their names.
+#define LAYERS(what, table, data)                                                                 \
+    "/collect ${TABLE}/measured.csv \"what=" what "\" " table " : /norms \"" what                 \
+    ", w/o Norm:\" now | \"" what                                                                 \
+    ", w/ Norm:\" model=${OUT}/text-2 adapter=${OUT}/text-2 norm.align=on --data " data           \
+    " --limit ${LIMIT}\n"                                                                         \
+    "/plot ${TABLE}/measured.csv layer visual text --by condition --where \"what=" what "\" --y " \
+    "\"" what "\" --figure ${TABLE}/"
+#define FIGURE3(data)                                                                       \
+    "/load ${OUT}/off-2\n" LAYERS("L2 norm", "norms.layers", data) "figure3a.svg\n" LAYERS( \
+        "cosine", "norms.cosines", data) "figure3b.svg\n"
 
 static const struct paper_column layer_columns[] = {
     { .name = "visual tokens", .ours = "visual", .demo = "visual" },

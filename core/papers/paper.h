@@ -26,7 +26,8 @@
 
 // A column of the published table, and the source of our numbers, `ours`: a set of the plan of
 // scores, or a column of measured.csv, with the interval in the columns "NAME low" and "NAME high",
-// or the deviation over "n" samples in "NAME std". If several rows (layers) have the same name,
+// or the deviation over "n" samples in "NAME std"; its rows are named by the column "row" or
+// "condition". If several rows (layers) have the same name,
 // their mean counts; "NAME, first third" (middle, last) is the mean of those layers alone. A column
 // of curves.csv (/plot RUN... SERIES --csv) is a series, its rows are runs; the mean of all steps
 // counts. ours NULL: not measured.

@@ -25,11 +25,11 @@ static size_t fields_of(const char *line)
 }
 
 // Whether a row has results: it is one of the plan of scores, of /collect (or a third of its
-// layers), or a run that /plot writes.
+// layers), a condition of a measurement, or a run that /plot writes.
 static bool has_row(const char *scores, const char *commands, const char *row)
 {
     static const char *const forms[] = { "\nrow %s:", "row=%s\"", "row=%s ", "/plot O/%s ",
-                                         " O/%s " };
+                                         " O/%s ",    "\"%s:\" ", " %s: " };
     const char *part = text_ends(row, " third") ? strrchr(row, ',') : NULL;
     char *name = xstrndup(row, part ? (size_t)(part - row) : strlen(row));
     bool found = false;
