@@ -61,7 +61,8 @@ static const struct option_row options[] = {
       OPTION_FLAG, .at = offsetof(struct asked, demo) },
     { "--small", NULL,
       "like --demo, but with the demo model's encoder, SmolLM2-135M (make real) and "
-      "demo/seeing/adapter; only for tables without trainings",
+      "demo/seeing/adapter; only for tables without trainings, layernorm tuned and norm-alignment "
+      "text-gain",
       OPTION_FLAG, .at = offsetof(struct asked, small) },
     { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
       .at = offsetof(struct asked, limit), 1, INT64_MAX },
@@ -191,7 +192,7 @@ static char *make_small(const struct plan *p, struct err *err)
     char *encoder = places_installed("demo/model", "config.json");
     char *decoder = places_installed("build", "smollm2.gguf");
     char *lines = NULL;
-    if (strstr(p->table->demo, "/train "))
+    if (!p->table->small && strstr(p->table->demo, "/train "))
         err_set(err, "%s %s trains models, which --small does not: use --demo", p->paper->name,
                 p->table->name);
     else if (!encoder || !decoder)
@@ -279,6 +280,9 @@ static int check_words(const struct plan *p, const char *model, const char *data
 static int expand(struct plan *p, struct err *err)
 {
     const struct asked *a = p->asked;
+    if (p->table->small && a->demo && !a->small)
+        return err_set(err, "%s %s trains the model that sees: use --small (make real)",
+                       p->paper->name, p->table->name);
     char *small = a->small ? make_small(p, err) : NULL;
     char *joined = small ? xasprintf("%s/joined", p->out) : NULL;
     if (a->small && !small) return -1;
@@ -286,14 +290,24 @@ static int expand(struct plan *p, struct err *err)
     const char *data1 = strsep(&rest, ","), *data2 = strsep(&rest, ","), *data3 = rest;
     char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : DEMO_LIMIT));
     char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : DEMO_STEPS));
+    char *texts = places_installed("demo/seeing", "choices.jsonl");
     char *demo = a->demo && !a->model ? places_installed("demo/model", "config.json") : NULL;
     const char *model = joined ? joined : a->model ? a->model : demo;
     char *start = a->demo    ? xasprintf("%s/start", p->out)
                   : a->model ? xstrndup(a->model, strcspn(a->model, ","))
                              : NULL;
-    const char *const values[] = { "MODEL", model,   "OUT",   p->out,  "TABLE", p->folder, "SETS",
-                                   a->sets, "DATA1", data1,   "DATA2", data2,   "DATA3",   data3,
-                                   "LIMIT", limit,   "STEPS", steps,   "BASE",  start,     NULL };
+    const char *const values[] = { "MODEL", model,
+                                   "OUT",   p->out,
+                                   "TABLE", p->folder,
+                                   "SETS",  a->sets,
+                                   "DATA1", data1,
+                                   "DATA2", data2,
+                                   "DATA3", data3,
+                                   "LIMIT", limit,
+                                   "STEPS", steps,
+                                   "BASE",  start,
+                                   "TEXTS", texts ? texts : "demo/seeing",
+                                   NULL };
     struct err name = { 0 };
     char *text = paper_expand(a->demo ? p->table->demo : p->table->plan, values, &name);
     char *after = paper_expand(p->table->after ? p->table->after : "", values, &name);
@@ -322,6 +336,7 @@ static int expand(struct plan *p, struct err *err)
     free(steps);
     free(demo);
     free(start);
+    free(texts);
     return whole ? status : missing(p, name.text, err);
 }
 
@@ -410,10 +425,14 @@ static char *scores_now(const struct plan *p, size_t *rows)
     enum { CHECKPOINTS = 5 };
     struct buf b = { 0 };
     char *copy = xstrdup(p->scores), *rest = copy, *made = xasprintf("=%s/", p->out);
+    size_t seeded = 0;
     *rows = 0;
     for (char *line; (line = strsep(&rest, "\n"));) {
         const bool row = !strncmp(line, "row ", 4), run = !strncmp(line, "checkpoints", 11);
         *rows += row ? 1 : run ? CHECKPOINTS : 0;
+        seeded += row && strstr(line, "{seed}");
+        for (const char *s = line; !strncmp(line, "seeds", 5) && (s = strchr(s, ' ')); s++)
+            *rows += s > line + 5 ? seeded : 0; // the rows once more for each further seed
         if (!strncmp(line, "set", 3) || (row && !strstr(line, made))) buf_printf(&b, "%s\n", line);
     }
     free(copy);
@@ -489,7 +508,9 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     for (int i = 0; i < w.count; i++) sides += !strcmp(w.list[i], "|");
     const double samples = sides * (limit ? strtod(limit, NULL) : 100);
     const bool made = is_inside(c->plan, first) && access(first, F_OK) < 0;
-    if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
+    if (!strcmp(name, "/new") && c->plan->asked->small) { // the model whose size counts
+        status = shell_line(shell, line, err);
+    } else if (!strcmp(name, "/scenes") || !strcmp(name, "/new")) {
         c->partly = true;
     } else if (!strcmp(name, "/load") || !strcmp(name, "/adapter") ||
                !strcmp(name, "/calibration")) {

@@ -73,7 +73,16 @@ extern const char paper_demo_sets[];
     "/adapter load ${OUT}/blank\n"                               \
     "/adapter merge ${OUT}/base --once\n"                        \
     "/adapter unload\n"
-// These commands, then others that train the connector (stage 1) and write the model to OUT/start.
+// Commands that make training data for the model that sees.
+#define PAPER_SMALL_WORLD                                               \
+    PAPER_DEMO_WORLD                                                    \
+    "/scenes 3000 ${OUT}/train --seed 7 --once\n"                       \
+    "/scenes 40 ${OUT}/choose-lessons --seed 3 --kind lessons --once\n" \
+    "/set compute.matmul bf16\n"                                        \
+    "/set train.checkpointing off\n"                                    \
+    "/set train.batch 8\n"
+// The commands of PAPER_DEMO_BASE, then others that train the connector (stage 1) and write the
+// model to OUT/start.
 #define PAPER_DEMO_START                                      \
     PAPER_DEMO_BASE                                           \
     "/load ${OUT}/base\n"                                     \
@@ -93,7 +102,8 @@ struct paper_table {
     const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
     const struct paper_column *columns; // ended by a row without a name
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
-    // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS}.
+    // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS},
+    // ${TEXTS} (the folder of text-only questions).
     // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
     // the first one. Tables share what is in OUT, so that one of them continues another's
     // trainings: files of the same name must come from the same commands. TABLE is the table's own
@@ -104,6 +114,7 @@ struct paper_table {
     const char *after; // commands after the scores; NULL: none
     const struct paper_claim *claims; // ended by a row without a text
     const char *note;                 // NULL: none
+    bool small;                       // its demo trains the model that sees: for --small alone
 };
 
 struct paper {

@@ -26,6 +26,8 @@ error: norm-alignment table3 needs --data FILE,FILE: --model: a joined model (vl
 error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I InternVL3-8B
 > /paper ira table4 --small
 error: ira table4 trains models, which --small does not: use --demo
+> /paper layernorm tuned --demo
+error: layernorm tuned trains the model that sees: use --small (make real)
 > /paper capa figure3 --demo --out "$work/a b"
 error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
 > /paper capa figure3 --model $work/tiny --data $work/none.json
@@ -53,6 +55,12 @@ lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
 check_has "no model" 'select(.event=="error").message' "$work/none"
+# Three seeds: their rows count for each.
+lines "/paper layernorm tuned --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --out $work/dry9 --dry"
+same "five methods, three rates, three seeds" "$(costs)" "$(for s in 1 2 3; do printf '%s-'$s' 24 ' full lora rslora layernorm layernorm-simple; done)scores 32"
+grep -q '^/sweep train.lr 4e-4,1e-4,3e-5 .*/rslora-3 --resume$' "$work/dry9/layernorm-tuned/plan.vlmsh" || fail "the plan of seed 3"
+lines "/paper norm-alignment text-gain --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --limit 1 --out $work/dry10 --dry"
+same "two stages, without and with alignment, three seeds" "$(costs)" "$(for s in 1 2 3; do printf 'gain-%s 4 ' off-$s-1 off-$s-2 on-$s-1 on-$s-2; done)scores 28"
 
 # From the plan to the report; again, nothing is computed again.
 paper="/paper capa table1 --demo --model $work/tiny --limit 2 --as I --out $work/t"

@@ -13,9 +13,9 @@
 #include "core/papers/paper.h"
 #include "tests/core/scratch.h"
 
-static const char *const values[] = { "MODEL", "M",     "OUT",   "O",     "SETS",  "S",     "DATA1",
-                                      "1",     "DATA2", "2",     "LIMIT", "5",     "STEPS", "6",
-                                      "BASE",  "B",     "TABLE", "T",     "DATA3", "3",     NULL };
+static const char *const values[] = { "MODEL", "M", "OUT",   "O", "SETS",  "S", "DATA1", "1",
+                                      "DATA2", "2", "LIMIT", "5", "STEPS", "6", "BASE",  "B",
+                                      "TABLE", "T", "DATA3", "3", "TEXTS", "X", NULL };
 
 static size_t fields_of(const char *line)
 {
