@@ -319,14 +319,16 @@ static int join(struct joining *j, char *title)
 int quantised_join(struct checkpoint *c, struct err *err)
 {
     struct joining j = { .c = c, .config = find_object(c->config), .err = err };
-    if (quantised_is_mlx(c) && quantised_reorder(c, err) < 0) return -1;
+    const bool mlx = quantised_is_mlx(c);
+    if (mlx && quantised_reorder(c, err) < 0) return -1;
     j.f = c->quantised = xcalloc(1, sizeof *c->quantised);
     if (!j.config && checkpoint_read_json(c, "quantize_config.json", &j.f->beside, err) < 0)
         return -1;
     if (!j.config) j.config = j.f->beside;
     j.used = xcalloc((size_t)c->tensor_count, sizeof *j.used);
     char *title = j.config ? title_of(j.config) : NULL;
-    const int status = join(&j, title);
+    int status = join(&j, title);
+    if (status == 0 && mlx) status = quantised_rename(c, err);
     if (status == 0 && !j.f->count) {
         quantised_free(c->quantised);
         c->quantised = NULL;

@@ -1,13 +1,38 @@
-// core/files/quantised/mlx.c -- MLX's order of convolutions: channels last, [out, sides ..., in],
-// where Hugging Face has [out, in, sides ...].
+// core/files/quantised/mlx.c -- what MLX's folders have in another form, quantised or not.
+//
+//   convolutions   channels last, [out, sides ..., in]; Hugging Face: [out, in, sides ...]
+//   names          of some families, as mlx-vlm's classes have them
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
+#include "core/files/checkpoint_parts.h"
 #include "core/files/quantised/quantised_parts.h"
 
-enum { COLOURS = 3 }; // channels of a picture: the only convolutions are those of patches
+enum { RENAMED = 4 };
+
+// Beginnings of names, in the order in which they are tried.
+static const struct naming {
+    const char *model_types[4];
+    struct {
+        const char *mlx, *usual;
+    } start[RENAMED];
+} namings[] = {
+    { { "qwen2_vl", "qwen2_5_vl" },
+      { { "vision_tower.", "visual." },
+        { "language_model.model.", "model." },
+        { "language_model.lm_head.", "lm_head." } } },
+    { { "qwen3_vl", "qwen3_vl_moe", "glm4v" },
+      { { "vision_tower.", "model.visual." },
+        { "language_model.model.", "model.language_model." },
+        { "language_model.lm_head.", "lm_head." } } },
+    { { "idefics3", "smolvlm" },
+      { { "vision_model.", "model.vision_model." },
+        { "connector.", "model.connector." },
+        { "language_model.lm_head.", "lm_head." },
+        { "language_model.", "model.text_model." } } },
+};
 
 bool quantised_is_mlx(const struct checkpoint *c)
 {
@@ -16,6 +41,33 @@ bool quantised_is_mlx(const struct checkpoint *c)
         if (format && !strcmp(format, "mlx")) return true;
     }
     return false;
+}
+
+// Replaces an entry of the list by a copy with `extra` bytes behind it, which the checkpoint owns.
+// NULL: out of memory.
+static struct safetensor *copy_entry(struct checkpoint *c, const struct safetensor **place,
+                                     size_t extra, struct err *err)
+{
+    struct safetensor *own = malloc(sizeof *own + extra);
+    if (!own) {
+        err_set(err, "out of memory for '%s'", (*place)->name);
+        return NULL;
+    }
+    c->made = xreallocarray(c->made, c->made_count + 1, sizeof *c->made);
+    c->made[c->made_count++] = own;
+    *own = **place;
+    *place = own;
+    return own;
+}
+
+// --- convolutions --------------------------------------------------------------------------------
+
+// Decides by the sides, which are equal; where all dimensions are, MLX's order is assumed.
+static bool is_channel_last(const struct safetensor *t)
+{
+    const int64_t *last = t->shape + t->rank - 1; // Hugging Face: last[-1] == last[0]
+    return safetensor_is_float(t) && (t->rank == 4 || t->rank == 5) && safetensor_count(t) > 0 &&
+           text_ends(t->name, ".weight") && (last[-2] == last[-1] || last[-1] != last[0]);
 }
 
 // Copies elements of `size` bytes from [out, square, in] to [out, in, square].
@@ -28,33 +80,50 @@ static void move_channels(char *to, const char *from, int64_t out, int64_t squar
                 memcpy(to, from + (s * in + i) * (int64_t)size, size);
 }
 
-static int reorder(struct checkpoint *c, const struct safetensor **place, struct err *err)
+int quantised_reorder(struct checkpoint *c, struct err *err)
 {
-    const struct safetensor *t = *place;
-    const int64_t out = t->shape[0], in = t->shape[t->rank - 1];
-    char *memory = malloc(sizeof *t + t->bytes);
-    if (!memory) return err_set(err, "out of memory for '%s'", t->name);
-    c->made = xreallocarray(c->made, c->made_count + 1, sizeof *c->made);
-    c->made[c->made_count++] = memory;
-    struct safetensor *own = (struct safetensor *)(void *)memory;
-    *own = *t;
-    own->data = memory + sizeof *own;
-    for (int i = t->rank - 1; i > 1; i--) own->shape[i] = t->shape[i - 1];
-    own->shape[1] = in;
-    move_channels(memory + sizeof *own, t->data, out, safetensor_count(t) / out / in, in,
-                  dtype_size((enum dtype)t->dtype));
-    *place = own;
+    for (int64_t k = 0; k < c->tensor_count; k++) {
+        const struct safetensor *t = c->tensors[k];
+        if (!is_channel_last(t)) continue;
+        const int64_t out = t->shape[0], in = t->shape[t->rank - 1];
+        struct safetensor *own = copy_entry(c, &c->tensors[k], t->bytes, err);
+        if (!own) return -1;
+        memmove(own->shape + 2, t->shape + 1, (size_t)(t->rank - 2) * sizeof *t->shape);
+        own->shape[1] = in;
+        own->data = own + 1;
+        move_channels((char *)(own + 1), t->data, out, safetensor_count(t) / out / in, in,
+                      dtype_size((enum dtype)t->dtype));
+    }
     return 0;
 }
 
-int quantised_reorder(struct checkpoint *c, struct err *err)
+// --- names ---------------------------------------------------------------------------------------
+
+static const struct naming *naming_of(const struct checkpoint *c)
 {
-    for (int64_t i = 0; i < c->tensor_count; i++) {
-        const struct safetensor *t = c->tensors[i];
-        if (safetensor_is_float(t) && (t->rank == 4 || t->rank == 5) && t->shape[0] > 0 &&
-            t->shape[t->rank - 1] == COLOURS && t->shape[1] != COLOURS &&
-            reorder(c, &c->tensors[i], err) < 0)
-            return -1;
+    const cJSON *type = json_get(c->config, "model_type");
+    for (size_t i = 0; i < sizeof namings / sizeof *namings && cJSON_IsString(type); i++)
+        for (int k = 0; k < 4 && namings[i].model_types[k]; k++)
+            if (!strcmp(namings[i].model_types[k], type->valuestring)) return &namings[i];
+    return NULL;
+}
+
+int quantised_rename(struct checkpoint *c, struct err *err)
+{
+    const struct naming *n = naming_of(c);
+    for (int64_t k = 0; n && k < c->tensor_count; k++) {
+        const char *name = c->tensors[k]->name;
+        for (int i = 0; i < RENAMED && n->start[i].mlx; i++) {
+            const size_t cut = strlen(n->start[i].mlx), add = strlen(n->start[i].usual);
+            const size_t rest = strlen(name) + 1 - cut; // with the NUL
+            if (strncmp(name, n->start[i].mlx, cut) != 0) continue;
+            struct safetensor *own = copy_entry(c, &c->tensors[k], add + rest, err);
+            if (!own) return -1;
+            own->name = memcpy(own + 1, n->start[i].usual, add);
+            memcpy(own->name + add, name + cut, rest);
+            if (!own->stored) own->stored = name;
+            break;
+        }
     }
-    return 0;
+    return checkpoint_sort(c, err);
 }

@@ -78,10 +78,11 @@ extern const struct quantised_format quantised_formats[]; // ends with a row wit
 
 #define QUANTISED_ADVICE "use the model's folder in BF16 or F16, or a GGUF file of it"
 
-// Returns whether MLX wrote the folder; quantised_reorder gives its convolutions Hugging Face's
-// order.
+// Returns whether MLX wrote the folder. quantised_reorder gives its convolutions Hugging Face's
+// order; quantised_rename, after the matrices are joined, gives its tensors Hugging Face's names.
 bool quantised_is_mlx(const struct checkpoint *c);
 int quantised_reorder(struct checkpoint *c, struct err *err);
+int quantised_rename(struct checkpoint *c, struct err *err);
 
 const struct safetensor *quantised_part(struct quantised_reading *r, const char *suffix);
 

@@ -72,10 +72,10 @@ static int qwen_configure(struct model *m, const struct checkpoint *c, struct er
     return native_read_pictures(m, c, &defaults, err);
 }
 
-// The hub's names, the names that newer versions of transformers use in memory, and MLX's.
+// The hub's names, and the names that newer versions of transformers use in memory.
 static const char *const text_prefixes[] = { "model.", "model.language_model.",
                                              "language_model.model.", NULL };
-static const char *const vision_prefixes[] = { "visual.", "model.visual.", "vision_tower.", NULL };
+static const char *const vision_prefixes[] = { "visual.", "model.visual.", NULL };
 
 static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
@@ -89,9 +89,8 @@ static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *er
 
 static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
 {
-    const bool vision = strstr(tensor, "visual.") || strstr(tensor, "vision_tower.");
-    if (!vision) return text_part(m, tensor);
-    return strstr(tensor, ".merger.") ? PART_PROJECTOR : PART_VISION;
+    if (strstr(tensor, "visual.merger.")) return PART_PROJECTOR;
+    return strstr(tensor, "visual.") ? PART_VISION : text_part(m, tensor);
 }
 
 static const struct phase_layers phases[] = {
