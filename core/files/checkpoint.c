@@ -524,6 +524,7 @@ static int unpack(const struct checkpoint *c, const struct safetensor *s, struct
     const bool whole = quantised_unpack(s, host, report_unpacked, (void *)(uintptr_t)c);
     if (whole && own) arena->backend->upload(t->data, host, s->bytes);
     if (own) free(host);
+    quantised_drop_pages(s);
     return whole ? 0 : err_set(err, "cancelled");
 }
 

@@ -44,6 +44,9 @@ void quantised_rows(const struct safetensor *t, int64_t first, int64_t rows, flo
 // returns false at once.
 bool quantised_unpack(const struct safetensor *t, void *to,
                       bool (*report)(void *self, uint64_t bytes), void *self);
+// Unmaps the pages of a matrix in a mapped file until they are read again, because its unpacked
+// form replaces them.
+void quantised_drop_pages(const struct safetensor *t);
 // Returns whether two tensors, quantised or not, have the same bytes.
 bool quantised_same(const struct safetensor *a, const struct safetensor *b);
 // Describes the matrices: "7 matrices: GPTQ, 4 bit, groups of 128, kept as q4_0"; NULL: none are

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
@@ -228,18 +229,16 @@ static bool halves_suffice(const struct quantised *q)
 // Sets the smallest and the largest of level - zero point.
 static void integers_of(const struct quantised *q, float *low, float *high)
 {
-    float least = q->levels[0], most = q->levels[0], zero_least = q->zero_base,
-          zero_most = q->zero_base;
+    float least = INFINITY, most = -INFINITY, zero_least = INFINITY, zero_most = -INFINITY;
     for (int i = 0; i < 1 << q->bits; i++) {
         least = fminf(least, q->levels[i]);
         most = fmaxf(most, q->levels[i]);
     }
-    for (int64_t r = 0; q->zero.tensor && r < q->rows; r++)
+    const int64_t rows = q->zero.tensor ? q->rows : 1;
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t g = 0; g < q->groups; g++) {
-            const float zero = zero_of(q, r, g);
-            const bool first = !r && !g;
-            zero_least = first ? zero : fminf(zero_least, zero);
-            zero_most = first ? zero : fmaxf(zero_most, zero);
+            zero_least = fminf(zero_least, zero_of(q, r, g));
+            zero_most = fmaxf(zero_most, zero_of(q, r, g));
         }
     *low = least - zero_most;
     *high = most - zero_least;
@@ -264,49 +263,51 @@ int quantised_exact_dtype(const struct quantised *q)
     return -1;
 }
 
-// Writes the 4-bit integers of a block: the lower halves of the bytes hold the first 16.
-static void put_halves(uint8_t to[BLOCK / 2], const int from[BLOCK])
+// Writes the lower 4 bits of a block's numbers: the lower halves of the bytes hold the first 16.
+static void put_halves(uint8_t to[BLOCK / 2], const uint8_t from[BLOCK])
 {
     for (int j = 0; j < BLOCK / 2; j++)
-        to[j] = (uint8_t)((from[j] & 15) | (from[j + BLOCK / 2] & 15) << 4);
+        to[j] = (uint8_t)((from[j] & 15) | from[j + BLOCK / 2] << 4);
 }
 
-static void put_block(void *to, enum dtype dtype, const int v[BLOCK], uint16_t d, uint16_t m)
+// Writes a block of the numbers that it stores: integers moved to 0 .. 31, or signed bytes (q8_0).
+static void put_block(void *to, enum dtype dtype, const uint8_t stored[BLOCK], uint16_t d,
+                      uint16_t m)
 {
-    struct block_q4_0 q4_0 = { .d = d };
-    struct block_q4_1 q4_1 = { .d = d, .m = m };
-    struct block_q5_0 q5_0 = { .d = d };
-    struct block_q8_0 q8_0 = { .d = d };
-    int moved[BLOCK]; // the integers as the block stores them
-    const int by = dtype == DTYPE_Q4_0 ? 8 : dtype == DTYPE_Q5_0 ? 16 : 0;
-    for (int j = 0; j < BLOCK; j++) {
-        moved[j] = v[j] + by;
-        q8_0.q[j] = (int8_t)v[j];
-        if (moved[j] & 16) q5_0.high[j / 8] |= (uint8_t)(1 << j % 8);
-    }
-    put_halves(q4_0.q, moved);
-    put_halves(q4_1.q, moved);
-    put_halves(q5_0.q, moved);
-    const void *block = dtype == DTYPE_Q4_0   ? (const void *)&q4_0
-                        : dtype == DTYPE_Q4_1 ? (const void *)&q4_1
-                        : dtype == DTYPE_Q5_0 ? (const void *)&q5_0
-                                              : (const void *)&q8_0;
-    memcpy(to, block, (size_t)dtype_form(dtype).bytes);
+    memcpy(to, &d, sizeof d);
+    if (dtype == DTYPE_Q8_0) memcpy(((struct block_q8_0 *)to)->q, stored, BLOCK);
+    if (dtype == DTYPE_Q4_0) put_halves(((struct block_q4_0 *)to)->q, stored);
+    if (dtype == DTYPE_Q4_1) ((struct block_q4_1 *)to)->m = m;
+    if (dtype == DTYPE_Q4_1) put_halves(((struct block_q4_1 *)to)->q, stored);
+    if (dtype != DTYPE_Q5_0) return;
+    struct block_q5_0 *block = to;
+    uint32_t high = 0;
+    for (int j = 0; j < BLOCK; j++) high |= (uint32_t)(stored[j] >> 4 & 1) << j;
+    memcpy(block->high, &high, sizeof high);
+    put_halves(block->q, stored);
 }
 
 static void pack_row(const struct quantised *q, int64_t row, const uint8_t *codes, enum dtype dtype,
                      char *to)
 {
     const size_t size = (size_t)dtype_form(dtype).bytes;
-    for (int64_t c = 0; c < q->columns; c += BLOCK, to += size) {
-        int64_t end;
-        int v[BLOCK];
+    const int by = dtype == DTYPE_Q4_0 ? 8 : dtype == DTYPE_Q5_0 ? 16 : 0;
+    int64_t end = 0;
+    for (int64_t c = 0; c < q->columns; c = end) {
         const int64_t group = group_at(q, row, c, &end);
         const int zero = (int)zero_of(q, row, group);
-        for (int j = 0; j < BLOCK; j++) v[j] = (int)q->levels[codes[c + j]] - zero;
         // The scale of a flat group may lack half precision; it is multiplied by 0.
-        put_block(to, dtype, v, half_of_float(scale_of(q, row, group) * q->factor),
-                  half_of_float(offset_of(q, row, group)));
+        const uint16_t d = half_of_float(scale_of(q, row, group) * q->factor);
+        const uint16_t m = half_of_float(offset_of(q, row, group));
+        uint8_t table[16], stored[BLOCK];
+        if (end > q->columns) end = q->columns;
+        for (int i = 0; i < 16; i++) table[i] = (uint8_t)((int)q->levels[i] - zero + by);
+        for (int64_t k = c; k < end; k += BLOCK, to += size) {
+            // The difference of signed or unsigned bytes is the same modulo 256.
+            for (int j = 0; j < BLOCK; j++)
+                stored[j] = q->bits == 4 ? table[codes[k + j]] : (uint8_t)(codes[k + j] - zero);
+            put_block(to, dtype, stored, d, m);
+        }
     }
 }
 
@@ -365,6 +366,17 @@ bool quantised_unpack(const struct safetensor *t, void *to,
         if (report && !report(self, (uint64_t)rows * row)) return false;
     }
     return true;
+}
+
+void quantised_drop_pages(const struct safetensor *t)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < t->quantised->part_count; i++) {
+        const struct safetensor *part = t->quantised->part[i];
+        const uintptr_t first = ((uintptr_t)part->data + page - 1) / page * page;
+        const uintptr_t end = ((uintptr_t)part->data + part->bytes) / page * page;
+        if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
+    }
 }
 
 static bool same_bytes(const struct safetensor *a, const struct safetensor *b)
