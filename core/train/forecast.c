@@ -34,6 +34,7 @@ struct load {
     int64_t count;
     int64_t rows;
     const struct backend *where; // device of the run; NULL: the host
+    uint64_t loaded;             // bytes of a loaded model's own memory, without `real`
 };
 
 static bool has_own_memory(const struct backend *b)
@@ -223,7 +224,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
                                                           real->train.loader.used +
                                                           real->validation.loader.used
-                                                    : 0;
+                                                    : load->loaded;
     f->parts.of[MEMORY_PROGRAM] = !has_own_memory(load->where) && now > known ? now - known : 0;
     if (!real) return 0;
     // Counts at least the pictures that the check has decoded, and at most the cache's capacity.
@@ -268,11 +269,10 @@ int sft_forecast(const struct sft *t, struct forecast *f, struct err *err)
 }
 
 static int of_rows(struct forecast *f, struct model *outline, const struct settings *s,
-                   int64_t rows, const struct backend *where, struct err *err)
+                   const struct load *load, struct err *err)
 {
-    const struct load load = { .rows = rows, .where = where };
     *f = (struct forecast){ 0 };
-    const int status = count(f, outline, s, &load, err);
+    const int status = count(f, outline, s, load, err);
     outline_free(outline);
     return status;
 }
@@ -281,7 +281,8 @@ int forecast_model(struct forecast *f, const struct model *m, const struct setti
                    int64_t rows, struct err *err)
 {
     struct model *outline = outline_model(m, err);
-    return outline ? of_rows(f, outline, s, rows, m->arena.backend, err) : -1;
+    const struct load load = { .rows = rows, .where = m->arena.backend, .loaded = m->arena.used };
+    return outline ? of_rows(f, outline, s, &load, err) : -1;
 }
 
 int forecast_shape(struct forecast *f, const char *shape, const struct settings *s, int64_t rows,
@@ -289,7 +290,8 @@ int forecast_shape(struct forecast *f, const char *shape, const struct settings 
 {
     struct model *outline = outline_shape(shape, err);
     const uint64_t mapped = outline ? converted_bytes(outline, s) : 0;
-    if (!outline || of_rows(f, outline, s, rows, where, err) < 0) return -1;
+    const struct load load = { .rows = rows, .where = where };
+    if (!outline || of_rows(f, outline, s, &load, err) < 0) return -1;
     f->parts.of[MEMORY_MAPPED] = mapped;
     return 0;
 }

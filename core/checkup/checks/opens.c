@@ -141,15 +141,17 @@ static void check_memory(struct checkup *c)
     struct finding f = finding(c, "memory");
     const double forecast = (double)c->model->arena.reserved,
                  measured = (double)c->memory[1] - (double)c->memory[0];
+    const char *stay = c->model->checkpoint->quantised
+                           ? "the folder's quantised weights are unpacked"
+                           : "the weights stay in their files";
     finding_number(&f, "own memory, forecast", forecast / GIB, "GiB", 0);
     finding_number(&f, "own memory, measured", measured / GIB, "GiB", 1);
     if (!c->memory[1] || c->backend->own_memory)
         finding_skip(&f, "this system does not report the memory that the model takes");
     else if (measured > 1.25 * forecast + 0.25 * GIB)
-        finding_fails(&f,
-                      "loading took more memory than forecast; the weights stay in their files");
+        finding_fails(&f, "loading took more memory than forecast; %s", stay);
     else
-        finding_works(&f, "loading took no more than forecast; the weights stay in their files");
+        finding_works(&f, "loading took no more than forecast; %s", stay);
 }
 
 // --- text ----------------------------------------------------------------------------------------
