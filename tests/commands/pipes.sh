@@ -19,7 +19,7 @@ refused() {
 for file in config.json generation_config.json preprocessor_config.json processor_config.json \
     tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
     model.safetensors model.safetensors.index.json tiktoken.model tokenizer.model \
-    vocab.json; do
+    vocab.json quantize_config.json; do
     rm -rf "$work/model"
     cp -r $llava "$work/model"
     [ $file = model.safetensors.index.json ] && rm "$work/model/model.safetensors"

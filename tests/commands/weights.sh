@@ -174,4 +174,23 @@ sys.exit(rank != 2 or a == b)
 P
 small q8_0 '/set sample.max_tokens 2' 'Hello'
 check "another shape" 'select(.event == "done" or .event == "error") | .ok // .message' $'true\ntrue\ntrue\ntrue'
+
+# --- quantised folders -------------------------------------------------------------------------------------------
+awq=build/goldens/quantised/awq
+row() { jq -r "select(.name == \"model\").rows[] | select(.[0] == \"$1\")[1]" "$work/events"; }
+lines "/load $awq" /info "/set sample.max_tokens 2" Hello "/quantize $work/awq.gguf --type f16 --no-compare" "/set train.steps 2" \
+    "/set train.params lora:q_proj:4" "/train $work/data.json $work/awq-lora" /wait "/adapter load $work/awq-lora" Hello \
+    "/adapter merge $work/awq-merged" "/adapter unload" "/set train.params none" "/set train.method full" "/train $work/data.json $work/awq-full" \
+    "/load $work/awq.gguf" "/adapter load $work/awq-lora" "/set weights.dtype q8_0" "/load $awq" /info
+same "what is kept" "$(row quantised | sort -u)" "7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0"
+same "what is plain" "$(row 'plain matrices' | head -1)" "11 of the vision encoder, 2 of the projector, 1 of the embedding"
+same "refused" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -oE "are quantised and cannot be written back|a quantised folder cannot be trained in full" | sort)" \
+    $'a quantised folder cannot be trained in full\nare quantised and cannot be written back'
+same "only these" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
+first=$(jq -r 'select(.event == "notice" or .event == "progress") | .text // .event' "$work/events" | head -1)
+same "before the work" "$first" "quantised weights (7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0) take 0.1 MB of memory once unpacked"
+grep -q '"embedding",40960,"q8_0"' "$work/events" || fail "weights.dtype converts plain matrices: $(grep parameters "$work/events")"
+answer $awq "$work/a.safetensors"
+answer "$work/awq.gguf" "$work/b.safetensors"
+near "$work/a.safetensors" "$work/b.safetensors" 0.01 step.logits
 finish

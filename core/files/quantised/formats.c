@@ -36,7 +36,9 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct quantised_r
 
 static int misshapen(const struct quantised_reading *r, const struct safetensor *t)
 {
-    return err_set(r->err, "the %s tensor '%s' does not fit '%s': is the folder complete?",
+    return err_set(r->err,
+                   "the %s tensor '%s' does not fit '%s': do config.json and the weights belong "
+                   "together?",
                    r->q->format->name, t->name, codes_of(r)->name);
 }
 

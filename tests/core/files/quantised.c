@@ -25,13 +25,24 @@ static size_t element(const struct safetensor *t)
     return t->bytes / (size_t)safetensor_count(t);
 }
 
+// A change of a case before it is written.
+struct edit {
+    const char *name;   // the case
+    const char *config; // instead of its config.json; NULL: the same
+    const char *drop;   // a tensor to leave out
+    const char *base;   // instead of "m" in names
+    const char *patch;  // a tensor of which byte `at` becomes `byte`
+    int at, byte;
+    const char *message; // part of the message that refuses it
+};
+
 // Writes the folder of a case, with its tensors "CASE/NAME", split among two files.
-static char *write_case(const struct safetensors *all, const cJSON *one)
+static char *write_case(const struct safetensors *all, const cJSON *one, const struct edit *e)
 {
     struct err err;
     char *folder = scratch_new(), *start = xasprintf("%s/", one->string), *text;
     const cJSON *beside = json_get(one, "quantize_config");
-    text = json_print(json_get(one, "config"));
+    text = e->config ? xstrdup(e->config) : json_print(json_get(one, "config"));
     scratch_write(folder, "config.json", text, strlen(text));
     free(text);
     text = beside ? json_print(beside) : NULL;
@@ -44,18 +55,24 @@ static char *write_case(const struct safetensors *all, const cJSON *one)
         for (int give = 0; give < 2; give++)
             for (int64_t i = 0; i < all->count; i++) {
                 const struct safetensor *t = &all->tensors[i];
-                const char *name = t->name + strlen(start);
-                if (strncmp(t->name, start, strlen(start)) != 0 || !strncmp(name, "w.", 2) ||
-                    (strlen(name) + (size_t)i) % 2 != (size_t)part)
+                const char *own = t->name + strlen(start);
+                if (strncmp(t->name, start, strlen(start)) != 0 || !strncmp(own, "w.", 2) ||
+                    (strlen(own) + (size_t)i) % 2 != (size_t)part ||
+                    (e->drop && !strcmp(e->drop, own)))
                     continue;
+                char *name = e->base ? xasprintf("%s%s", e->base, own + 1) : xstrdup(own);
+                char *bytes = memcpy(xmalloc(t->bytes), t->data, t->bytes);
+                if (e->patch && !strcmp(e->patch, own)) bytes[e->at] = (char)e->byte;
                 if (!give) {
                     safetensors_writer_declare_type(w, name, t->type, element(t), t->rank,
                                                     t->shape);
                     buf_printf(&map, "%s\"%s\": \"model-%d.safetensors\"", map.length ? "," : "",
                                name, part);
-                } else if (safetensors_writer_data(w, t->data, t->bytes, &err) < 0) {
+                } else if (safetensors_writer_data(w, bytes, t->bytes, &err) < 0) {
                     fail_msg("%s", err.text);
                 }
+                free(bytes);
+                free(name);
             }
         if (safetensors_writer_finish(w, &err) < 0) fail_msg("%s", err.text);
         free(path);
@@ -125,7 +142,7 @@ static void check_case(const struct safetensors *all, const cJSON *one)
 {
     struct err err;
     const cJSON *shape;
-    char *folder = write_case(all, one);
+    char *folder = write_case(all, one, &(struct edit){ 0 });
     struct checkpoint *c = checkpoint_open(folder, NULL, &err);
     if (!c) fail_msg("%s: %s", one->string, err.text);
     assert_non_null(c->quantised);
@@ -179,11 +196,116 @@ static void other_shapes_and_options_too(void **state)
     check_file("variants", 37);
 }
 
+// --- what is not read ----------------------------------------------------------------------------
+
+#define CT(more)   "{\"quantization_config\": {\"quant_method\": \"compressed-tensors\"" more "}}"
+#define AWQ(more)  "{\"quantization_config\": {\"quant_method\": \"awq\", " more "}}"
+#define GPTQ(more) "{\"quantization_config\": {\"quant_method\": \"gptq\", " more "}}"
+#define MLX(more)  "{\"quantization\": {" more "}}"
+
+// Other formats, damaged folders and wrong indices are refused by name.
+static const struct edit refused[] = {
+    { "awq groups", AWQ("\"version\": \"gemv\""), .message = "AWQ's version 'gemv'" },
+    { "awq groups", AWQ("\"bits\": 8"), .message = "AWQ with 8 bits" },
+    { "awq groups", .drop = "m.qzeros", .message = "no tensor 'm.qzeros'" },
+    { "awq groups", .drop = "m.scales", .message = "these are INT4 (AWQ) weights" },
+    { "awq groups", "{}", .message = "these are INT4 or INT8 (GPTQ or AWQ) weights" },
+    { "awq groups", GPTQ("\"bits\": 4"), .message = "'m.qzeros' does not fit 'm.qweight'" },
+    { "gptq zero points", GPTQ("\"checkpoint_format\": \"marlin\""), .message = "form 'marlin'" },
+    { "gptq zero points", GPTQ("\"pack_dtype\": \"int16\""), .message = "words of type int16" },
+    { "gptq zero points", .patch = "m.g_idx", .byte = 3, .message = "column 0 into group 3 of 3" },
+    { "gptq zero points", .patch = "m.g_idx", .at = 3, .byte = 0x80, .message = "column 0 into" },
+    { "packed any order", .patch = "m.weight_g_idx", .at = 1, .byte = 9, .message = "into group" },
+    { "packed rows", .patch = "m.weight_shape", .at = 1, .byte = 1, .message = "neither 4 nor 8" },
+    { "packed rows", .patch = "m.weight_shape", .at = 15, .byte = 0x80, .message = "at most" },
+    { "packed rows", .patch = "m.weight_shape", .at = 12, .byte = 1, .message = "at most" },
+    { "packed rows", .drop = "m.weight_shape", .message = "weights (\"quantization_config\"" },
+    { "fp8 exponents", CT(), .message = "quantised (compressed-tensors) weights" },
+    { "fp8 exponents of groups", CT(), .message = "MXFP8" },
+    { "fp8 edges", "{\"quantization_config\": {\"quant_method\": \"modelopt\"}}",
+      .message = "(modelopt)" },
+    { "fp8 edges", "{\"quantization_config\": {\"quant_method\": \"fp8\"}}",
+      .message = "does not fit" },
+    { "fp8 edges", "{}", .message = "these are FP8 in blocks weights" },
+    { "fp8 rows", .base = "layers.0.mlp.experts.3.up_proj",
+      .message = "is an expert in the format" },
+    { "mlx f16", MLX("\"bits\": 4, \"group_size\": 32, \"mode\": \"mxfp4\""),
+      .message = "MLX's mode 'mxfp4'" },
+    { "mlx f16", MLX("\"bits\": 3, \"group_size\": 32"), .message = "3 bits" },
+    { "mlx f16", MLX("\"bits\": 8, \"group_size\": 32"), .message = "does not fit" },
+    { "mlx f16", .base = "model.layers.1.mlp.switch_mlp.up_proj", .message = "is an expert" },
+    { "llm.int8", .patch = "m.weight_format", .byte = 1, .message = "other than 'row'" },
+    { "llm.int8", .drop = "m.SCB", .message = "these are INT8 (bitsandbytes) weights" },
+    { "fp4", .drop = "m.weight.absmax", .message = "no tensor 'm.weight.absmax'" },
+    { "nf4 nested, in f32", .drop = "m.weight.nested_absmax", .message = "nested_absmax" },
+    { "nf4 across rows", .patch = "m.weight.quant_state.bitsandbytes__nf4", .byte = '[',
+      .message = "quant_state" },
+};
+
+static void open_cases(struct safetensors **all, cJSON **cases)
+{
+    struct err err;
+    *all = safetensors_open("build/goldens/quantised/variants.safetensors", &err);
+    if (!*all) fail_msg("%s", err.text);
+    if (!(*cases = json_read("build/goldens/quantised/variants.json", 1 << 24, &err)))
+        fail_msg("%s", err.text);
+}
+
+static void others_are_refused_by_name(void **state)
+{
+    struct safetensors *all;
+    cJSON *cases;
+    open_cases(&all, &cases);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const struct edit *e = &refused[i];
+        struct err err = { 0 };
+        char *folder = write_case(all, json_get(cases, e->name), e);
+        struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+        if (c) fail_msg("%s: opens instead of '%s'", e->name, e->message);
+        if (!strstr(err.text, e->message))
+            fail_msg("%s: '%s' does not contain '%s'", e->name, err.text, e->message);
+        scratch_remove(folder);
+    }
+    cJSON_Delete(cases);
+    safetensors_close(all);
+}
+
+// float8_e4m3fn has no infinities: 0x7f and 0xff are NaN, 0x78 is 256.
+static void fp8_has_nan_but_no_infinity(void **state)
+{
+    static const struct {
+        int byte;
+        float value;
+    } codes[] = { { 0x7f, NAN }, { 0xff, NAN }, { 0x78, 256 }, { 0xfe, -448 }, { 1, 0x1p-9f } };
+    struct safetensors *all;
+    cJSON *cases;
+    open_cases(&all, &cases);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        const struct edit edits[] = { { .patch = "m.weight", .byte = codes[i].byte },
+                                      { .patch = "m.weight", .byte = 0x38 } }; // 1
+        float x[2][20];
+        for (int k = 0; k < 2; k++) {
+            struct err err;
+            char *folder = write_case(all, json_get(cases, "fp8 one of one"), &edits[k]);
+            struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+            if (!c) fail_msg("%s", err.text);
+            quantised_rows(checkpoint_find(c, "m.weight"), 0, 1, x[k]);
+            checkpoint_close(c);
+            scratch_remove(folder);
+        }
+        assert_true(isnan(codes[i].value) ? isnan(x[0][0]) : x[0][0] == codes[i].value * x[1][0]);
+    }
+    cJSON_Delete(cases);
+    safetensors_close(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_the_libraries),
         cmocka_unit_test(other_shapes_and_options_too),
+        cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(fp8_has_nan_but_no_infinity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

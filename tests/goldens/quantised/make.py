@@ -83,6 +83,8 @@ fp8_case("fp8 exponents", 40, 36, "weight_scale_inv", rng.integers(110, 130, (3,
          {"quant_method": "fp8", "weight_block_size": [16, 16], "scale_fmt": "ue8m0"}, lambda r, c: (r // 16, c // 16))
 fp8_case("fp8 exponents of their own type", 20, 36, "weight_scale_inv", rng.integers(110, 130, (2, 3)).astype(np.uint8), "F8_E8M0",
          {"quant_method": "fp8", "weight_block_size": [16, 16]}, lambda r, c: (r // 16, c // 16))
+fp8_case("fp8 exponents of groups", 20, 64, "weight_scale", rng.integers(110, 130, (20, 2)).astype(np.uint8), "U8", {"quant_method": "fp8"},
+         lambda r, c: (r, c // 32))
 fp8_case("fp8 one of one", 24, 20, "weight_scale", scales(1), "F16", {"quant_method": "fp8", "ignored_layers": ["lm_head"]}, None)
 ct = lambda weights, **more: {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}, **more}
 fp8_case("fp8 rows", 24, 20, "weight_scale", scales(24), "F16", ct({"num_bits": 8, "type": "float"}), lambda r, c: r)
