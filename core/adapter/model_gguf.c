@@ -87,16 +87,24 @@ static void put_latent(struct export *e)
     gguf_writer_bool(e->out, ".expert_weights_norm", x->normalise);
 }
 
-// Writes the keys of experts with softmax scores, and of DeepStack.
-static void put_qwen(struct export *e)
+// Writes the keys of experts with softmax scores, and of DeepStack. GGUF has no keys for layers
+// without experts, or for weights that do not add up to 1.
+static int put_qwen(struct export *e, struct err *err)
 {
     const struct experts_config *x = &e->model->decoder.config.experts;
     const int deep = e->model->vision.config.deep_count;
     if (deep) gguf_writer_u32(e->out, ".n_deepstack_layers", deep);
-    if (!x->softmax) return;
+    if (!x->softmax) return 0;
+    uint64_t plain = x->every > 1 || !x->normalise;
+    for (size_t i = 0; i < sizeof x->plain / sizeof *x->plain; i++) plain |= x->plain[i];
+    if (plain)
+        return err_set(err, "its experts cannot be written as GGUF, which has no keys for "
+                            "\"norm_topk_prob\" false, \"decoder_sparse_step\" and "
+                            "\"mlp_only_layers\"");
     gguf_writer_u32(e->out, ".expert_count", x->count);
     gguf_writer_u32(e->out, ".expert_used_count", x->per_token);
     gguf_writer_u32(e->out, ".expert_feed_forward_length", x->width);
+    return 0;
 }
 
 static int put_sizes(struct export *e, struct err *err)
@@ -120,8 +128,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
-    put_qwen(e);
-    return put_rotary(e, err);
+    return put_qwen(e, err) < 0 ? -1 : put_rotary(e, err);
 }
 
 static void put_texts(struct export *e, const char *key, const struct token_text *list,

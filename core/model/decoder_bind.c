@@ -17,15 +17,15 @@ static void bind_gain(struct binder *b, struct tensor *gain, const struct decode
                 decoder_name(c->kind, name));
 }
 
-// True if the stack of the weight's experts is stored as [count, in, rows]: the shape decides, and
-// where it cannot, the hub's files.
+// True if the stack of the weight's experts is stored as [count, in, rows], as in the hub's files
+// of Qwen3-VL. The shape decides; like transformers, takes square matrices as they are.
 static bool is_turned(const struct binder *b, const char *stack, const struct layer_weight *w)
 {
     char name[LAYER_NAME_SIZE + 128];
     snprintf(name, sizeof name, "%s%s", b->prefix, stack);
     const struct safetensor *t = checkpoint_find(b->checkpoint, name);
     if (!t || t->rank != 3 || t->shape[1] != w->in || t->shape[2] != w->rows) return false;
-    return w->turned || w->in != w->rows;
+    return w->in != w->rows;
 }
 
 // Newer libraries store a layer's experts in one tensor: binds the part of that tensor that holds

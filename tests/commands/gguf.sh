@@ -85,6 +85,7 @@ see internvl3 none
 see kimi-vl none
 see glm-4.1v none
 see qwen3-vl none
+see qwen3-vl-moe none
 see llava-next vision.layer.3.0
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap

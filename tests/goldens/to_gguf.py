@@ -187,10 +187,11 @@ def apart(t, heads, nope):
 
 
 def experts_of(t, halves):
-    """Experts [E, in, halves * out] as `halves` tensors [E, out, in]."""
+    """Experts [E, in, halves * out] as `halves` tensors [E, out, in]; square ones are [E, halves * out, in] already."""
     count, wide, rows = t.shape
-    size, rows = len(t.data) // (count * wide * rows), rows // halves
-    at = lambda e, half, r, k: (((e * wide + k) * halves + half) * rows + r) * size
+    size, square, rows = len(t.data) // (count * wide * rows), wide == rows, rows // halves
+    at = lambda e, half, r, k: (((e * halves + half) * rows + r) * wide + k if square
+                                else ((e * wide + k) * halves + half) * rows + r) * size
     return [Tensor([count, rows, wide], t.type, b"".join(t.data[at(e, half, r, k):][:size] for e in range(count)
                                                          for r in range(rows) for k in range(wide))) for half in range(halves)]
 

@@ -223,6 +223,40 @@ static void angles_follow_positions(void **state)
     arena_release(&step);
 }
 
+// Qwen3-VL: the default sections, 24, 20 and 20, and unequal ones whose last pairs rotate by the
+// time.
+static void axes_alternate(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t dim;
+        const char *axes; // of the pairs
+    } cases[] = { { "{}", 128, "thwthwthwthwthwthwthwthwthwthwthwthwthwthwthwthwthwthwthwthwtttt" },
+                  { "{\"rope_scaling\": {\"mrope_section\": [4, 1, 3]}}", 16, "thwttwtt" } };
+    for (int i = 0; i < 2; i++) {
+        struct rope_config r;
+        struct err err = { 0 };
+        cJSON *json = cJSON_Parse(cases[i].text);
+        struct sequence s;
+        float frequency[64], cosine[64], sine[64];
+        if (rope_config_read(&r, &rotary_multimodal_alternating, json, 10000, &err) < 0)
+            fail_msg("%s", err.text);
+        r.dim = cases[i].dim;
+        if (rope_config_check(&r, &err) < 0) fail_msg("%s", err.text);
+        rope_frequencies(&r, frequency);
+        sequence_init(&s, 1, 3);
+        for (int axis = 0; axis < 3; axis++) s.positions[axis] = 3 + 2 * axis;
+        rope_angles_host(&r, &s, NULL, 1, cosine, sine);
+        for (int j = 0; j < (int)r.dim / 2; j++) {
+            const char axis = cases[i].axes[j];
+            const int position = axis == 't' ? 3 : axis == 'h' ? 5 : 7;
+            near(cosine[j], cos((double)(position * frequency[j])));
+        }
+        sequence_release(&s);
+        cJSON_Delete(json);
+    }
+}
+
 static void bad_scaling_is_refused(void **state)
 {
     static const struct {
@@ -270,6 +304,7 @@ int main(void)
         cmocka_unit_test(yarn_equals_the_reference),
         cmocka_unit_test(yarn_scales_only_rotated_dimensions),
         cmocka_unit_test(angles_follow_positions),
+        cmocka_unit_test(axes_alternate),
         cmocka_unit_test(bad_scaling_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "core/graph/tape.h"
+#include "core/model/pass.h"
 #include "core/model/visual.h"
 #include "tests/device.h"
 
@@ -79,11 +81,65 @@ static void a_picture_without_tokens_is_an_error(void **state)
     arena_release(&step);
 }
 
+// DeepStack: each token has two more rows, for layers 0 and 1. They reach the rows of a pass that
+// computes only some rows of the sequence, and gradients flow back to them.
+static void deep_rows_are_added_after_their_layers(void **state)
+{
+    enum { PARTS = 3 };
+    static const int32_t rows[] = { 0, 2, 4, 6, 7 }; // two tokens of picture 1, one of picture 0
+    float data[2][3 * PARTS * D], weight[5 * D];
+    struct sequence s = make_sequence();
+    struct decoder_config config = { .hidden = D };
+    struct arena step = { .backend = test_device() };
+    struct tape tape = { .backend = test_device() };
+    for (int layer = 0; layer < PARTS; layer++) {
+        struct graph g = { .backend = test_device(), .arena = &step, .tape = &tape };
+        struct tensor pictures[2], *visual[] = { &pictures[0], &pictures[1] };
+        for (int p = 0; p < 2; p++) {
+            for (int i = 0; i < 3 * PARTS * D; i++) data[p][i] = (float)(100 * p + i);
+            pictures[p] = (struct tensor){
+                .data = data[p], .dtype = DTYPE_F32, .rank = 2, .shape = { 2 + p, PARTS * D }
+            };
+            pictures[p].grad = grad_new(test_device(), (2 + p) * PARTS * D);
+        }
+        // The tokens themselves are the first of the three parts.
+        struct tensor *h0 = splice(&g, &table, &s, 0, visual, NULL, 2);
+        assert_non_null(h0);
+        assert_true(((float *)h0->data)[5 * D] == data[1][1 * PARTS * D]);
+        const struct pass pass = {
+            .config = &config, .sequence = &s, .n = 5, .rows = rows, .visual = g.visual
+        };
+        const struct layer at = { .pass = &pass, .number = layer };
+        for (int i = 0; i < 5 * D; i++) weight[i] = (float)(i + 1);
+        struct tensor *h = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ 5, D }, weight);
+        h = visual_deepstack(&g, &at, h);
+        assert_non_null(h);
+        const int64_t shape[] = { 5, D };
+        assert_int_equal(tape_seed(&g, h, graph_upload(&g, DTYPE_F32, 2, shape, weight)), 0);
+        assert_int_equal(tape_backward(&g), 0);
+        for (int i = 0; i < 5; i++)
+            for (int j = 0; j < D; j++) {
+                const int p = s.picture[rows[i]];
+                const int64_t from = (s.cell[rows[i]] * PARTS + layer + 1) * D + j;
+                const bool deep = p >= 0 && layer + 1 < PARTS;
+                const float added = deep ? data[p][from] : 0;
+                assert_true(((float *)h->data)[i * D + j] == weight[i * D + j] + added);
+                if (deep) assert_true(pictures[p].grad->data[from] == weight[i * D + j]);
+            }
+        arena_release(&step);
+        for (int p = 0; p < 2; p++) grad_free(test_device(), pictures[p].grad);
+    }
+    tape_release(&tape);
+    sequence_release(&s);
+    arena_release(&step);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_visual_row_gets_its_own_token),
         cmocka_unit_test(a_picture_without_tokens_is_an_error),
+        cmocka_unit_test(deep_rows_are_added_after_their_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
 // InternVL3.5 as a separate text model, with its own head and with one tied to the embedding;
-// optional keys of the config; similar models.
+// optional keys of the config; similar models. qwen3_moe.c: that of the golden Qwen3-VL with
+// experts.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,16 +90,10 @@ static char *write_folder(enum head head, const char *type)
 }
 
 // The logits after the prompt of the chat "text_only", [V].
-static float *logits_of(enum head head, int64_t *count)
+static float *forward_logits(struct engine *e, const char *folder, int64_t *count)
 {
     struct err err = { 0 };
-    struct sinks sinks = { 0 };
-    char *folder = write_folder(head, "qwen3");
     char *path = xasprintf("%s/dump.safetensors", folder);
-    struct engine *e = engine_new(test_device(), &sinks);
-    must(engine_load(e, folder, &err), &err);
-    assert_string_equal(engine_model(e)->family->name, "qwen3");
-    assert_true(engine_model(e)->decoder.config.tied == (head == HEAD_NONE));
     must(engine_set(e, "compute.matmul", "f32", &err), &err);
     must(engine_set(e, "kv.dtype", "f32", &err), &err);
     must(engine_dump(e, "logits", path, &err), &err);
@@ -111,10 +106,134 @@ static float *logits_of(enum head head, int64_t *count)
     float *last = xmalloc(row);
     memcpy(last, (const char *)t->data + t->bytes - row, row);
     safetensors_close(f);
-    engine_free(e);
     free(path);
-    scratch_remove(folder);
     return last;
+}
+
+static float *logits_of(enum head head, int64_t *count)
+{
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    char *folder = write_folder(head, "qwen3");
+    struct engine *e = engine_new(test_device(), &sinks);
+    must(engine_load(e, folder, &err), &err);
+    assert_string_equal(engine_model(e)->family->name, "qwen3");
+    assert_true(engine_model(e)->decoder.config.tied == (head == HEAD_NONE));
+    float *logits = forward_logits(e, folder, count);
+    engine_free(e);
+    scratch_remove(folder);
+    return logits;
+}
+
+// --- experts -------------------------------------------------------------------------------------
+
+#define MOE "tests/goldens/qwen3-vl-moe"
+
+// Declares a tensor of the golden (give: writes it) as a text model has it: with `apart`, each
+// expert's matrices separately.
+static void put_moe_tensor(struct safetensors_writer *w, const struct safetensor *t, bool apart,
+                           bool give)
+{
+    static const char inner[] = "language_model.";
+    struct err err;
+    const char *at = strstr(t->name, inner), *kind = strstr(t->name, ".experts.");
+    char *name = at ? xasprintf("model.%s", at + strlen(inner)) : xstrdup(t->name);
+    const bool down = kind && strstr(kind, "down_proj");
+    // gate_up_proj [E,2m,D], down_proj [E,m,D]; both in bf16
+    const int64_t n = t->shape[0], rows = t->shape[1] / (down ? 1 : 2), wide = t->shape[2];
+    for (int64_t i = 0; kind && apart && i < n * (down ? 1 : 2); i++) {
+        const int64_t shape[] = { down ? wide : rows, down ? rows : wide };
+        const uint16_t *from = (const uint16_t *)t->data + i * rows * wide;
+        uint16_t *to = xcalloc((size_t)(rows * wide), sizeof *to);
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t k = 0; k < wide; k++)
+                to[down ? k * rows + r : r * wide + k] = from[r * wide + k];
+        char *one = xasprintf("%.*s.experts.%d.%s.weight", (int)(strstr(name, ".experts.") - name),
+                              name, (int)(down ? i : i / 2),
+                              down    ? "down_proj"
+                              : i % 2 ? "up_proj"
+                                      : "gate_proj");
+        if (give)
+            must(safetensors_writer_data(w, to, (uint64_t)(rows * wide) * 2, &err), &err);
+        else
+            safetensors_writer_declare(w, one, DTYPE_BF16, 2, shape);
+        free(one);
+        free(to);
+    }
+    if (!kind || !apart) {
+        if (give)
+            must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);
+        else
+            safetensors_writer_declare(w, name, (enum dtype)t->dtype, t->rank, t->shape);
+    }
+    free(name);
+}
+
+// The logits after the prompt of the chat "text_only" of the golden as a text model, [V].
+static float *moe_logits(bool apart, int per_token, bool normalise, int64_t *count)
+{
+    struct err err = { 0 };
+    struct sinks sinks = { 0 };
+    char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
+    cJSON *json = json_read(MOE "/config.json", 1 << 20, &err);
+    cJSON *text = cJSON_DetachItemFromObject(json, "text_config");
+    put(text, "model_type", cJSON_CreateString("qwen3_moe"));
+    put(text, "rope_scaling", NULL);
+    put(text, "num_experts_per_tok", cJSON_CreateNumber(per_token));
+    put(text, "norm_topk_prob", cJSON_CreateBool(normalise));
+    char *printed = cJSON_Print(text);
+    scratch_text(folder, "config.json", printed);
+    scratch_copy(folder, MOE, "tokenizer.json");
+    scratch_copy(folder, MOE, "chat_template.json");
+    struct safetensors *f = safetensors_open(MOE "/model.safetensors", &err);
+    if (!f) fail_msg("%s", err.text);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int give = 0; give < 2; give++)
+        for (int64_t i = 0; i < f->count; i++)
+            if (!strstr(f->tensors[i].name, "visual."))
+                put_moe_tensor(w, &f->tensors[i], apart, give);
+    must(safetensors_writer_finish(w, &err), &err);
+    safetensors_close(f);
+    struct engine *e = engine_new(test_device(), &sinks);
+    must(engine_load(e, folder, &err), &err);
+    assert_string_equal(engine_model(e)->family->name, "qwen3_moe");
+    float *logits = forward_logits(e, folder, count);
+    engine_free(e);
+    scratch_remove(folder);
+    cJSON_Delete(text);
+    cJSON_Delete(json);
+    free(printed);
+    free(path);
+    return logits;
+}
+
+static float distance(const float *a, const float *b, int64_t count)
+{
+    float most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmaxf(most, fabsf(a[i] - b[i]));
+    return most;
+}
+
+static void experts_alone_give_the_golden_logits(void **state)
+{
+    struct reference r;
+    int64_t n;
+    reference_open(&r, "qwen3-vl-moe");
+    float *stacked = moe_logits(false, 2, true, &n), *apart = moe_logits(true, 2, true, &n);
+    reference_compare(&r, "fwd_text_only.logits_last", stacked, n);
+    assert_memory_equal(stacked, apart, (size_t)n * sizeof *apart);
+    // Not divided by their sum, the weights of all experts still add up to 1; those of two do not.
+    float *two = moe_logits(false, 2, false, &n), *all = moe_logits(false, 4, true, &n);
+    float *plain = moe_logits(false, 4, false, &n);
+    assert_true(distance(all, plain, n) < 1e-4f);
+    assert_true(distance(stacked, two, n) > 1e-2f);
+    assert_true(distance(stacked, all, n) > 1e-2f);
+    free(stacked);
+    free(apart);
+    free(two);
+    free(all);
+    free(plain);
+    reference_close(&r);
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -263,6 +382,31 @@ static void the_width_of_heads_has_a_default(void **state)
     cJSON_Delete(json);
 }
 
+// Layers 0, 2 and 3 have an ordinary FFN: 0 and 2 because of the step, 3 by the list.
+static void some_layers_have_no_experts(void **state)
+{
+    struct decoder_config c;
+    struct err err = { 0 };
+    cJSON *json = cJSON_Parse("{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 6, "
+                              "\"decoder_sparse_step\": 2, \"mlp_only_layers\": [3]}");
+    must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
+    assert_int_equal(c.experts.count, 128);
+    assert_int_equal(c.experts.per_token, 8);
+    assert_false(c.experts.normalise);
+    for (int l = 0; l < 6; l++) {
+        struct layer_weight w;
+        assert_true(c.kind->ffn->weight(&c, l, 0, &w));
+        assert_string_equal(w.name, l == 1 || l == 5 ? "mlp.gate" : "mlp.gate_proj");
+    }
+    put(json, "num_experts_per_tok", cJSON_CreateNumber(129));
+    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+    assert_non_null(strstr(err.text, "only 128 experts"));
+    put(json, "mlp_only_layers", cJSON_Parse("[-1]"));
+    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+    assert_non_null(strstr(err.text, "list of layers"));
+    cJSON_Delete(json);
+}
+
 static void a_missing_norm_is_named(void **state)
 {
     struct err err;
@@ -297,6 +441,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_alone_gives_the_golden_logits),
+        cmocka_unit_test(experts_alone_give_the_golden_logits),
+        cmocka_unit_test(some_layers_have_no_experts),
         cmocka_unit_test(a_tied_head_is_the_embedding),
         cmocka_unit_test(yarn_lengthens_queries_and_keys),
         cmocka_unit_test(the_width_of_heads_has_a_default),
