@@ -1,4 +1,5 @@
-// kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use.
+// kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use, and GEGLU
+// (Shazeer 2020), the inner activation of Gemma's FFN.
 #include "kernels/vec.h"
 
 enum { PIECE = 4096 }; // elements that a thread computes at a time
@@ -93,6 +94,43 @@ int KERNEL(gelu_backward)(struct tensor *dx, const struct tensor *dy, const stru
             piece_backward(to, d, from, count, GELU_TANH);
         else
             piece_backward(to, d, from, count, GELU_QUICK);
+    }
+    return 0;
+}
+
+// --- GEGLU ---------------------------------------------------------------------------------------
+
+int KERNEL(geglu)(struct tensor *y, const struct tensor *gate, const struct tensor *up)
+{
+    const int64_t n = tensor_count(y);
+    const float *g = gate->data, *u = up->data;
+    float *to = y->data;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(4 * n))
+    for (int64_t i = 0; i < n; i += VEC) {
+        const int64_t some = n - i < VEC ? n - i : VEC;
+        const vf a = gelu_vec(vf_load_part_n(g + i, some), GELU_TANH);
+        vf_store_part_n(to + i, a * vf_load_part_n(u + i, some), some);
+    }
+    return 0;
+}
+
+int KERNEL(geglu_backward)(struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
+                           const struct tensor *gate, const struct tensor *up)
+{
+    const int64_t n = tensor_count(dy);
+    float *to_gate = dgate ? dgate->data : NULL, *to_up = dup ? dup->data : NULL;
+#pragma omp parallel for schedule(static) if (vec_worth_threads(4 * n))
+    for (int64_t i = 0; i < n; i += VEC) {
+        const int64_t some = n - i < VEC ? n - i : VEC;
+        const vf g = vf_load_part_n((const float *)gate->data + i, some);
+        const vf d = vf_load_part_n((const float *)dy->data + i, some);
+        if (to_up)
+            vf_store_part_n(to_up + i, vf_load_part_n(to_up + i, some) + d * gelu_vec(g, GELU_TANH),
+                            some);
+        if (!to_gate) continue;
+        const vf slope =
+            gelu_slope(g, GELU_TANH) * vf_load_part_n((const float *)up->data + i, some);
+        vf_store_part_n(to_gate + i, vf_load_part_n(to_gate + i, some) + d * slope, some);
     }
     return 0;
 }

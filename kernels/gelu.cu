@@ -1,4 +1,5 @@
-// kernels/gelu.cu -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use.
+// kernels/gelu.cu -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use, and GEGLU
+// (Shazeer 2020), the inner activation of Gemma's FFN.
 #include "kernels/cuda.h"
 
 static __device__ float sigmoid(float x)
@@ -57,4 +58,37 @@ int gelu_backward_cuda(struct tensor *dx, const struct tensor *dy, const struct 
     if (!n) return 0;
     return LAUNCH(gelu_back_kernel, blocks_for(n, EACH), EACH, 0, floats(dx), floats(dy), floats(x),
                   form, n);
+}
+
+static __global__ void geglu_kernel(float *y, const float *gate, const float *up, int64_t n)
+{
+    FOR_EACH(i, n) y[i] = gelu_of(gate[i], GELU_TANH) * up[i];
+}
+
+int geglu_cuda(struct tensor *y, const struct tensor *gate, const struct tensor *up)
+{
+    const int64_t n = tensor_count(y);
+    if (!n) return 0;
+    return LAUNCH(geglu_kernel, blocks_for(n, EACH), EACH, 0, floats(y), floats(gate), floats(up),
+                  n);
+}
+
+static __global__ void geglu_back_kernel(float *dgate, float *dup, const float *dy,
+                                         const float *gate, const float *up, int64_t n)
+{
+    FOR_EACH(i, n)
+    {
+        const float g = gate[i], d = dy[i];
+        if (dup) dup[i] += d * gelu_of(g, GELU_TANH);
+        if (dgate) dgate[i] += d * gelu_slope(g, GELU_TANH) * up[i];
+    }
+}
+
+int geglu_backward_cuda(struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
+                        const struct tensor *gate, const struct tensor *up)
+{
+    const int64_t n = tensor_count(dy);
+    if (!n) return 0;
+    return LAUNCH(geglu_back_kernel, blocks_for(n, EACH), EACH, 0, floats(dgate), floats(dup),
+                  floats(dy), floats(gate), floats(up), n);
 }

@@ -41,6 +41,8 @@ OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
                float scale, struct tensor *probs, enum matmul_mode mode))
 // y = silu(gate) * up, elementwise; y may be gate or up.
 OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
+// y = gelu(gate) * up, elementwise, in the form GELU_TANH; y may be gate or up.
+OP(geglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = gelu(x) in the given form; in place allowed.
 OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
 // y = a + b, elementwise; in place allowed.
@@ -130,6 +132,8 @@ OP(attention_backward, (struct tensor *dq, struct tensor *dk, struct tensor *dv,
                         const struct tensor *end, float scale, enum matmul_mode mode))
 OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
                      const struct tensor *gate, const struct tensor *up))
+OP(geglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
+                    const struct tensor *gate, const struct tensor *up))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,
                    enum gelu_form form))
 // dx += dy * value.

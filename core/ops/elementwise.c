@@ -1,24 +1,39 @@
-// core/ops/elementwise.c -- SwiGLU, GELU, sum, multiple, softmax, widening.
+// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, sum, multiple, softmax, widening.
 #include "core/ops/check.h"
 
-static int swiglu_backward(struct graph *g, const struct tape_step *s)
+// integer: GELU in place of SiLU.
+static int gated_backward(struct graph *g, const struct tape_step *s)
 {
+    const struct backend *b = g->backend;
     struct tensor *gate = s->in[0], *up = s->in[1], dgate, dup, dy;
     struct tensor *const to_gate = tape_wanted(g, gate, &dgate), *const to_up =
                                                                      tape_wanted(g, up, &dup);
     if (!tape_grad(g, s->out, &dy)) return -1;
-    return op_back(g, "swiglu", g->backend->swiglu_backward(to_gate, to_up, &dy, gate, up));
+    if (s->integer) return op_back(g, "geglu", b->geglu_backward(to_gate, to_up, &dy, gate, up));
+    return op_back(g, "swiglu", b->swiglu_backward(to_gate, to_up, &dy, gate, up));
+}
+
+static struct tensor *gated(struct graph *g, struct tensor *gate, struct tensor *up, bool gelu)
+{
+    const char *name = gelu ? "geglu" : "swiglu";
+    if (!gate || !up || !graph_ok(g)) return NULL;
+    if (!op_want_f32(g, name, "gate", gate) || !op_want_same(g, name, gate, up)) return NULL;
+    struct tensor *y = tape_on(g) ? graph_new(g, DTYPE_F32, gate->rank, gate->shape) : gate;
+    if (!y) return NULL;
+    const int status = gelu ? g->backend->geglu(y, gate, up) : g->backend->swiglu(y, gate, up);
+    return op_record(
+        g, name, status, y,
+        &(struct tape_step){ .backward = gated_backward, .in = { gate, up }, .integer = gelu });
 }
 
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up)
 {
-    if (!gate || !up || !graph_ok(g)) return NULL;
-    if (!op_want_f32(g, "swiglu", "gate", gate) || !op_want_same(g, "swiglu", gate, up))
-        return NULL;
-    struct tensor *y = tape_on(g) ? graph_new(g, DTYPE_F32, gate->rank, gate->shape) : gate;
-    if (!y) return NULL;
-    return op_record(g, "swiglu", g->backend->swiglu(y, gate, up), y,
-                     &(struct tape_step){ .backward = swiglu_backward, .in = { gate, up } });
+    return gated(g, gate, up, false);
+}
+
+struct tensor *op_geglu(struct graph *g, struct tensor *gate, struct tensor *up)
+{
+    return gated(g, gate, up, true);
 }
 
 static int gelu_backward(struct graph *g, const struct tape_step *s)

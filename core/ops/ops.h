@@ -13,6 +13,8 @@
 
 // Multiplies x[N,K] by w[M,K]^T and adds bias[M] (or NULL): [N,M].
 struct tensor *op_matmul(struct graph *g, struct tensor *x, struct tensor *w, struct tensor *bias);
+// Multiplies x[N,K] by w[K,M], whose columns are the outputs: [N,M].
+struct tensor *op_matmul_columns(struct graph *g, struct tensor *x, struct tensor *w);
 // For a product that nothing reads: returns zeros that only carry gradients back.
 struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor *w,
                                 struct tensor *bias);
@@ -40,6 +42,8 @@ struct tensor *op_attention(struct graph *g, struct tensor *q, struct tensor *k,
                             struct tensor *probs);
 // Computes silu(gate) * up; overwrites gate without a tape. Use the returned tensor.
 struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up);
+// Like op_swiglu: gelu(gate) * up, in the form GELU_TANH.
+struct tensor *op_geglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 // Adds a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);

@@ -110,7 +110,7 @@ static void pass(struct bench *b, bool prefill)
     struct graph g = graph_of(b, NULL);
     struct decoder *d = &b->model->decoder;
     struct tensor *logits;
-    struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
     forms[0] = '\0';
     if (decoder_forward(&g, d, &b->kv, &b->sequence, h, LOGITS_LAST, prefill, &logits) < 0)
         fail_msg("%s", g.err.text);
@@ -155,7 +155,7 @@ static void train(struct bench *b)
     for (int i = 0; i < PROMPT; i++) weight[i] = 1;
     train_gains(b, true);
     forms[0] = '\0';
-    struct tensor *h = splice(&g, &d->embed, &b->sequence, 0, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &b->sequence, 0, NULL, NULL, 0);
     if (decoder_forward(&g, d, NULL, &b->sequence, h, LOGITS_HIDDEN, true, &out) < 0)
         fail_msg("%s", g.err.text);
     const size_t forward = strlen(forms);

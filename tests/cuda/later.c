@@ -195,7 +195,7 @@ static long pass(struct watcher *w)
         struct graph g = { .backend = devices[1], .arena = &arena, .hooks = &hooks };
         struct tensor *logits;
         if (i) sequence_append(&s, 7);
-        struct tensor *h = splice(&g, &m->decoder.embed, &s, kv.layer[0].rows, NULL, NULL, 0);
+        struct tensor *h = splice(&g, &m->decoder, &s, kv.layer[0].rows, NULL, NULL, 0);
         if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, !i, &logits) < 0)
             fail_msg("%s", g.err.text);
         assert_null(g.readbacks);

@@ -22,6 +22,8 @@ static void check_elementwise(int64_t n, int64_t d)
     ON_BOTH(scale, OF(a), OF(a), 6.5f);
     ON_BOTH(swiglu, OF(y), OF(a), OF(b));
     pair_compare("swiglu", &y, 1e-6, 1e-5);
+    ON_BOTH(geglu, OF(y), OF(a), OF(b));
+    pair_compare("geglu", &y, 1e-6, 1e-5);
     for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
         ON_BOTH(gelu, OF(y), OF(a), (enum gelu_form)form);
         pair_compare("gelu", &y, 1e-6, 1e-5);
@@ -323,6 +325,10 @@ static void check_elementwise_backward(int64_t n, int64_t d)
     ON_BOTH(swiglu_backward, NULL, OF(db), OF(dy), OF(a), OF(b));
     pair_compare("swiglu_backward: gate", &dx, 1e-6, 1e-5);
     pair_compare("swiglu_backward: up", &db, 1e-6, 1e-5);
+    ON_BOTH(geglu_backward, OF(dx), NULL, OF(dy), OF(a), OF(b));
+    ON_BOTH(geglu_backward, NULL, OF(db), OF(dy), OF(a), OF(b));
+    pair_compare("geglu_backward: gate", &dx, 3e-6, 1e-5);
+    pair_compare("geglu_backward: up", &db, 3e-6, 1e-5);
     for (int form = GELU_ERF; form <= GELU_QUICK; form++)
         ON_BOTH(gelu_backward, OF(dx), OF(dy), OF(a), (enum gelu_form)form);
     pair_compare("gelu_backward", &dx, 3e-6, 1e-5);
@@ -373,7 +379,7 @@ static const struct {
     const char *ops; // the ops that it checks
 } checks[] = {
     { check_norms, "rmsnorm layernorm" },
-    { check_elementwise, "add scale swiglu gelu softmax scale_columns fill" },
+    { check_elementwise, "add scale swiglu geglu gelu softmax scale_columns fill" },
     { check_rope, "rope rope_backward" },
     { check_weights, "embedding widen" },
     { check_blend, "blend_rows blend_rows_backward" },
@@ -388,8 +394,8 @@ static const struct {
     { check_ira, "ira_values ira_kl ira_values_backward ira_kl_backward" },
     { check_ira_gate, "ira_gate" },
     { check_norms_backward, "rmsnorm_backward layernorm_backward" },
-    { check_elementwise_backward,
-      "swiglu_backward gelu_backward scale_backward scale_columns_backward softmax_backward" },
+    { check_elementwise_backward, "swiglu_backward geglu_backward gelu_backward scale_backward "
+                                  "scale_columns_backward softmax_backward" },
     { check_loss, "cross_entropy" },
     { check_step, "sum_squares adamw" },
 };

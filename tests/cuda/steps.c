@@ -59,7 +59,7 @@ static void pass_of(struct bench *b, bool prefill, enum logits_rows want, float 
     };
     struct tensor *out = NULL;
     struct decoder *d = &b->model->decoder;
-    struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
     if (decoder_forward(&g, d, &b->kv, &b->sequence, h, want, prefill, &out) < 0)
         fail_msg("%s", g.err.text);
     assert_true(d->config.vocab <= VOCAB);

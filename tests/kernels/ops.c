@@ -174,25 +174,37 @@ static void check_ira_gate(const struct backend *b, int64_t n, int64_t d)
     check_gate(b, n, d, false);
 }
 
-static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
-{
-    struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
-    double *want = doubles(n * d);
-    for (int64_t i = 0; i < n * d; i++) {
-        float *gate = (float *)x.data + i;
-        *gate *= i % 5 ? 8 : 120;
-        want[i] = *gate / (1 + exp(-(double)*gate)) * ((float *)up.data)[i];
-    }
-    assert_int_equal(b->swiglu(&x, &x, &up), 0);
-    finish(b, "swiglu", &x, want, 1e-30, 2e-6);
-    free(up.data);
-}
-
 static double gelu_plain(double x, int form)
 {
     if (form == GELU_ERF) return 0.5 * x * erfc(-x / sqrt(2));
     if (form == GELU_TANH) return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     return x / (1 + exp(-1.702 * x));
+}
+
+static void check_gated(const struct backend *b, const char *name, int64_t n, int64_t d)
+{
+    const bool gelu = !strcmp(name, "geglu");
+    struct tensor x = noise_tensor(2, n, d, 0, 1), up = noise_tensor(2, n, d, 0, 2);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) {
+        float *gate = (float *)x.data + i;
+        *gate *= gelu ? 1 : i % 5 ? 8 : 120;
+        const double y = gelu ? gelu_plain(*gate, GELU_TANH) : *gate / (1 + exp(-(double)*gate));
+        want[i] = y * ((float *)up.data)[i];
+    }
+    assert_int_equal(gelu ? b->geglu(&x, &x, &up) : b->swiglu(&x, &x, &up), 0);
+    finish(b, name, &x, want, 1e-30, 2e-6);
+    free(up.data);
+}
+
+static void check_swiglu(const struct backend *b, int64_t n, int64_t d)
+{
+    check_gated(b, "swiglu", n, d);
+}
+
+static void check_geglu(const struct backend *b, int64_t n, int64_t d)
+{
+    check_gated(b, "geglu", n, d);
 }
 
 static void check_gelu(const struct backend *b, int64_t n, int64_t d)
@@ -651,6 +663,7 @@ static const struct {
     { "ira_kl", check_ira_kl },
     { "ira_gate", check_ira_gate },
     { "swiglu", check_swiglu },
+    { "geglu", check_geglu },
     { "gelu", check_gelu },
     { "softmax", check_softmax },
     { "rope", check_rope },

@@ -26,6 +26,21 @@ static struct tensor *run_unread(const struct check *c, struct graph *g, struct 
     return op_matmul_unread(g, in[0], in[1], in[2]);
 }
 
+static void plain_matmul_columns(const struct check *c, double *const *in, double *out)
+{
+    const int64_t n = c->in[0][0], k = c->in[0][1], m = c->in[1][1];
+    for (int64_t i = 0; i < n * m; i++) {
+        out[i] = 0;
+        for (int64_t e = 0; e < k; e++) out[i] += in[0][i / m * k + e] * in[1][e * m + i % m];
+    }
+}
+
+static struct tensor *run_matmul_columns(const struct check *c, struct graph *g,
+                                         struct tensor *const *in)
+{
+    return op_matmul_columns(g, in[0], in[1]);
+}
+
 // in: y, x, a, b.
 static void plain_lora(const struct check *c, double *const *in, double *out)
 {
@@ -172,6 +187,19 @@ static void plain_swiglu(const struct check *c, double *const *in, double *out)
 static struct tensor *run_swiglu(const struct check *c, struct graph *g, struct tensor *const *in)
 {
     return op_swiglu(g, in[0], in[1]);
+}
+
+static void plain_geglu(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) {
+        const double x = in[0][i], u = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        out[i] = 0.5 * x * (1 + tanh(u)) * in[1][i];
+    }
+}
+
+static struct tensor *run_geglu(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_geglu(g, in[0], in[1]);
 }
 
 static void plain_gelu(const struct check *c, double *const *in, double *out)
