@@ -227,11 +227,6 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
     if (m->unread) sinks_notice(e->sinks, "not read: %s", m->unread);
-    if (m->decoder.config.window)
-        sinks_notice(e->sinks,
-                     "the model attends over a sliding window of %lld tokens: texts that fit "
-                     "into the window are computed exactly, longer texts are refused",
-                     (long long)m->decoder.config.window);
     report_template(e, m);
     char *missing[COMPANIONS_MOST + UNUSED_MOST];
     int n = companions_missing(m, missing);

@@ -121,7 +121,11 @@ static void show_model(const struct engine *e, const char *unknown)
               d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
     table_row(&t, "vocabulary|%" PRId64, (int64_t)d->vocab);
     table_row(&t, "positions|%" PRId64, (int64_t)d->max_positions);
-    if (d->window) table_row(&t, "sliding window|%" PRId64, (int64_t)d->window);
+    int sliding = 0;
+    for (int l = 0; l < d->layers; l++) sliding += decoder_slides(d, l);
+    if (sliding)
+        table_row(&t, "sliding window|%" PRId64 " tokens, in %d of %d layers", (int64_t)d->window,
+                  sliding, d->layers);
     table_add(&t, "chat template");
     table_take(&t, companions_template(m));
     table_add(&t, "end of answers");

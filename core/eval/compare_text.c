@@ -87,7 +87,7 @@ static int add_piece(struct sums *sums, struct reader r[2], const struct sequenc
         struct graph *g = &r[i].g;
         arena_reset(&r[i].arena, (struct arena_mark){ 0 });
         model_pass(r[i].model, true); // applies the whole adapter, which a written model contains
-        struct tensor *h = splice(g, &d->embed, s, 0, NULL, NULL, 0);
+        struct tensor *h = splice(g, d, s, 0, NULL, NULL, 0);
         if (decoder_forward(g, d, NULL, s, h, LOGITS_HIDDEN, true, &r[i].hidden) < 0)
             return reader_failed(&r[i], err);
         sums->done += (uint64_t)s->n;
@@ -141,11 +141,9 @@ static int compare_models(const struct model *a, const struct model *b, const ch
     sums.all = 2 * (uint64_t)ids.count;
     reader_init(&r[0], a, cancel);
     reader_init(&r[1], b, cancel);
-    const int64_t window = a->decoder.config.window;
-    const int64_t piece = window && window < PIECE ? window : PIECE;
-    for (int64_t i = 0, all = (int64_t)ids.count; i < all - 1 && status == 0; i += piece) {
+    for (int64_t i = 0, all = (int64_t)ids.count; i < all - 1 && status == 0; i += PIECE) {
         struct sequence s;
-        sequence_init(&s, all - i < piece ? all - i : piece, 1);
+        sequence_init(&s, all - i < PIECE ? all - i : PIECE, 1);
         memcpy(s.ids, ids.data + i, (size_t)s.n * sizeof *s.ids);
         if (a->family->positions) a->family->positions(a, NULL, &s);
         status = add_piece(&sums, r, &s, err);

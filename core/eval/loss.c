@@ -89,7 +89,7 @@ static struct tensor *embed(struct graph *g, const struct model *m, const struct
             visual[number[i]] = tokens[i];
             focus[number[i]] = seen[i];
         }
-        h = splice(g, &m->decoder.embed, b->sequence, 0, visual, focus, (int)b->picture_count);
+        h = splice(g, &m->decoder, b->sequence, 0, visual, focus, (int)b->picture_count);
     }
     free(number);
     free((void *)pictures);

@@ -33,6 +33,22 @@ int32_t *site_new_keys(const struct site_args *args, bool visual, int64_t *count
     return keys;
 }
 
+struct site_keys seen_keys_from(const struct seen_keys *seen, int64_t i, int64_t first)
+{
+    const int32_t *list = seen->keys[i - seen->from];
+    int64_t count = seen->count[i - seen->from];
+    for (; count && *list < first; list++) count--;
+    return (struct site_keys){ list, 0, count };
+}
+
+struct site_keys site_keys(const struct site_args *args, int64_t i)
+{
+    const int64_t first = args->first ? args->first[i] : 0;
+    const int64_t end = args->end ? args->end[i] : args->past + i + 1;
+    if (args->seen.keys && i >= args->seen.from) return seen_keys_from(&args->seen, i, first);
+    return (struct site_keys){ NULL, first, end - first };
+}
+
 enum listener { ANYONE, METHOD, VALUE_METHOD };
 
 static bool listened(const struct graph *g, const struct site *site, int layer, enum listener who)

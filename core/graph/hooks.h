@@ -96,6 +96,18 @@ struct seen_keys {
     const int64_t *count; // [N - from]
 };
 
+// The keys that one row sees: `count` indices, ascending, or with list NULL those from `first` on.
+struct site_keys {
+    const int32_t *list;
+    int64_t first, count;
+};
+
+// Returns the index of key j of them.
+static inline int64_t site_keys_at(struct site_keys keys, int64_t j)
+{
+    return keys.list ? keys.list[j] : keys.first + j;
+}
+
 // Arguments of a site. Fields that do not apply are NULL / -1.
 struct site_args {
     int layer, picture;
@@ -109,6 +121,8 @@ struct site_args {
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
     const int32_t *keys;             // [P] sequence row of each key; NULL: key i is row i;
                                      // like `rows`, valid until the pass ends
+    const int32_t *first, *end;      // HAS_KEYS: [N] row i sees keys first[i]..end[i]-1 (site_keys)
+    float scale;                     // HAS_KEYS: factor of the scores q k
     const struct kv *kv;             // decoder: the cache before this pass; NULL: none
     struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
     bool prefill;                    // false while single tokens are generated
@@ -134,6 +148,12 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     site_sequence(args);
     return args->keys ? args->keys[i] : i;
 }
+
+// Returns the keys that row i of a HAS_KEYS site sees: those of its layer's mask, or those of them
+// that a method has chosen.
+struct site_keys site_keys(const struct site_args *args, int64_t i);
+// Returns the keys that `seen` lists for row i, without those before key `first`.
+struct site_keys seen_keys_from(const struct seen_keys *seen, int64_t i, int64_t first);
 
 // True if row i of the site is a visual token.
 static inline bool site_visual(const struct site_args *args, int64_t i)

@@ -311,8 +311,7 @@ static int add_gate(struct ira_values *p, int64_t from, int64_t to, int64_t coun
     free(text);
     free(keys);
     if (!text_queries || !visual_keys || !t) return -1;
-    if (g->backend->ira_gate(t, text_queries, visual_keys, attend_scale(text_queries),
-                             p->x->renormalised) < 0) {
+    if (g->backend->ira_gate(t, text_queries, visual_keys, a->scale, p->x->renormalised) < 0) {
         graph_fail(g, "gate of ira: %s", g->backend->failure());
         return -1;
     }

@@ -85,9 +85,10 @@ static void norm_release(void *state)
 }
 
 // Computes T*, the mean norm of the nonzero rows of the table [V,D] (padding rows are zero).
-static int norm_target(const struct backend *backend, const struct tensor *table, double *target,
+static int norm_target(const struct backend *backend, const struct decoder *d, double *target,
                        struct err *err)
 {
+    const struct tensor *table = &d->embed;
     enum { ROWS = 256 };
     const struct backend *b = backend_of(backend, table);
     struct arena scratch = { .backend = b };
@@ -111,7 +112,7 @@ static int norm_target(const struct backend *backend, const struct tensor *table
     }
     free(host);
     arena_release(&scratch);
-    *target = count ? sum / (double)count : 0;
+    *target = count ? sum / (double)count * (double)d->config.embed_scale : 0;
     return graph_ok(&g) ? 0 : err_set(err, "%s", g.err.text);
 }
 
@@ -131,7 +132,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
     // aligns nothing.
     const struct tensor *table = &m->decoder.embed;
     if (table->data && table->data != n->table &&
-        norm_target(env->backend, table, &n->target, err) < 0)
+        norm_target(env->backend, &m->decoder, &n->target, err) < 0)
         return -1;
     n->table = table->data;
     const struct settings *s = env->settings;

@@ -111,7 +111,7 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
     const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
     if (!view->count) return 0;
     if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
-    struct tensor *probs = attend_probs(g, view->q, view->k); // [H,1,P]
+    struct tensor *probs = attend_probs(g, view->q, view->k, view->first, args->scale);
     if (!probs) return -1;
     float *host = xmalloc(tensor_bytes(probs));
     double *a = xreallocarray(NULL, (size_t)heads, sizeof *a);
@@ -186,11 +186,14 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
                                .q = graph_rows(g, args->q, at, 1),
                                .sequence = site_sequence(args),
                                .query = (int32_t)site_row(args, at),
+                               .scale = args->scale,
                                .rows = rows,
                                .token = token,
                                .number = number };
     for (int64_t i = 0; i < count; i++) {
-        rows[i] = (int32_t)site_key(args, list ? list[i] : i);
+        const int64_t key = list ? list[i] : i;
+        rows[i] = (int32_t)site_key(args, key);
+        if (args->first && key < args->first[at]) view.first = i + 1;
         keep[i] = true;
         if (p->number[rows[i]] < 0) continue;
         token[view.count] = (int32_t)i;

@@ -19,7 +19,7 @@
 static struct tensor *unrotate(struct graph *g, const struct prune_view *view, struct tensor *x,
                                const int32_t *rows)
 {
-    struct rope_config rope = view->model->decoder.config.rope;
+    struct rope_config rope = *decoder_rope(&view->model->decoder.config, view->layer);
     struct tensor *cos, *sin;
     rope.amplitude = 1; // the amplitude (YaRN) stays applied
     if (rope_angles(g, &rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
@@ -38,7 +38,8 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
         q = unrotate(g, view, q, &view->query);
         k = unrotate(g, view, k, view->rows);
     }
-    if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k); // [H,1,P]
+    // probs [H,1,P]
+    if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, view->first, view->scale);
     if (kind == PRUNE_CONTRIBUTION) {
         const struct linear *o = attention_output(&view->model->decoder.layer[view->layer]);
         norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]

@@ -43,6 +43,8 @@ struct prune_view {
     const int32_t *token;  // [count] indices of the candidate keys, ascending
     const int32_t *number; // [count] their indices among all visual tokens of the sequence
     int64_t count;
+    int64_t first; // keys before this one are outside the layer's sliding window
+    float scale;   // of the layer's scores
 };
 
 // Writes scores [count] to host memory; PRUNE_UNIFORM has none. 0, or -1 after graph_fail.

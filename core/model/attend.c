@@ -2,16 +2,11 @@
 // probabilities of one row, and the contribution of single tokens.
 #include "core/model/attend.h"
 
-#include <math.h>
 #include <stdlib.h>
 
+#include "core/model/layer.h"
 #include "core/ops/check.h"
 #include "core/ops/ops.h"
-
-float attend_scale(const struct tensor *q)
-{
-    return 1 / sqrtf((float)q->shape[2]);
-}
 
 // Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; the row's
 // other elements are 0. heads [H]: only those; NULL: all.
@@ -53,37 +48,34 @@ static void put_heads(struct graph *g, struct tensor *a, const int32_t *rows, st
     op_scatter_rows(g, a, y, rows);
 }
 
+// Queries, keys and values, and the factor of the scores.
+struct attending {
+    struct tensor *q, *k, *v;
+    float scale;
+};
+
 // Computes the attention of row i over these keys, and writes it to a.
-static void attend_row(struct graph *g, struct tensor *a, struct tensor *q, struct tensor *k,
-                       struct tensor *v, int64_t i, const int32_t *keys, int64_t count,
-                       const bool *heads, struct tensor *probs)
+static void attend_row(struct graph *g, struct tensor *a, const struct attending *of, int64_t i,
+                       const int32_t *keys, int64_t count, const bool *heads, struct tensor *probs)
 {
     const int32_t row = (int32_t)i;
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *some_k = op_gather_rows(g, k, keys, count); // [count, Hkv, d]
-    struct tensor *some_v = op_gather_rows(g, v, keys, count);
-    struct tensor *some = probs ? graph_new3(g, DTYPE_F32, q->shape[1], 1, count) : NULL;
+    struct tensor *some_k = op_gather_rows(g, of->k, keys, count); // [count, Hkv, d]
+    struct tensor *some_v = op_gather_rows(g, of->v, keys, count);
+    struct tensor *some = probs ? graph_new3(g, DTYPE_F32, of->q->shape[1], 1, count) : NULL;
     struct tensor *y =
-        op_attention(g, graph_rows(g, q, i, 1), some_k, some_v, NULL, NULL, attend_scale(q), some);
+        op_attention(g, graph_rows(g, of->q, i, 1), some_k, some_v, NULL, NULL, of->scale, some);
     put_heads(g, a, &row, y, heads); // [1, H, dv]
     if (y && some) spread_probs(g, probs, i, some, keys, count, heads);
     graph_scratch_end(g, scratch);
 }
 
-// Downloads i32 [n]; NULL: zeros.
-static int32_t *indices_on_host(struct graph *g, const struct tensor *t, int64_t n)
-{
-    int32_t *host = xcalloc((size_t)n, sizeof *host);
-    if (t) g->backend->download(host, t->data, (size_t)n * sizeof *host);
-    return host;
-}
-
 // The keys that remain visible when seen->hidden applies.
 struct visible {
     const struct seen_keys *seen;
-    int64_t n, keys;      // N, P
-    int32_t *first, *end; // [N]
-    int32_t *before;      // [P+1] keys before key j that are not hidden
+    int64_t n, keys;            // N, P
+    const int32_t *first, *end; // [N]
+    int32_t *before;            // [P+1] keys before key j that are not hidden
 };
 
 static bool chooses(const struct visible *w, int64_t i)
@@ -100,20 +92,20 @@ static int64_t own_key(const struct visible *w, int64_t i)
 // Lists the keys that row i still sees; returns 0 if nothing that it would see is hidden.
 static int64_t list_visible(const struct visible *w, int64_t i, int32_t *list)
 {
-    const int32_t *chosen = chooses(w, i) ? w->seen->keys[i - w->seen->from] : NULL;
-    const int64_t all = chosen ? w->seen->count[i - w->seen->from] : w->end[i] - w->first[i];
+    const struct site_keys all =
+        chooses(w, i) ? seen_keys_from(w->seen, i, w->first[i])
+                      : (struct site_keys){ NULL, w->first[i], w->end[i] - w->first[i] };
     int64_t count = 0;
-    for (int64_t j = 0; j < all; j++) {
-        const int32_t key = chosen ? chosen[j] : w->first[i] + (int32_t)j;
+    for (int64_t j = 0; j < all.count; j++) {
+        const int32_t key = (int32_t)site_keys_at(all, j);
         if (!w->seen->hidden.keys[key] || key == own_key(w, i)) list[count++] = key;
     }
-    return count < all ? count : 0;
+    return count < all.count ? count : 0;
 }
 
 // Rows whose visible keys are a range of the keys that are not hidden share one product: rows[m].
 static void attend_group(struct graph *g, const struct visible *w, struct tensor *a,
-                         struct tensor *q, struct tensor *k, struct tensor *v, const int32_t *rows,
-                         int64_t m)
+                         const struct attending *of, const int32_t *rows, int64_t m)
 {
     const struct hidden_keys *hidden = &w->seen->hidden;
     int32_t *list = xreallocarray(NULL, (size_t)(w->keys + 2 * m) + 1, sizeof *list);
@@ -126,10 +118,10 @@ static void attend_group(struct graph *g, const struct visible *w, struct tensor
         end[i] = w->before[w->end[rows[i]]];
     }
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *y =
-        op_attention(g, op_gather_rows(g, q, rows, m), op_gather_rows(g, k, list, count),
-                     op_gather_rows(g, v, list, count), graph_upload(g, DTYPE_I32, 1, &m, first),
-                     graph_upload(g, DTYPE_I32, 1, &m, end), attend_scale(q), NULL);
+    struct tensor *y = op_attention(
+        g, op_gather_rows(g, of->q, rows, m), op_gather_rows(g, of->k, list, count),
+        op_gather_rows(g, of->v, list, count), graph_upload(g, DTYPE_I32, 1, &m, first),
+        graph_upload(g, DTYPE_I32, 1, &m, end), of->scale, NULL);
     put_heads(g, a, rows, y, hidden->heads);
     graph_scratch_end(g, scratch);
     free(list);
@@ -137,8 +129,8 @@ static void attend_group(struct graph *g, const struct visible *w, struct tensor
 
 // Computes the rows again that do not see the hidden keys. Only a row whose own key is hidden, or
 // for which a method chose keys, needs a list of its own.
-static void attend_hidden(struct graph *g, struct tensor *a, struct tensor *q, struct tensor *k,
-                          struct tensor *v, struct visible *w, struct tensor *probs)
+static void attend_hidden(struct graph *g, struct tensor *a, const struct attending *of,
+                          struct visible *w, struct tensor *probs)
 {
     const struct hidden_keys *hidden = &w->seen->hidden;
     int32_t *list = xreallocarray(NULL, (size_t)w->keys + 1, sizeof *list);
@@ -151,44 +143,46 @@ static void attend_hidden(struct graph *g, struct tensor *a, struct tensor *q, s
         if (count && !probs && !chooses(w, i) && !hidden->keys[own_key(w, i)])
             group[m++] = (int32_t)i;
         else if (count)
-            attend_row(g, a, q, k, v, i, list, count, hidden->heads, probs);
+            attend_row(g, a, of, i, list, count, hidden->heads, probs);
     }
-    if (m && graph_ok(g)) attend_group(g, w, a, q, k, v, group, m);
+    if (m && graph_ok(g)) attend_group(g, w, a, of, group, m);
     free(w->before);
     free(list);
     free(group);
 }
 
-struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, struct tensor *end, const struct seen_keys *seen,
-                      struct tensor *probs)
+struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_view *view,
+                      float scale, const struct seen_keys *seen, struct tensor *probs)
 {
+    struct tensor *q = all->q, *k = all->k, *v = all->v;
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
     struct tensor *a;
     if (plain > 0 || probs)
-        a = op_attention(g, q, k, v, first, end, attend_scale(q), probs);
+        a = op_attention(g, q, k, v, view->first, view->end, scale, probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
-    for (int64_t i = plain; i < n && graph_ok(g); i++) // rows that see selected keys
-        attend_row(g, a, q, k, v, i, seen->keys[i - plain], seen->count[i - plain], NULL, probs);
+    const struct attending of = { q, k, v, scale };
+    for (int64_t i = plain; i < n && graph_ok(g); i++) { // rows that see selected keys
+        const struct site_keys keys = seen_keys_from(seen, i, view->host_first[i]);
+        attend_row(g, a, &of, i, keys.list, keys.count, NULL, probs);
+    }
     if (seen->hidden.rows && a && graph_ok(g)) {
         struct visible w = { .seen = seen,
                              .n = n,
                              .keys = k->shape[0],
-                             .first = indices_on_host(g, first, n),
-                             .end = indices_on_host(g, end, n) };
-        attend_hidden(g, a, q, k, v, &w, probs);
-        free(w.first);
-        free(w.end);
+                             .first = view->host_first,
+                             .end = view->host_end };
+        attend_hidden(g, a, &of, &w, probs);
     }
     return a;
 }
 
 // Computes one segment at a time, with its keys and values copied behind the prefix.
-struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
-                               struct tensor *q, struct tensor *k, struct tensor *v)
+struct tensor *attend_segments(struct graph *g, const struct segments *s,
+                               const struct pass_view *view, float scale, const struct qkv *all)
 {
+    struct tensor *q = all->q, *k = all->k, *v = all->v;
     if (!q || !k || !v) return NULL;
     struct tensor *a = graph_new3(g, DTYPE_F32, q->shape[0], q->shape[1], v->shape[2]);
     for (int64_t i = 0, at = 0, n; i < s->count && graph_ok(g); i++, at += n) {
@@ -198,22 +192,26 @@ struct tensor *attend_segments(struct graph *g, const struct segments *s, struct
         struct arena_mark scratch = graph_scratch_begin(g);
         op_copy_rows_into(g, k, s->prefix, graph_rows(g, k, from, own));
         op_copy_rows_into(g, v, s->prefix, graph_rows(g, v, from, own));
-        struct tensor *rows = graph_rows(g, q, at, n), *ends = graph_rows(g, end, at, n);
+        struct tensor *rows = graph_rows(g, q, at, n), *ends = graph_rows(g, view->end, at, n);
+        struct tensor *firsts = graph_rows(g, view->first, at, n);
         struct tensor *keys = graph_rows(g, k, 0, s->prefix + own);
         struct tensor *values = graph_rows(g, v, 0, s->prefix + own);
-        const float scale = attend_scale(q);
-        op_copy_rows_into(g, a, at, op_attention(g, rows, keys, values, NULL, ends, scale, NULL));
+        op_copy_rows_into(g, a, at, op_attention(g, rows, keys, values, firsts, ends, scale, NULL));
         graph_scratch_end(g, scratch);
     }
     return a;
 }
 
-struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k)
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, int64_t first,
+                            float scale)
 {
     if (!q || !k || !graph_ok(g)) return NULL;
+    const int32_t from = (int32_t)first;
+    const int64_t one = 1;
     struct tensor *probs = graph_new3(g, DTYPE_F32, q->shape[1], 1, k->shape[0]);
+    struct tensor *seen = first ? graph_upload(g, DTYPE_I32, 1, &one, &from) : NULL;
     // Only the probabilities matter: the keys serve as values.
-    return op_attention(g, q, k, k, NULL, NULL, attend_scale(q), probs) ? probs : NULL;
+    return op_attention(g, q, k, k, seen, NULL, scale, probs) ? probs : NULL;
 }
 
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,

@@ -6,24 +6,25 @@
 #include "core/graph/hooks.h"
 #include "core/model/linear.h"
 
-// Returns the scale of the scores: 1 / sqrt(d).
-float attend_scale(const struct tensor *q);
+struct pass_view;
+struct qkv;
 
 // Computes attention of q[n,H,d] over k[P,Hkv,d] and v[P,Hkv,dv], dv at most d: [n,H,dv]. Row i
-// sees keys first[i]..end[i]-1 (first NULL: from 0), or the keys that `seen` lists for it, except
-// seen->hidden. probs [H,n,P], or NULL, receives the probabilities. The bits of a row depend on
+// sees the keys of the view, or those of them that `seen` lists for it, except seen->hidden. scale:
+// of the scores. probs [H,n,P], or NULL, receives the probabilities. The bits of a row depend on
 // neither the hidden keys of other rows nor hidden keys that it would not see anyway.
-struct tensor *attend(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
-                      struct tensor *first, struct tensor *end, const struct seen_keys *seen,
-                      struct tensor *probs);
+struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_view *view,
+                      float scale, const struct seen_keys *seen, struct tensor *probs);
 
 // Like attend() for a pass with segments: a row sees the prefix and its own segment, whose keys are
-// copied behind the prefix; end [n] includes both the prefix and the copied keys.
-struct tensor *attend_segments(struct graph *g, const struct segments *s, struct tensor *end,
-                               struct tensor *q, struct tensor *k, struct tensor *v);
+// copied behind the prefix; the view's keys include both the prefix and the copied keys.
+struct tensor *attend_segments(struct graph *g, const struct segments *s,
+                               const struct pass_view *view, float scale, const struct qkv *all);
 
-// Returns the probabilities [H,1,P] of one query row over its keys: q[1,H,d], k[P,Hkv,d].
-struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k);
+// Returns the probabilities [H,1,P] of one query row over keys first..P-1, 0 for earlier ones:
+// q[1,H,d], k[P,Hkv,d].
+struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k, int64_t first,
+                            float scale);
 
 // Computes the attention contribution C_i (CAPA's paper) of keys index[0..n) to
 // the query row with these probabilities [H,1,P]: the norm of token i's own term in the residual

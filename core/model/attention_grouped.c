@@ -17,38 +17,52 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Sets c->window if a layer's sliding window is shorter than the context. Sequences that fit in the
-// window are exact; longer ones are refused, because no window mask is implemented.
+// Reads "layer_types", which newer configs have; else the first `full` layers have no window, nor
+// has every `pattern`-th one (0: none).
+static void set_slides(struct decoder_config *c, const cJSON *json, int64_t full, int64_t pattern)
+{
+    const cJSON *types = json_get(json, "layer_types");
+    const cJSON *type = cJSON_IsArray(types) ? types->child : NULL;
+    for (int l = 0; l < c->layers; l++) {
+        c->slides[l] = l >= full && !(pattern && (l + 1) % pattern == 0);
+        if (cJSON_IsArray(types))
+            c->slides[l] = cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention");
+        if (type) type = type->next;
+    }
+}
+
+// Sets c->window and c->slides if a layer's sliding window is shorter than the context.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
-    bool use;
-    int64_t window, from;
-    const cJSON *types = json_get(json, "layer_types"); // newer configs list one per layer
+    bool use, any = false;
+    int64_t window, full, pattern;
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const bool windowed = c->kind->windowed && !cJSON_IsNull(width);
     if (json_bool(json, "use_sliding_window", windowed, &use, err) < 0) return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
-        json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &from, err) < 0)
+        json_int(json, "max_window_layers", 0, INT32_MAX, windowed ? 0 : 28, &full, err) < 0 ||
+        json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
+                 err) < 0)
         return -1;
-    if (cJSON_IsArray(types)) { // find the first layer with a window
-        const cJSON *type = types->child;
-        for (from = 0; type; type = type->next, from++)
-            if (cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention")) break;
-        if (!type) return 0;
-    }
-    if (window < c->max_positions && from < c->layers) c->window = window;
+    set_slides(c, json, full, c->kind->sliding_pattern ? pattern : 0);
+    for (int l = 0; l < c->layers; l++) any |= c->slides[l];
+    if (any && window < c->max_positions) c->window = window;
     return 0;
 }
 
 static int read_heads(struct decoder_config *c, const cJSON *json, struct err *err)
 {
-    if (json_int(json, "num_attention_heads", 1, 10000, 32, &c->heads, err) < 0) return -1;
-    const int64_t otherwise = c->kind->head_size ? c->kind->head_size : c->hidden / c->heads;
-    if (json_int(json, "num_key_value_heads", 1, 10000, c->heads, &c->kv_heads, err) < 0 ||
+    const struct decoder_kind *kind = c->kind;
+    if (json_int(json, "num_attention_heads", 1, 10000, kind->heads ? kind->heads : 32, &c->heads,
+                 err) < 0)
+        return -1;
+    const int64_t otherwise = kind->head_size ? kind->head_size : c->hidden / c->heads;
+    if (json_int(json, "num_key_value_heads", 1, 10000, kind->kv_heads ? kind->kv_heads : c->heads,
+                 &c->kv_heads, err) < 0 ||
         json_int(json, "head_dim", 2, 10000, otherwise, &c->dim, err) < 0)
         return -1;
-    if (!json_get(json, "head_dim") && !c->kind->head_size && c->hidden % c->heads)
+    if (!json_get(json, "head_dim") && !kind->head_size && c->hidden % c->heads)
         return err_set(err,
                        "\"hidden_size\" %lld is not a multiple of \"num_attention_heads\" %lld",
                        (long long)c->hidden, (long long)c->heads);
@@ -75,7 +89,10 @@ static int packed_read(struct decoder_config *c, const cJSON *json, struct err *
 static int grouped_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     if (read_heads(c, json, err) < 0 || read_window(c, json, err) < 0) return -1;
-    c->rope.dim = c->value_dim = c->dim;
+    if (c->kind->sliding_pattern &&
+        rope_config_read_sliding(&c->sliding_rope, c->kind->rotary, json, err) < 0)
+        return -1;
+    c->rope.dim = c->sliding_rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
     const bool default_on = c->kind->qkv_bias_default; // the output then has no bias
@@ -208,8 +225,8 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
                               .gain = graph_weight(&layer->w->attention.before),
                               .eps = (float)c->eps,
                               .adjacent = rope_adjacent(&c->rope),
-                              .cos = graph_rows(g, p->cos, i, m),
-                              .sin = graph_rows(g, p->sin, i, m),
+                              .cos = graph_rows(g, layer->view->cos, i, m),
+                              .sin = graph_rows(g, layer->view->sin, i, m),
                               .cache_rows = graph_rows(g, p->cache_rows, i, m),
                               .first = p->n > 1 ? p->past + i : -1 };
     if (kind->packed) {

@@ -293,7 +293,8 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
     for (int64_t i = 0, m; i < p->n && graph_ok(g); i += m) {
         m = layer_rows(g, p->n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *cos = graph_rows(g, p->cos, i, m), *sin = graph_rows(g, p->sin, i, m);
+        struct tensor *cos = graph_rows(g, layer->view->cos, i, m);
+        struct tensor *sin = graph_rows(g, layer->view->sin, i, m);
         struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m);
         struct tensor *rows = graph_rows(g, h, i, m);
         struct tensor *both = project_at_once(g, layer, rows, graph_rows(g, q, i, m), cos, sin);
@@ -408,7 +409,6 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
 {
     const struct decoder_config *c = layer->pass->config;
     const int64_t keys = layer->pass->past + i + 1, H = c->heads;
-    const float scale = attend_scale(q);
     struct tensor *latents = graph_rows(g, &layer->cache->v, 0, keys);
     struct tensor *rope = graph_rows(g, &layer->cache->k, 0, keys);
     struct tensor *row = graph_rows(g, q, i, 1), *to = graph_rows(g, latent_q, i, 1);
@@ -418,7 +418,7 @@ static struct tensor *gather_row(struct graph *g, const struct layer *layer, str
     row = attend_columns(g, flat(g, row, H, c->dim), c->latent.nope, c->latent.rope); // [H, rope]
     to = flat(g, to, H, c->latent.rank);                                              // [H, R]
     struct tensor *p = op_add(g, op_matmul(g, to, latents, NULL), op_matmul(g, row, rope, NULL));
-    p = op_softmax(g, p, scale); // [H, keys]
+    p = op_softmax(g, p, c->score_scale); // [H, keys]
     return times(g, p, latents);
 }
 
@@ -476,17 +476,16 @@ static bool rows_fused(struct graph *g, const struct layer *layer, struct tensor
                                        .down_gain = &w[DOWN_NORM].weight,
                                        .up = &w[UP].weight,
                                        .inner_eps = latent_eps,
-                                       .cos = p->cos,
-                                       .sin = p->sin,
+                                       .cos = layer->view->cos,
+                                       .sin = layer->view->sin,
                                        .cache_row = p->cache_rows,
-                                       .end = p->end,
+                                       .end = layer->view->end,
                                        .c = graph_rows(g, &layer->cache->v, 0, p->keys),
                                        .r = graph_rows(g, &layer->cache->k, 0, p->keys),
                                        .heads = c->heads,
                                        .nope = c->latent.nope,
                                        .value = c->value_dim,
-                                       .scale =
-                                           (float)rope_score_gain(&c->rope) / sqrtf((float)c->dim),
+                                       .scale = (float)rope_score_gain(&c->rope) * c->score_scale,
                                        .after = { graph_weight(&s->after), (float)c->eps, NULL },
                                        .mode = (int)g->matmul };
     return graph_ok(g) && fused_latent(g, w, s->count, &form);
@@ -503,7 +502,7 @@ static void show(struct graph *g, const struct layer *layer, struct tensor *q)
         hooks_run(g, SITE_VALUES, &args);
         if (hooks_wanted(g, SITE_ATTN, layer->number) && graph_ok(g)) {
             args.x = graph_new3(g, DTYPE_F32, q->shape[1], layer->pass->n, layer->pass->keys);
-            attend(g, args.q, args.k, args.v, NULL, layer->pass->end, &args.seen, args.x);
+            attend(g, &all, layer->view, args.scale, &args.seen, args.x);
             hooks_run(g, SITE_ATTN, &args);
         }
     }
@@ -528,7 +527,7 @@ static bool latent_forward(struct graph *g, const struct layer *layer, struct te
     if (p->n <= backend_few_rows(g->backend)) {
         if (shown) {
             struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, *h);
-            q = queries(g, layer, x, p->n, p->cos, p->sin);
+            q = queries(g, layer, x, p->n, layer->view->cos, layer->view->sin);
         }
         if (rows_fused(g, layer, *h)) {
             if (shown) show(g, layer, q);
@@ -546,10 +545,11 @@ static struct qkv latent_qkv(struct graph *g, const struct layer *layer, struct 
 {
     const struct pass *p = layer->pass;
     if (!layer->cache) {
+        struct tensor *cos = layer->view->cos, *sin = layer->view->sin;
         struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
         struct tensor *both = linear_forward(g, x, &layer->w->attention.weight[DOWN]);
-        struct qkv all = expand(g, layer, latents_of(g, layer, both, p->n, p->cos, p->sin));
-        all.q = queries(g, layer, x, p->n, p->cos, p->sin);
+        struct qkv all = expand(g, layer, latents_of(g, layer, both, p->n, cos, sin));
+        all.q = queries(g, layer, x, p->n, cos, sin);
         return all;
     }
     struct tensor *q = p->recorded ? unknown_keys(g) : project(g, layer, h);

@@ -87,6 +87,26 @@ void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *form
     bind_widened(b, t, n, name);
 }
 
+void bind_gain(struct binder *b, struct tensor *gain, int64_t n, bool from_1, const char *format,
+               ...)
+{
+    char name[NAME_SIZE];
+    FULL_NAME(b, name, format);
+    if (!from_1) {
+        bind_widened(b, gain, n, name);
+        return;
+    }
+    struct tensor *stored =
+        weights_add_gain(b->weights, gain, backend_enter(b->arena->backend, -1));
+    bind_widened(b, stored, n, name);
+    if (b->failed) return;
+    *gain = *stored;
+    gain->data = stored->data ? arena_alloc(b->arena, tensor_bytes(gain)) : NULL;
+    if (!gain->data == !stored->data) return;
+    err_set(b->err, "out of memory for '%s'", name);
+    b->failed = true;
+}
+
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
 {
     char name[NAME_SIZE];

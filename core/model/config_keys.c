@@ -181,7 +181,7 @@ static int check_text(const struct section *p, const struct decoder_config *d, s
     // Gemma's key; "hidden_act" is read elsewhere.
     const cJSON *act = json_get(p->json, "hidden_activation");
     const char *name = cJSON_IsString(act) ? act->valuestring : "silu";
-    if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0 &&
+    if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0 && !d->kind->gelu &&
         refuse(p, "hidden_activation", act, err) < 0)
         return -1;
     static const char *const names[] = { "rope_scaling", "rope_parameters" };

@@ -44,7 +44,6 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
                    "rotary scaling \"dynamic\" is supported up to %lld tokens, but the "
                    "conversation has %lld; use /clear, or /set ctx.max to that",
                    (long long)c->max_positions, (long long)sequence_longest(s));
-    pass_check_window(g, c, s);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -105,8 +104,6 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         return graph_stop(g) ? -1 : 0;
     }
 
-    // Rotary angles: cos and sin [n, d/2], the same in all layers.
-    if (graph_ok(g)) rope_angles(g, &d->config.rope, s, NULL, start.n, &start.cos, &start.sin);
     if (part && !part->first)
         h = part->receive(part, g, &p, h);
     else if (graph_ok(g))

@@ -1,7 +1,7 @@
 // core/model/decoder.h -- the language model: layers of attention and FFN. The family's file
 // selects their kinds (core/model/layer.h).
 //
-//   struct tensor *h = splice(&g, &m->decoder.embed, &s, past, visual, focus, count), *logits;
+//   struct tensor *h = splice(&g, &m->decoder, &s, past, visual, focus, count), *logits;
 //   decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_LAST, true, &logits);
 #ifndef CORE_MODEL_DECODER_H
 #define CORE_MODEL_DECODER_H
@@ -41,10 +41,18 @@ struct experts_config;
 struct decoder_kind {
     const char *const *model_types; // accepted in a text_config; NULL: the family's
     int64_t ffn_size, vocab, max_positions;
-    int64_t head_size; // 0: hidden / heads
-    double eps, theta; // 0: 1e-6 and 10000
-    bool windowed;     // "sliding_window" applies unless it is null; no other key need enable it
-    bool qkv_bias;     // only q, k and v have biases, whatever the config says
+    int64_t head_size;       // 0: hidden / heads
+    int64_t heads, kv_heads; // 0: 32, and as many as heads
+    double eps, theta;       // 0: 1e-6 and 10000
+    bool tied;
+    bool windowed; // "sliding_window" applies unless it is null; no other key need enable it
+    // Every n-th layer has no sliding window, unless "sliding_window_pattern" or "layer_types" says
+    // otherwise; 0: neither has these layers a "rope_local_base_freq".
+    int64_t sliding_pattern;
+    bool gelu;             // its FFN's activation is "hidden_activation", by default GELU
+    bool gains_from_1;     // norms multiply by 1 + gain
+    bool embed_scaled;     // text embeddings are multiplied by sqrt(hidden)
+    bool qkv_bias;         // only q, k and v have biases, whatever the config says
     bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
@@ -82,15 +90,23 @@ struct experts_config {
     bool turned;  // the hub's files store all experts together, transposed: [E,in,out]
 };
 
+enum { DECODER_LAYERS = 1000 };
+
 struct decoder_config {
     const struct decoder_kind *kind;
     int layers;                           // L
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t value_dim;                    // elements of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
-    int64_t window; // attention window in tokens, including the row itself; 0: unlimited
+    int64_t window; // rows that a row sees in layers with a sliding window, with itself; 0: no
+                    // such layers
+    bool slides[DECODER_LAYERS]; // the layers with a sliding window
+    bool pictures_whole;         // rows of a picture also see its later rows
+    bool gelu;                   // the gated FFN's activation: GELU_TANH in place of SiLU
     double eps;
-    struct rope_config rope;
+    float score_scale, embed_scale;  // factors of the scores q k, and of text embeddings
+    struct rope_config rope;         // of all layers
+    struct rope_config sliding_rope; // of layers with a sliding window; rotary NULL: rope
     bool qkv_bias, out_bias, mlp_bias, tied;
     bool untied; // the config ties the head, but the file has a different one
     // Fields that only the attention kind (first union) or the FFN kind (second) reads.
@@ -212,6 +228,18 @@ static inline const struct ffn_kind *decoder_ffn(const struct decoder_config *c,
 {
     (void)layer;
     return c->kind->ffn;
+}
+
+// True if the layer's rows see only the last config.window rows.
+static inline bool decoder_slides(const struct decoder_config *c, int layer)
+{
+    return c->window && c->slides[layer];
+}
+
+// Returns the rotary positions of a layer.
+static inline const struct rope_config *decoder_rope(const struct decoder_config *c, int layer)
+{
+    return decoder_slides(c, layer) && c->sliding_rope.rotary ? &c->sliding_rope : &c->rope;
 }
 
 // Returns the projection from a layer's attention back to the residual stream: the last weight.

@@ -9,12 +9,12 @@
 #include "core/files/safetensors.h"
 #include "core/model/layer.h"
 
-static void bind_gain(struct binder *b, struct tensor *gain, const struct decoder_config *c, int l,
-                      const char *name)
+static void bind_layer_gain(struct binder *b, struct tensor *gain, const struct decoder_config *c,
+                            int l, const char *name)
 {
     if (!name) return;
-    bind_vector(b, gain, c->hidden, "%s.%d.%s.weight", decoder_name(c->kind, "layers"), l,
-                decoder_name(c->kind, name));
+    bind_gain(b, gain, c->hidden, c->kind->gains_from_1, "%s.%d.%s.weight",
+              decoder_name(c->kind, "layers"), l, decoder_name(c->kind, name));
 }
 
 // True if the stack of the weight's experts is stored as [count, in, rows], as in the hub's files
@@ -66,7 +66,8 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
         else if (w.in)
             bind_linear(b, &s->weight[i], w.out, w.in, w.bias, "%s.%d.%s", layers, l, name);
         else
-            bind_vector(b, &s->weight[i].weight, w.out, "%s.%d.%s.weight", layers, l, name);
+            bind_gain(b, &s->weight[i].weight, w.out, c->kind->gains_from_1, "%s.%d.%s.weight",
+                      layers, l, name);
     }
 }
 
@@ -159,15 +160,16 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
         backend_enter(b->arena->backend, d->layer[l].gpu);
         b->shapes_only = !decoder_has(d, l);
         struct decoder_layer *w = &d->layer[l];
-        bind_gain(b, &w->attention.before, config, l, norms->attention.before);
+        bind_layer_gain(b, &w->attention.before, config, l, norms->attention.before);
         bind_weights(b, &w->attention, config, l, decoder_attention(config, l)->weight);
-        bind_gain(b, &w->attention.after, config, l, norms->attention.after);
-        bind_gain(b, &w->ffn.before, config, l, norms->ffn.before);
+        bind_layer_gain(b, &w->attention.after, config, l, norms->attention.after);
+        bind_layer_gain(b, &w->ffn.before, config, l, norms->ffn.before);
         bind_weights(b, &w->ffn, config, l, decoder_ffn(config, l)->weight);
-        bind_gain(b, &w->ffn.after, config, l, norms->ffn.after);
+        bind_layer_gain(b, &w->ffn.after, config, l, norms->ffn.after);
     }
     backend_enter(b->arena->backend, 0);
-    bind_vector(b, &d->norm, config->hidden, "%s.weight", decoder_name(config->kind, "norm"));
+    bind_gain(b, &d->norm, config->hidden, config->kind->gains_from_1, "%s.weight",
+              decoder_name(config->kind, "norm"));
     d->head = d->embed;
     b->prefix = "";
     b->shapes_only = !decoder_last(d);

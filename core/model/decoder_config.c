@@ -1,5 +1,6 @@
 // core/model/decoder_config.c -- reads the config of a language model, and maps its family's tensor
 // names.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +17,40 @@ int model_type_check(const char *const *known, const cJSON *json, struct err *er
     return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type, known[0]);
 }
 
+// Sets the factors of scores and embeddings. A kind that reads "query_pre_attn_scalar" lists it in
+// its keys.
+static int read_scales(struct decoder_config *d, const cJSON *json, struct err *err)
+{
+    double scalar = (double)d->dim;
+    d->embed_scale = d->kind->embed_scaled ? sqrtf((float)d->hidden) : 1;
+    if (text_listed(d->kind->keys, "query_pre_attn_scalar") &&
+        json_real(json, "query_pre_attn_scalar", scalar, &scalar, err) < 0)
+        return -1;
+    if (scalar <= 0) return err_set(err, "\"query_pre_attn_scalar\" must be greater than 0");
+    d->score_scale = 1 / sqrtf((float)scalar);
+    return 0;
+}
+
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
                         const cJSON *json, struct err *err)
 {
     int64_t layers;
     *d = (struct decoder_config){ .kind = kind };
     if (model_type_check(kind->model_types, json, err) < 0 ||
-        json_int(json, "num_hidden_layers", 1, 1000, 32, &layers, err) < 0 ||
+        json_int(json, "num_hidden_layers", 1, DECODER_LAYERS, 32, &layers, err) < 0 ||
         json_int(json, "hidden_size", 1, 1000000, 4096, &d->hidden, err) < 0 ||
         json_int(json, "vocab_size", 1, 100000000, kind->vocab, &d->vocab, err) < 0 ||
         json_int(json, "max_position_embeddings", 1, 1000000000, kind->max_positions,
                  &d->max_positions, err) < 0 ||
         json_real(json, "rms_norm_eps", kind->eps > 0 ? kind->eps : 1e-6, &d->eps, err) < 0 ||
-        json_bool(json, "tie_word_embeddings", false, &d->tied, err) < 0 ||
+        json_bool(json, "tie_word_embeddings", kind->tied, &d->tied, err) < 0 ||
         rope_config_read(&d->rope, kind->rotary, json, kind->theta > 0 ? kind->theta : 10000, err) <
             0)
         return -1;
     d->layers = (int)layers;
     if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
     if (kind->attention->read(d, json, err) < 0 || rope_config_check(&d->rope, err) < 0) return -1;
+    if (read_scales(d, json, err) < 0) return -1;
     return kind->ffn->read(d, json, err);
 }
 

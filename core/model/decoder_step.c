@@ -1,11 +1,12 @@
 // core/model/decoder_step.c -- computes layers and head of a generated token by replaying a
 // recording.
 //
-// Every such step runs the same ops on the same memory. Only five inputs differ, which the host
-// uploads first: the token's embedding, cos and sin of its position, its row of the cache, and the
-// number of keys that it sees. To keep the shapes fixed, attention gets keys up to the next
-// multiple of KEYS_STEP and masks those from `end` on. The first step with a key (step_key) runs op
-// by op, which also grows the device's scratch; the second is recorded.
+// Every such step runs the same ops on the same memory. Only a few inputs differ, which the host
+// uploads first: the token's embedding, its row of the cache and, for layers without and with a
+// sliding window, cos and sin of its position and the keys that it sees. To keep the shapes fixed,
+// attention gets keys up to the next multiple of KEYS_STEP and masks those from `end` on. The first
+// step with a key (step_key) runs op by op, which also grows the device's scratch; the second is
+// recorded.
 //
 // Listeners need the host between the ops, so passes with listeners are not recorded.
 #include <stdlib.h>
@@ -74,18 +75,37 @@ static uint64_t step_key(const struct graph *g, const struct decoder *d, const s
 
 // --- recording -----------------------------------------------------------------------------------
 
-// Returns the pass of a recorded step. replay.in holds its inputs: cos and sin [d/2], then two i32.
+// Returns the number of elements of replay.in: the row of the cache (i32); for each view, the first
+// key and the end (i32), then cos and sin [d/2].
+static int64_t inputs(const struct decoder_config *c)
+{
+    return 1 + (c->window ? 2 : 1) * (2 + c->rope.dim);
+}
+
+// Returns a view of one i32 of replay.in.
+static struct tensor *whole_input(struct graph *g, struct tensor *in, int64_t at)
+{
+    const int64_t one = 1;
+    struct tensor *t = graph_view(g, graph_rows(g, in, at, 1), 1, &one);
+    if (t) t->dtype = DTYPE_I32;
+    return t;
+}
+
+// Returns the pass of a recorded step.
 static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv *kv,
                              const struct sequence *s, struct tensor *in, int64_t keys)
 {
-    const int64_t half = d->config.rope.dim / 2, one = 1;
+    const int64_t half = d->config.rope.dim / 2;
     struct pass p = { .config = &d->config, .sequence = s, .kv = kv, .n = 1, .keys = keys };
-    p.cos = graph_view(g, graph_rows(g, in, 0, half), 2, (int64_t[]){ 1, half });
-    p.sin = graph_view(g, graph_rows(g, in, half, half), 2, (int64_t[]){ 1, half });
-    p.cache_rows = graph_view(g, graph_rows(g, in, 2 * half, 1), 1, &one);
-    p.end = graph_view(g, graph_rows(g, in, 2 * half + 1, 1), 1, &one);
-    if (p.cache_rows) p.cache_rows->dtype = DTYPE_I32;
-    if (p.end) p.end->dtype = DTYPE_I32;
+    p.cache_rows = whole_input(g, in, 0);
+    int64_t at = 1;
+    for (struct pass_view *v = p.view; v < p.view + (d->config.window ? 2 : 1); v++) {
+        if (v > p.view) v->first = whole_input(g, in, at);
+        v->end = whole_input(g, in, at + 1);
+        v->cos = graph_view(g, graph_rows(g, in, at + 2, half), 2, (int64_t[]){ 1, half });
+        v->sin = graph_view(g, graph_rows(g, in, at + 2 + half, half), 2, (int64_t[]){ 1, half });
+        at += 2 + 2 * half;
+    }
     p.past = p.keys - 1;
     p.recorded = true;
     return p;
@@ -125,7 +145,7 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     g.arena = &r->arena;
     g.hooks = NULL;
     arena_expect(&r->arena, step_bytes(d));
-    r->in = graph_new1(&g, DTYPE_F32, d->config.rope.dim / 2 * 2 + 2);
+    r->in = graph_new1(&g, DTYPE_F32, inputs(&d->config));
     r->h = graph_new2(&g, DTYPE_F32, 1, d->config.hidden);
     const struct pass p = step_pass(&g, d, kv, s, r->in, keys);
     const struct arena_mark mark = arena_mark(g.arena);
@@ -137,7 +157,8 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     if (!graph_ok(&g) || g.backend->recorder->start() < 0) return false;
     struct tensor *h = r->h;
     for (int l = 0; l < d->config.layers; l++) {
-        struct layer layer = { &p, l, p.past, &d->layer[l], &kv->layer[l] };
+        const struct pass_view *view = &p.view[decoder_slides(&d->config, l)];
+        struct layer layer = { &p, view, l, p.past, &d->layer[l], &kv->layer[l] };
         backend_enter(g.backend, d->layer[l].gpu);
         h = layer_forward(&g, &layer, h);
     }
@@ -152,11 +173,18 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
 static int step_play(struct graph *g, const struct decoder *d, const struct replay *r,
                      const struct sequence *s, int64_t past, struct tensor *h)
 {
-    const int64_t half = d->config.rope.dim / 2;
-    const int32_t rows[] = { (int32_t)past, (int32_t)past + 1 };
-    float *in = xreallocarray(NULL, (size_t)(2 * half + 2), sizeof *in);
-    rope_angles_host(&d->config.rope, s, NULL, 1, in, in + half);
-    memcpy(in + 2 * half, rows, sizeof rows);
+    const struct decoder_config *c = &d->config;
+    const int64_t half = c->rope.dim / 2, window = c->window;
+    const int32_t row = (int32_t)past;
+    float *in = xreallocarray(NULL, (size_t)inputs(c), sizeof *in), *at = in + 1;
+    memcpy(in, &row, sizeof row);
+    for (int slides = 0; slides < (window ? 2 : 1); slides++, at += 2 + 2 * half) {
+        const int32_t first = slides && past >= window ? (int32_t)(past + 1 - window) : 0;
+        const int32_t keys[] = { first, row + 1 };
+        memcpy(at, keys, sizeof keys);
+        rope_angles_host(slides && c->sliding_rope.rotary ? &c->sliding_rope : &c->rope, s, NULL, 1,
+                         at + 2, at + 2 + half);
+    }
     g->backend->upload(r->in->data, in, tensor_bytes(r->in));
     free(in);
     if (g->backend->widen(r->h, h) < 0) return -1; // h is f32: widen copies it

@@ -1,5 +1,5 @@
 // core/model/ffn_gated.c -- the gated FFN of Llama and its relatives (Shazeer 2020, arXiv
-// 2002.05202, SwiGLU): down(silu(gate(x)) * up(x)).
+// 2002.05202, SwiGLU): down(silu(gate(x)) * up(x)); Gemma has gelu in place of silu.
 #include <string.h>
 
 #include "core/model/fused.h"
@@ -9,11 +9,15 @@
 static int gated_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     const char *act;
+    const bool gelu = c->kind->gelu;
+    const char *key = gelu ? "hidden_activation" : "hidden_act";
     if (json_int(json, "intermediate_size", 1, 10000000, c->kind->ffn_size, &c->ffn, err) < 0 ||
-        json_text(json, "hidden_act", "silu", &act, err) < 0)
+        json_text(json, key, gelu ? "gelu_pytorch_tanh" : "silu", &act, err) < 0)
         return -1;
-    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return err_set(err, "\"hidden_act\" \"%s\" is not supported (known: silu)", act);
+    c->gelu = gelu && !strcmp(act, "gelu_pytorch_tanh");
+    if (!c->gelu && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
+        return err_set(err, "\"%s\" \"%s\" is not supported (known: silu%s)", key, act,
+                       gelu ? ", gelu_pytorch_tanh" : "");
     return c->kind->qkv_bias ? 0 : json_bool(json, "mlp_bias", false, &c->mlp_bias, err);
 }
 
@@ -36,7 +40,8 @@ static struct tensor *gated_forward(struct graph *g, const struct layer *layer, 
     const struct linear *w = layer->w->ffn.weight;
     struct tensor *gate = linear_forward(g, x, &w[FFN_GATE]);
     struct tensor *up = linear_forward(g, x, &w[FFN_UP]);
-    struct tensor *y = op_swiglu(g, gate, up); // [m, ffn]
+    // [m, ffn]
+    struct tensor *y = layer->pass->config->gelu ? op_geglu(g, gate, up) : op_swiglu(g, gate, up);
     return (unread ? linear_unread : linear_forward)(g, y, &w[FFN_DOWN]);
 }
 
@@ -55,6 +60,7 @@ static struct tensor *gated_fused(struct graph *g, const struct layer *layer, st
 {
     const struct linear *w = layer->w->ffn.weight;
     struct fused_ffn form = form_of(layer, h, after);
+    if (layer->pass->config->gelu) return NULL; // no device has a fused form
     form.gate = fused_whole(&w[FFN_GATE]);
     form.up = fused_whole(&w[FFN_UP]);
     form.down = fused_whole(&w[FFN_DOWN]);

@@ -10,8 +10,21 @@ int64_t flops_rows(const struct site *site, const struct site_args *args)
 
 int64_t flops_keys(const struct site_args *args, int64_t i)
 {
-    const int64_t at = i - args->seen.from;
-    return args->seen.keys && at >= 0 ? args->seen.count[at] : args->past + i + 1;
+    return site_keys(args, i).count;
+}
+
+double flops_row_keys(const struct decoder_config *c, int layer, const struct sequence *s,
+                      int64_t row)
+{
+    const struct row_range sees = pass_sees(c, decoder_slides(c, layer), s, row);
+    return (double)(sees.end - sees.first);
+}
+
+double flops_pairs(const struct decoder_config *c, int layer, const struct sequence *s, int64_t n)
+{
+    double pairs = 0;
+    for (int64_t i = 0; i < n; i++) pairs += flops_row_keys(c, layer, s, i);
+    return pairs;
 }
 
 // Returns FLOPs per row, 2 per multiply-add. Gains do not count; an expert counts by the share of

@@ -217,7 +217,6 @@ bool fused_attend(struct graph *g, const struct linear *w, const struct fused_at
     if (g->tape || !usable(g, p->h, w, 1) || !g->backend->fused->attend) return false;
     if (!p->q || !p->k || !p->v || p->k->shape[2] != p->v->shape[2]) return false;
     struct fused_attend all = *p;
-    all.scale = attend_scale(p->q);
     all.w = fused_whole(w);
     all.mode = (int)g->matmul;
     return done(g, "attention", g->backend->fused->attend(&all));

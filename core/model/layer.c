@@ -1,6 +1,6 @@
 // core/model/layer.c -- a layer of the decoder, top to bottom.
 //
-//   h += after(o(softmax(q k^T / sqrt(d)) v))       q, k, v: projections of before(h)
+//   h += after(o(softmax(scale q k^T) v))           q, k, v: projections of before(h)
 //   h += after(down(silu(gate(x)) * up(x)))         x = before(h); or another kind of FFN
 //
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
@@ -107,8 +107,8 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
         m = layer_rows(g, n, i);
         struct arena_mark block = arena_mark(g->arena);
         if (!kind->fused || !kind->fused(g, layer, h, i, m, &all)) {
-            struct tensor *cos = graph_rows(g, p->cos, i, m); // [m, d/2]
-            struct tensor *sin = graph_rows(g, p->sin, i, m);
+            struct tensor *cos = graph_rows(g, layer->view->cos, i, m); // [m, d/2]
+            struct tensor *sin = graph_rows(g, layer->view->sin, i, m);
             struct tensor *cache_rows = graph_rows(g, p->cache_rows, i, m); // [m]
             // Wq x, Wk x and Wv x, where x = before(h)
             struct qkv part = kind->project(g, layer, graph_rows(g, h, i, m));
@@ -125,26 +125,33 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
         if (g->tape) break; // a single block, whose results the tape needs
         arena_reset(g->arena, block);
     }
-    struct tensor *q = all.q, *k = all.k, *v = all.v;
 
     // Methods may change values, or the keys that rows see.
-    struct site_args args = layer_site(layer, v);
-    args.q = q, args.k = k, args.v = v;
+    struct site_args args = layer_site(layer, all.v);
+    args.q = all.q, args.k = all.k, args.v = all.v;
     hooks_run(g, SITE_VALUES, &args);
 
-    // a [n, H, d] = softmax(q k^T / sqrt(d)) v; the probabilities [H, n, P] only for listeners.
-    const bool wanted = q && hooks_wanted(g, SITE_ATTN, layer->number);
+    // a [n, H, d] = softmax(q k^T scale) v; the probabilities [H, n, P] only for listeners.
+    const bool wanted = all.q && hooks_wanted(g, SITE_ATTN, layer->number);
     const bool heads = hooks_wanted(g, SITE_HEADS, layer->number);
-    struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, q->shape[1], n, p->keys) : NULL;
+    struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, c->heads, n, p->keys) : NULL;
     // Fuses attention and output, unless layer_output would compute several blocks: a probe, which
     // prevents the fusion, must change no bit.
-    const struct fused_attend form = { h, q, k, v, p->first, p->end, .after = after_of(layer, w) };
+    const struct pass_view *view = layer->view;
+    const struct fused_attend form = { h,
+                                       all.q,
+                                       all.k,
+                                       all.v,
+                                       view->first,
+                                       view->end,
+                                       .scale = c->score_scale,
+                                       .after = after_of(layer, w) };
     if (!probs && !args.seen.keys && !args.seen.hidden.rows && !heads && layer_rows(g, n, 0) == n &&
         fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = p->sequence->segments
-                           ? attend_segments(g, p->sequence->segments, p->end, q, k, v)
-                           : attend(g, q, k, v, p->first, p->end, &args.seen, probs);
+                           ? attend_segments(g, p->sequence->segments, view, c->score_scale, &all)
+                           : attend(g, &all, view, c->score_scale, &args.seen, probs);
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
     if (heads && a) site_run(g, SITE_HEADS, layer_site(layer, a));

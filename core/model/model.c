@@ -67,8 +67,10 @@ static int open_template(struct model *m, struct err *why)
     const struct checkpoint *c = m->checkpoint;
     struct err err;
     if (!c->chat_template || m->conversation) return 0; // config.json names a layout
+    const char *word = m->family->picture_word;
+    const int32_t mark = word ? tokenizer_id(m->tokenizer, word) : m->placeholder;
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
-                                     model_has_vision(m) ? m->placeholder : -1, &err);
+                                     model_has_vision(m) ? mark : -1, &err);
     if (!m->template && cancel_requested()) return err_set(why, "cancelled");
     if (!m->template) m->template_problem = xstrdup(err.text);
     return 0;
@@ -128,6 +130,7 @@ static int bind_weights(struct model *m, struct err *err)
 {
     int dtype = -1; // the first block dtype, else that of all matrices, or f32 if they differ
     if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
+    model_weights_changed(m);
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
         const int one = (int)w->tensor->dtype;
@@ -283,6 +286,15 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 
 void model_weights_changed(struct model *m)
 {
+    const struct backend *b = m->arena.backend;
+    for (size_t i = 0; i < m->weights.gain_count; i++) {
+        const struct gain_from_1 *of = &m->weights.gains[i];
+        of->gain->grad = of->stored->grad;
+        if (!of->gain->data) continue;
+        backend_enter(b, of->gpu);
+        if (b->fill(of->gain, 1) == 0) b->add(of->gain, of->gain, of->stored);
+    }
+    if (m->weights.gain_count) backend_enter(b, 0);
     if (m->decoder.config.tied) m->decoder.head = m->decoder.embed;
 }
 

@@ -91,7 +91,8 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
 // has no visual tokens. 0 or -1.
 int model_check_picture(const struct model *m, const struct picture *p, struct err *err);
 
-// Updates a tied head; call it after giving a weight's tensor new data or a gradient.
+// Updates a tied head and gains of 1 + w; call it after giving a weight's tensor new data or a
+// gradient.
 void model_weights_changed(struct model *m);
 
 // True if an adapter has replaced a head that the file ties to the embedding.

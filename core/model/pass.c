@@ -18,49 +18,142 @@ static struct pass *pass_copy(struct graph *g, const struct pass *p)
     return next;
 }
 
-// Sets the cache rows of the new keys, and where each row's keys end when its segment is copied
-// behind the prefix (attend_segments).
-static void rows_in_segments(const struct segments *s, int32_t *cache_row, int32_t *end)
+// Returns the end of a row's picture, or of the row itself in text.
+static int64_t picture_end(const struct sequence *s, int64_t row)
 {
+    const int32_t picture = s->picture[row++];
+    while (picture >= 0 && row < s->n && s->picture[row] == picture) row++;
+    return row;
+}
+
+struct row_range pass_sees(const struct decoder_config *c, bool slides, const struct sequence *s,
+                           int64_t row)
+{
+    struct row_range sees = { s->start ? s->start[row] : 0, row + 1 };
+    if (c->pictures_whole) sees.end = picture_end(s, row);
+    if (slides && sees.first < row + 1 - c->window) sees.first = row + 1 - c->window;
+    return sees;
+}
+
+int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int64_t row)
+{
+    while (c->pictures_whole && row && row < s->n && s->picture[row] >= 0 &&
+           s->picture[row - 1] == s->picture[row])
+        row--;
+    return row;
+}
+
+// Returns the index of the first of `count` keys that holds this row of the sequence or a later
+// one. position NULL: key i holds row i.
+static int64_t key_of(const int32_t *position, int64_t count, int64_t row)
+{
+    int64_t low = 0, high = count;
+    if (!position) return row < count ? row : count;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (position[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// Sets the cache rows of the new keys, which follow the cached ones.
+static void rows_after(int64_t past, int64_t n, int32_t *cache_row)
+{
+    for (int64_t i = 0; i < n; i++) cache_row[i] = (int32_t)(past + i);
+}
+
+// Sets the cache rows of the new keys of segments.
+static void rows_in_segments(const struct segments *s, int32_t *cache_row)
+{
+    for (int i = 0; i < s->count; i++)
+        for (int64_t k = 0; k < s->of[i].n; k++)
+            *cache_row++ = (int32_t)(segment_row(s, i) + s->of[i].cached + k);
+}
+
+// Sets the keys that each row sees, by their indices in the layer's cache.
+static void see(const struct pass *p, const struct layer *layer, bool slides, int32_t *first,
+                int32_t *end)
+{
+    const struct sequence *s = p->sequence;
+    const int32_t *position = layer->cache ? layer->cache->position : p->rows;
+    for (int64_t i = 0; i < p->n; i++) {
+        const int64_t row = p->rows ? p->rows[i] : s->n - p->n + i, key = layer->past + i;
+        const struct row_range sees = pass_sees(p->config, slides, s, row);
+        first[i] = (int32_t)(sees.first ? key_of(position, key + 1, sees.first) : 0);
+        end[i] = (int32_t)(sees.end == row + 1 ? key + 1
+                                               : key_of(position, layer->past + p->n, sees.end));
+    }
+}
+
+// Like `see` for segments, each of which is copied behind the prefix (attend_segments): the key of
+// a conversation's row has the row's number.
+static void see_in_segments(const struct pass *p, bool slides, int32_t *first, int32_t *end)
+{
+    const struct segments *s = p->sequence->segments;
+    int64_t row = p->sequence->n - p->n;
     for (int i = 0; i < s->count; i++) {
-        const int64_t own = s->of[i].cached;
-        for (int64_t k = 0; k < s->of[i].n; k++) {
-            *cache_row++ = (int32_t)(segment_row(s, i) + own + k);
-            *end++ = (int32_t)(s->prefix + own + k + 1);
+        const int64_t start = row, own = s->prefix + s->of[i].cached;
+        for (; row < start + s->of[i].n; row++) {
+            const int64_t key = own + row - start;
+            const struct row_range sees = pass_sees(p->config, false, p->sequence, row);
+            const int64_t from = key + 1 - p->config->window;
+            *first++ = (int32_t)(slides && from > 0 ? from : 0);
+            *end++ = (int32_t)(key + sees.end - row);
         }
     }
 }
 
-// Returns the pass for layers with `past` cached keys: the cache rows of the new keys, and the keys
-// that each row sees.
-static const struct pass *pass_with_past(struct graph *g, const struct pass *former, int64_t past)
+static int set_seen(struct graph *g, const struct pass *p, const struct layer *layer, bool slides,
+                    struct pass_view *view)
 {
-    if (former->past == past) return former;
-    struct pass *p = pass_copy(g, former);
-    if (!p) return NULL;
-    const struct segments *s = p->sequence->segments;
-    int32_t *cache_row = xreallocarray(NULL, (size_t)p->n, sizeof *cache_row);
-    int32_t *end = xreallocarray(NULL, (size_t)p->n, sizeof *end);
-    for (int64_t i = 0; i < p->n; i++) end[i] = (cache_row[i] = (int32_t)(past + i)) + 1;
-    if (s) rows_in_segments(s, cache_row, end);
-    p->cache_rows = graph_upload(g, DTYPE_I32, 1, &p->n, cache_row); // [n]
-    p->end = graph_upload(g, DTYPE_I32, 1, &p->n, end);              // [n]
-    const int32_t *start = p->sequence->start;
-    p->first = start ? graph_upload(g, DTYPE_I32, 1, &p->n, start) : NULL; // [n]
-    free(cache_row);
-    free(end);
-    p->past = past;
-    p->keys = s ? past + s->rows * (s->count + 1) : past + p->n;
-    return graph_ok(g) ? p : NULL;
+    const size_t n = (size_t)p->n;
+    int32_t *first = arena_alloc_host(g->arena, n * sizeof *first);
+    int32_t *end = arena_alloc_host(g->arena, n * sizeof *end);
+    bool whole = !p->sequence->start;
+    if (!first || !end) {
+        graph_fail(g, "out of memory on %s", g->backend->name);
+        return -1;
+    }
+    if (p->sequence->segments)
+        see_in_segments(p, slides, first, end);
+    else
+        see(p, layer, slides, first, end);
+    for (size_t i = 0; i < n; i++) whole &= first[i] == 0;
+    view->host_first = first;
+    view->host_end = end;
+    view->first = whole ? NULL : graph_upload(g, DTYPE_I32, 1, &p->n, first); // [n]
+    view->end = graph_upload(g, DTYPE_I32, 1, &p->n, end);                    // [n]
+    return 0;
 }
 
-void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s)
+// Returns the pass for a layer with layer->past cached keys: the cache rows of the new keys, the
+// keys that each row sees, and the rotary angles.
+static const struct pass *pass_for_layer(struct graph *g, const struct layer *layer)
 {
-    if (c->window && sequence_longest(s) > c->window)
-        graph_fail(g,
-                   "attention over a sliding window of %lld tokens is supported for texts that fit "
-                   "in it, but this one has %lld; use /clear, or /set ctx.max %lld",
-                   (long long)c->window, (long long)sequence_longest(s), (long long)c->window);
+    const struct pass *former = layer->pass;
+    const bool slides = decoder_slides(former->config, layer->number);
+    if (former->past == layer->past && former->view[slides].end) return former;
+    struct pass *p = pass_copy(g, former);
+    if (!p) return NULL;
+    struct pass_view *view = &p->view[slides];
+    const struct segments *s = p->sequence->segments;
+    if (p->past != layer->past) {
+        int32_t *cache_row = xreallocarray(NULL, (size_t)p->n, sizeof *cache_row);
+        rows_after(layer->past, p->n, cache_row);
+        if (s) rows_in_segments(s, cache_row);
+        p->cache_rows = graph_upload(g, DTYPE_I32, 1, &p->n, cache_row); // [n]
+        free(cache_row);
+        p->past = layer->past;
+        p->keys = s ? p->past + s->rows * (s->count + 1) : p->past + p->n;
+        p->view[0].end = p->view[1].end = NULL;
+    }
+    if (!view->cos && rope_angles(g, decoder_rope(p->config, layer->number), p->sequence, p->rows,
+                                  p->n, &view->cos, &view->sin) < 0)
+        return NULL;
+    return set_seen(g, p, layer, slides, view) == 0 && graph_ok(g) ? p : NULL;
 }
 
 int layer_begin(struct graph *g, struct layer *layer)
@@ -91,8 +184,10 @@ int layer_begin(struct graph *g, struct layer *layer)
             cache->position[layer->past + i] =
                 p->rows ? p->rows[i] : (int32_t)(p->sequence->n - p->n + i);
     }
-    layer->pass = pass_with_past(g, p, layer->past);
-    return layer->pass ? 0 : -1;
+    layer->pass = pass_for_layer(g, layer);
+    if (!layer->pass) return -1;
+    layer->view = &layer->pass->view[decoder_slides(c, layer->number)];
+    return 0;
 }
 
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
@@ -106,8 +201,8 @@ const struct pass *pass_of_rows(struct graph *g, const struct pass *former, cons
     p->rows = alive;
     p->replaced = true;
     p->past = -1;
-    const struct decoder_config *c = p->config;
-    return rope_angles(g, &c->rope, p->sequence, alive, n, &p->cos, &p->sin) < 0 ? NULL : p;
+    p->view[0] = p->view[1] = (struct pass_view){ 0 };
+    return p;
 }
 
 // --- sites ---------------------------------------------------------------------------------------
@@ -129,6 +224,9 @@ struct site_args layer_site(const struct layer *layer, struct tensor *x)
 {
     struct site_args args = pass_site(layer->pass, layer->number, x);
     args.past = layer->past;
+    args.first = layer->view->host_first;
+    args.end = layer->view->host_end;
+    args.scale = layer->pass->config->score_scale;
     if (layer->cache) {
         args.rows = layer->cache->position + layer->past;
         args.keys = layer->cache->position;

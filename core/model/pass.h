@@ -5,30 +5,39 @@
 
 #include "core/model/decoder.h"
 
+// What the rows of a pass see in layers with one kind of mask, and their rotary angles there. Set
+// once a layer needs it.
+struct pass_view {
+    struct tensor *cos, *sin; // [n, d/2]; NULL: not set
+    // i32 [n] keys that each row sees, first[i] .. end[i]-1; first NULL: from key 0. end NULL: not
+    // set.
+    struct tensor *first, *end;
+    const int32_t *host_first, *host_end; // [n] the same in host memory; NULL while recording
+};
+
 // Shared by every layer of a pass; in the step arena, constant once a layer uses it.
 struct pass {
     const struct decoder_config *config;
     const struct sequence *sequence;
-    struct kv *kv;            // NULL: the layers see only the rows of this pass
-    struct tensor *cos, *sin; // [n, d/2]
-    int64_t n;                // rows computed now
-    const int32_t *rows;      // [n] rows of the sequence, in the step arena; NULL: its last n
-    bool replaced;            // a method chose these rows: later layers hold only these
+    struct kv *kv;       // NULL: the layers see only the rows of this pass
+    int64_t n;           // rows computed now
+    const int32_t *rows; // [n] rows of the sequence, in the step arena; NULL: its last n
+    bool replaced;       // a method chose these rows: later layers hold only these
     bool prefill;
     struct tensor *const *visual; // visual tokens of each picture (struct graph), or NULL
 
     // For layers with `past` valid rows in their cache; -1: not computed yet.
     int64_t past;
     struct tensor *cache_rows; // i32 [n] rows of the cache for the new keys and values
-    struct tensor *first; // i32 [n] first key that each row sees: its sample's first; NULL: key 0
-    struct tensor *end;   // i32 [n] end of the keys that each row sees: itself + 1
-    int64_t keys;         // rows of the cache passed to attention: past + n, or more
-    bool recorded;        // past, cache_rows and end vary on the device: `past` is an upper bound
+    int64_t keys;              // rows of the cache passed to attention: past + n, or more
+    struct pass_view view[2];  // of layers without and with a sliding window (decoder_slides)
+    bool recorded; // past, cache_rows and the views vary on the device: `past` is an upper bound
 };
 
 // The argument that graph_block passes to layer_forward.
 struct layer {
     const struct pass *pass;
+    const struct pass_view *view; // of the pass, for this layer
     int number;
     int64_t past; // valid rows in its cache
     const struct decoder_layer *w;
@@ -39,8 +48,17 @@ struct layer {
 // which row of the sequence each new row holds; and sets layer->pass to the pass for that cache. 0
 // or -1.
 int layer_begin(struct graph *g, struct layer *layer);
-// Fails if a sliding window would cut the sequence: masks per layer are not implemented.
-void pass_check_window(struct graph *g, const struct decoder_config *c, const struct sequence *s);
+// Returns the rows of the sequence that a row sees in layers without (or with) a sliding window, if
+// no row is dropped: its own sample's rows up to itself or, with config.pictures_whole, up to the
+// end of its picture.
+struct row_range {
+    int64_t first, end;
+};
+struct row_range pass_sees(const struct decoder_config *c, bool slides, const struct sequence *s,
+                           int64_t row);
+// Returns the last row, at most `row`, at which a pass over the rest of the sequence may begin: not
+// inside a picture whose earlier rows see the later ones.
+int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int64_t row);
 // Returns the pass for the rows of the sequence that a method has kept, in ascending order
 // (copied). NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,

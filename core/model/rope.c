@@ -194,21 +194,17 @@ static int find_scaling(struct rope_config *r, const char *name, struct err *err
     return r->scaling ? 0 : -1;
 }
 
-int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
-                     double theta, struct err *err)
+// Reads the base under this key, and the scaling, which may have a base of its own.
+static int read_config(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
+                       const cJSON *scaling, const char *key, double theta, struct err *err)
 {
-    // transformers 5 keeps everything in rope_parameters; older files have two keys, which take
-    // precedence.
-    const cJSON *scaling = json_get(json, "rope_scaling");
-    if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
-        scaling = json_get(json, "rope_parameters");
-    const cJSON *from = json_get(scaling, "rope_theta") ? scaling : json;
+    const bool own = json_get(scaling, "rope_theta");
     if (scaling && !cJSON_IsObject(scaling))
         return err_set(err, "\"rope_scaling\" must be an object or null");
 
     const char *type;
     *r = (struct rope_config){ .rotary = rotary };
-    if (read_positive(from, "rope_theta", theta, &r->theta, err) < 0 ||
+    if (read_positive(own ? scaling : json, own ? "rope_theta" : key, theta, &r->theta, err) < 0 ||
         json_text(scaling, "type", "default", &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
@@ -223,6 +219,25 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
         return -1;
     if (rotary->multimodal && read_sections(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
+}
+
+// transformers 5 keeps everything in rope_parameters, with one object for each layer type if these
+// differ. Older files have two keys, which take precedence.
+int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
+                     double theta, struct err *err)
+{
+    const cJSON *scaling = json_get(json, "rope_scaling");
+    if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
+        scaling = json_get(json, "rope_parameters");
+    const cJSON *full = json_get(scaling, "full_attention");
+    return read_config(r, rotary, json, full ? full : scaling, "rope_theta", theta, err);
+}
+
+int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
+                             const cJSON *json, struct err *err)
+{
+    const cJSON *sliding = json_get(json_get(json, "rope_parameters"), "sliding_attention");
+    return read_config(r, rotary, json, sliding, "rope_local_base_freq", 10000, err);
 }
 
 int rope_config_check(const struct rope_config *r, struct err *err)

@@ -61,6 +61,10 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err);
+// Like rope_config_read, for the layers with a sliding window of a model in which they rotate
+// differently: by "rope_local_base_freq", unscaled.
+int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
+                             const cJSON *json, struct err *err);
 // Checks that the sections add up to the pairs of dim; call it after the attention kind has set
 // dim.
 int rope_config_check(const struct rope_config *r, struct err *err);

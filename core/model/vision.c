@@ -91,9 +91,13 @@ static bool attention_fused(struct graph *g, const struct block *block, struct t
     form.wk.first = D;
     form.wv.first = 2 * D;
     if (d % 8 || !fused_qkv(g, all, 1, &form)) return false;
-    const struct fused_attend attend = {
-        .h = h, .q = q, .k = k, .v = v, .first = block->seen.first, .end = block->seen.end
-    };
+    const struct fused_attend attend = { .h = h,
+                                         .q = q,
+                                         .k = k,
+                                         .v = v,
+                                         .first = block->seen.first,
+                                         .end = block->seen.end,
+                                         .scale = 1 / sqrtf((float)d) };
     return fused_attend(g, &w->out, &attend);
 }
 

@@ -9,6 +9,7 @@
 // Eq. 4) and VisionZip (Yang et al. 2024, arXiv 2412.04467, section 3.2, which uses the second form
 // for SigLIP). A token made of several patches gets the sum of their a_j.
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/base/mem.h"
@@ -17,6 +18,11 @@
 #include "core/ops/ops.h"
 
 // --- in the block --------------------------------------------------------------------------------
+
+static float scale_of(const struct tensor *q)
+{
+    return 1 / sqrtf((float)q->shape[2]);
+}
 
 // Sums probs [H,n,P] over heads and rows and adds `scale` times the sums to sum[P].
 static void add_probs(struct graph *g, const struct tensor *probs, double scale, double *sum)
@@ -39,7 +45,8 @@ static void from_class(struct graph *g, const struct vision_batch *b, struct ten
         for (int64_t at = b->at[i]; at < b->at[i + 1] && graph_ok(g); at += rows) {
             struct arena_mark scratch = graph_scratch_begin(g);
             struct tensor *probs =
-                attend_probs(g, graph_rows(g, q, at, 1), graph_rows(g, k, at, rows)); // [H,1,rows]
+                attend_probs(g, graph_rows(g, q, at, 1), graph_rows(g, k, at, rows), 0,
+                             scale_of(q)); // [H,1,rows]
             if (probs) add_probs(g, probs, 1 / heads, sum + at);
             graph_scratch_end(g, scratch);
         }
@@ -58,7 +65,7 @@ static void from_all(struct graph *g, const struct vision_batch *b, struct tenso
         struct tensor *probs = graph_new3(g, DTYPE_F32, heads, m, n);
         struct tensor *from = first ? graph_rows(g, first, i, m) : NULL;
         struct tensor *to = end ? graph_rows(g, end, i, m) : NULL;
-        op_attention(g, graph_rows(g, q, i, m), k, k, from, to, attend_scale(q), probs);
+        op_attention(g, graph_rows(g, q, i, m), k, k, from, to, scale_of(q), probs);
         if (graph_ok(g)) add_probs(g, probs, 1 / (double)heads, sum);
         graph_scratch_end(g, scratch);
     }

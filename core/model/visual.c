@@ -237,11 +237,17 @@ static struct tensor *const *keep_list(struct graph *g, struct tensor *const *vi
     return list;
 }
 
-struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
+static struct tensor *embed(struct graph *g, const struct decoder *d, const int32_t *ids, int64_t n)
+{
+    struct tensor *x = op_embedding(g, graph_weight(&d->embed), ids, n); // [n,D]
+    return d->config.embed_scale == 1 ? x : op_scale(g, x, d->config.embed_scale);
+}
+
+struct tensor *splice(struct graph *g, const struct decoder *d, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count)
 {
-    struct tensor *const table = graph_weight(embed); // [V,D]
+    struct tensor *const table = graph_weight(&d->embed); // [V,D]
     const int64_t n = s->n - from;
     int32_t *index = xreallocarray(NULL, (size_t)n, sizeof *index);
     int32_t *row = xreallocarray(NULL, (size_t)n, sizeof *row);
@@ -251,10 +257,10 @@ struct tensor *splice(struct graph *g, const struct tensor *embed, const struct 
     int64_t count = rows_of(s, from, -1, index, row);
     struct tensor *h; // [n,D]
     if (count == n || !table) {
-        h = op_embedding(g, table, s->ids + from, n);
+        h = embed(g, d, s->ids + from, n);
     } else {
         h = graph_new2(g, DTYPE_F32, n, table->shape[1]);
-        if (count) h = op_scatter_rows(g, h, op_embedding(g, table, row, count), index);
+        if (count) h = op_scatter_rows(g, h, embed(g, d, row, count), index);
     }
 
     // Pictures: all their tokens, or the remaining ones if the first are cached.

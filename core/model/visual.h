@@ -20,13 +20,13 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
 struct tensor *visual_keep(struct graph *g, const struct tensor *tokens);
 void visual_free(const struct backend *b, struct tensor *kept); // NULL is fine
 
-// Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], a visual row
-// is row cell[i] of visual[picture[i]] (one tensor per picture; NULL if no row needs it).
-// focus[p] [S] is the encoder's attention to each token of picture p (visual_encode), for listeners
-// at SITE_FOCUS; NULL: none. Runs SITE_VISUAL on the tokens of each picture that has rows here
-// before copying them, then SITE_EMBED on the result. Returns h[0] [s->n - from, D], and keeps the
-// list `visual` in g->visual for the pass.
-struct tensor *splice(struct graph *g, const struct tensor *embed, const struct sequence *s,
+// Builds rows from.. of `s`: a text row is its id's row of the embedding table [V,D], times
+// config.embed_scale; a visual row is row cell[i] of visual[picture[i]] (one tensor per
+// picture; NULL if no row needs it). focus[p] [S] is the encoder's attention to each token of
+// picture p (visual_encode), for listeners at SITE_FOCUS; NULL: none. Runs SITE_VISUAL on the
+// tokens of each picture that has rows here before copying them, then SITE_EMBED on the result.
+// Returns h[0] [s->n - from, D], and keeps the list `visual` in g->visual for the pass.
+struct tensor *splice(struct graph *g, const struct decoder *d, const struct sequence *s,
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "kernels/tensor.h"
 
 const char *part_name(enum model_part_kind part)
 {
@@ -20,13 +21,23 @@ struct weight *weights_add(struct weights *w, const char *name)
     return &w->list[w->count++];
 }
 
+struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu)
+{
+    struct tensor *stored = xcalloc(1, sizeof *stored);
+    w->gains = xgrow(w->gains, &w->gain_capacity, w->gain_count, sizeof *w->gains);
+    w->gains[w->gain_count++] = (struct gain_from_1){ gain, stored, gpu };
+    return stored;
+}
+
 void weights_release(struct weights *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         free(w->list[i].name);
         free(w->list[i].common);
     }
+    for (size_t i = 0; i < w->gain_count; i++) free(w->gains[i].stored);
     free(w->list);
+    free(w->gains);
     *w = (struct weights){ 0 };
 }
 

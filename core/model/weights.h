@@ -2,7 +2,7 @@
 //
 //   const struct weight *w = weights_find(&m->weights, "model.layers.3.input_layernorm.weight");
 //   w->tensor->data = mine;                      // the model now computes with it
-//   model_weights_changed(m);                    // a tied head follows
+//   model_weights_changed(m);                    // a tied head, and gains 1 + w, follow
 //
 // The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
 // tied head has no entry: the embedding's entry covers both.
@@ -28,13 +28,23 @@ struct weight {
     int64_t shape[WEIGHT_MAX_RANK];
 };
 
+// A gain that passes read as 1 + `stored`, the file's vector, which is the weight.
+struct gain_from_1 {
+    struct tensor *gain, *stored;
+    int gpu;
+};
+
 struct weights {
     struct weight *list; // in the order in which the model reads them
     size_t count, capacity;
+    struct gain_from_1 *gains;
+    size_t gain_count, gain_capacity;
 };
 
 // Adds an entry with a copy of the name; the caller fills the rest.
 struct weight *weights_add(struct weights *w, const char *name);
+// Returns memory for the stored vector of a gain that is 1 + that vector (model_weights_changed).
+struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu);
 void weights_release(struct weights *w);
 
 // Finds a weight by the file's name, ignoring the levels "model", "language_model", "text_model"

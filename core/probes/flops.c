@@ -67,6 +67,12 @@ static void count_methods(const struct flops *s, struct counted *c, const struct
     if (site->has & IN_STEP) c->method_row += methods_row_flops(set, config, site, args, false);
 }
 
+// Returns the keys of a generated token, of `all` rows of the layer.
+static double step_keys(const struct decoder_config *c, int layer, double all)
+{
+    return decoder_slides(c, layer) ? fmin(all, (double)c->window) : all;
+}
+
 static int flops_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     const struct flops *s = state;
@@ -78,7 +84,7 @@ static int flops_run(void *state, struct graph *g, const struct site *site, stru
         if (!in_prompt(args, i)) continue;
         const double keys = (double)flops_keys(args, i);
         c->pairs += keys;
-        c->step = keys + 1;
+        c->step = step_keys(&s->env->model->decoder.config, args->layer, keys + 1);
     }
     if (site != SITE_FFN) return 0;
     for (int64_t i = 0; i < n; i++) c->rows += in_prompt(args, i);
@@ -126,12 +132,14 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     for (int l = 0; l < d->config.layers; l++) {
         const struct counted *c = &s->layer[l];
         double all[PARTS] = { 0 }, used[PARTS] = { 0 };
-        count(s, l, n, n, n * (n + 1) / 2, all);
+        count(s, l, n, n, flops_pairs(&d->config, l, s->env->sequence, s->env->sequence->prompt),
+              all);
         count(s, l, (double)c->rows, (double)c->ffn, c->pairs, used);
         used[APPROXIMATION] += c->approximated;
         used[METHODS] += c->methods;
         for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
-        count(s, l, 1, 1, n + 1, one); // a text row: its FFN is computed
+        // A text row: its FFN is computed.
+        count(s, l, 1, 1, step_keys(&d->config, l, n + 1), one);
         count(s, l, 1, c->text_ffn, c->step, step);
         step[METHODS] += c->method_row;
         lora += n * flops_lora(&d->layer[l]);

@@ -14,7 +14,8 @@
 #include "core/probes/results.h"
 #include "core/template/message.h"
 
-void interface_table(struct interface *s, const struct backend *b, const struct tensor *table)
+void interface_table(struct interface *s, const struct backend *b, const struct tensor *table,
+                     double scale)
 {
     enum { ROWS = 512 }; // at a time, to limit downloads from a GPU
     const struct backend *where = backend_of(b, table);
@@ -28,7 +29,7 @@ void interface_table(struct interface *s, const struct backend *b, const struct 
         floats_from(rows, stored, table->dtype, (size_t)(n * width));
         for (int64_t r = 0; r < n; r++) {
             const double norm = rows_norm(rows + r * width, width);
-            if (norm > 1e-6) tally_add(&s->table, norm); // padding rows are zero
+            if (norm > 1e-6) tally_add(&s->table, norm * scale); // padding rows are zero
         }
     }
     free(stored);
@@ -164,7 +165,7 @@ static int folder_table(struct interface *s, const struct checkpoint *c, struct 
                                   .dtype = (enum dtype)t->dtype,
                                   .rank = 2,
                                   .shape = { t->shape[0], t->shape[1] } };
-    interface_table(s, backend_cpu(), &table); // the file is mapped: host memory
+    interface_table(s, backend_cpu(), &table, 1); // the file is mapped: host memory
     return 0;
 }
 

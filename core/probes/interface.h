@@ -3,7 +3,7 @@
 // embeddings.
 //
 //   struct interface i = { 0 };
-//   interface_table(&i, backend, &model->decoder.embed);
+//   interface_table(&i, backend, &model->decoder.embed, config->embed_scale);
 //   interface_norm(&i, backend, model);
 //   interface_add(&i, model, site, args, rows);    // at the sites of a picture
 //   interface_put(&i, &results);
@@ -21,8 +21,10 @@ struct interface {
     struct rows rows;
 };
 
-// Adds the rows of a text embedding table with norms above 1e-6; the mean norm is T*.
-void interface_table(struct interface *s, const struct backend *b, const struct tensor *table);
+// Adds the rows of a text embedding table with norms above 1e-6, times `scale`; the mean norm is
+// T*.
+void interface_table(struct interface *s, const struct backend *b, const struct tensor *table,
+                     double scale);
 // Reads the encoder's final norm: the tower's last norm (SigLIP, MoonViT, GLM-4V), or the merger's
 // first (Qwen).
 void interface_norm(struct interface *s, const struct backend *b, const struct model *m);

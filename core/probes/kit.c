@@ -293,23 +293,14 @@ static bool is_query(const int32_t *list, int64_t count, int64_t row)
     return low < count && list[low] == row;
 }
 
-// Returns the keys that a method chose for row i, and their number; NULL: all keys up to row i.
-static const int32_t *keys_seen(const struct site_args *args, int64_t i, int64_t *count)
-{
-    const struct seen_keys *seen = &args->seen;
-    const int64_t at = i - seen->from;
-    const bool chosen = seen->keys && at >= 0;
-    *count = chosen ? seen->count[at] : args->past + i + 1;
-    return chosen ? seen->keys[at] : NULL;
-}
-
-// Computes the attention probabilities [H,1,count] of row i over these keys.
+// Computes the attention probabilities [H,1,count] of row i over the keys that it sees.
 static struct tensor *row_probs(struct graph *g, const struct site_args *a, int64_t i,
-                                const int32_t *keys, int64_t count)
+                                struct site_keys keys)
 {
     struct tensor *q = graph_rows(g, a->q, i, 1);
-    struct tensor *k = keys ? op_gather_rows(g, a->k, keys, count) : graph_rows(g, a->k, 0, count);
-    return attend_probs(g, q, k);
+    struct tensor *k = keys.list ? op_gather_rows(g, a->k, keys.list, keys.count)
+                                 : graph_rows(g, a->k, keys.first, keys.count);
+    return attend_probs(g, q, k, 0, a->scale);
 }
 
 static int readback_row(struct graph *g, const struct site_args *args, int64_t i, readback_fn take,
@@ -317,16 +308,18 @@ static int readback_row(struct graph *g, const struct site_args *args, int64_t i
 {
     struct site_args row = *args;
     struct arena_mark scratch = graph_scratch_begin(g);
-    int64_t count;
-    const int32_t *keys = keys_seen(args, i, &count);
-    const struct tensor *probs = row_probs(g, args, i, keys, count);
+    const struct site_keys keys = site_keys(args, i);
+    const struct tensor *probs = row_probs(g, args, i, keys);
     row.past += i;
     if (row.rows) row.rows += i;
-    int32_t *chosen = keys ? xreallocarray(NULL, (size_t)count + 1, sizeof *chosen) : NULL;
-    for (int64_t j = 0; keys && j < count; j++) chosen[j] = (int32_t)site_key(args, keys[j]);
-    if (keys) row.keys = chosen;
+    // The rows of the sequence that these keys hold: a list of its own unless they are all keys.
+    const bool listed = keys.list || keys.first;
+    int32_t *chosen = listed ? xreallocarray(NULL, (size_t)keys.count + 1, sizeof *chosen) : NULL;
+    for (int64_t j = 0; listed && j < keys.count; j++)
+        chosen[j] = (int32_t)site_key(args, site_keys_at(keys, j));
+    if (listed) row.keys = chosen;
     const int status = readback(g, probs, SITE_VALUES, &row, take, self);
-    if (keys) readbacks_take(g); // a method that chooses keys per row waits at each row anyway
+    if (listed) readbacks_take(g); // before the list is freed
     free(chosen);
     graph_scratch_end(g, scratch);
     return status;
@@ -352,14 +345,13 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
         if (!is_query(query, count, site_row(args, i))) continue;
         // Spreads row i's probabilities over all P keys; 0 for keys that the row does not see.
         struct arena_mark scratch = graph_scratch_begin(g);
-        int64_t seen;
-        const int32_t *keys = keys_seen(args, i, &seen);
-        const struct tensor *p = row_probs(g, args, i, keys, seen); // [H,1,seen]
+        const struct site_keys keys = site_keys(args, i);
+        const struct tensor *p = row_probs(g, args, i, keys); // [H,1,count]
         const float *from = p ? rows_read(&host, g, p) : NULL;
         memset(probs, 0, (size_t)(heads * all) * sizeof *probs);
         for (int64_t h = 0; from && h < heads; h++)
-            for (int64_t j = 0; j < seen; j++)
-                probs[h * all + (keys ? keys[j] : j)] = from[h * seen + j];
+            for (int64_t j = 0; j < keys.count; j++)
+                probs[h * all + site_keys_at(keys, j)] = from[h * keys.count + j];
         graph_scratch_end(g, scratch);
         status = graph_ok(g) ? run(self, g, args, i, probs) : -1;
     }

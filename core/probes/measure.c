@@ -176,8 +176,8 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *logits;
     model_pass(p->m->model, s->pictures);
-    struct tensor *h = splice(g, &d->embed, s, from, p->visual, (const float *const *)p->focus,
-                              (int)p->c->picture_count);
+    struct tensor *h =
+        splice(g, d, s, from, p->visual, (const float *const *)p->focus, (int)p->c->picture_count);
     const int status =
         h ? decoder_forward(g, d, &p->kv, s, h, want, prefill, &logits) : -1; // [1,V]
     float first;

@@ -143,7 +143,8 @@ static void *norms_start(const struct probe_env *env, struct err *err)
         floats_from(to, stored, gain->dtype, (size_t)s->width);
     }
     free(stored);
-    interface_table(&s->interface, env->backend, &env->model->decoder.embed);
+    const struct decoder *d = &env->model->decoder;
+    interface_table(&s->interface, env->backend, &d->embed, (double)d->config.embed_scale);
     interface_norm(&s->interface, env->backend, env->model);
     return s;
 }

@@ -69,7 +69,7 @@ int conversation_forward(struct conversation *c, struct graph *g, const struct s
             visual[i] = c->pictures[i].visual;
             focus[i] = c->pictures[i].focus;
         }
-        h = splice(g, &d->embed, s, c->cached.n, visual, focus, (int)c->picture_count);
+        h = splice(g, d, s, c->cached.n, visual, focus, (int)c->picture_count);
         free(visual);
         free(focus);
     } else {

@@ -101,7 +101,7 @@ int batch_open(struct batch *b, struct conversation *c, const struct settings *s
     for (int k = 0; k < count; k++)
         if (s[k].n > longest) longest = s[k].n;
     b->segments.count = count;
-    b->segments.prefix = common_rows(s, count, most);
+    b->segments.prefix = pass_start(&c->model->decoder.config, &s[0], common_rows(s, count, most));
     b->segments.rows = longest - b->segments.prefix + further;
     conversation_set_dtype(c, kv_dtype(c->backend, settings));
     // Reuses the whole prefix if it is cached; otherwise leaves at least `many` rows to compute, so
@@ -147,7 +147,7 @@ int batch_pass(struct batch *b, const struct sequence *s, struct tensor **x)
     for (size_t i = 0; i < c->picture_count; i++) visual[i] = c->pictures[i].visual;
     model_pass(c->model, all.pictures);
     struct tensor *h =
-        splice(&b->graph, &d->embed, &all, b->segments.prefix, visual, NULL, (int)c->picture_count);
+        splice(&b->graph, d, &all, b->segments.prefix, visual, NULL, (int)c->picture_count);
     free(visual);
     int status = h ? decoder_forward(&b->graph, d, &c->kv, &all, h, LOGITS_HIDDEN, false, x) : -1;
     if (status == 0 && !graph_ok(&b->graph)) status = -1;

@@ -448,9 +448,7 @@ void said_release(struct said *said)
 // Returns the longest sequence that the model was trained for; 0: no model.
 static int64_t model_limit(const struct model *m)
 {
-    const struct decoder_config *d = m ? &m->decoder.config : NULL;
-    if (!d) return 0;
-    return d->window ? d->window : d->max_positions;
+    return m ? m->decoder.config.max_positions : 0;
 }
 
 int64_t conversation_limit(const struct model *m, const struct settings *s)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/pass.h"
 #include "core/model/visual.h"
 #include "core/stages/stages.h"
 #include "core/talk/conversation.h"
@@ -76,10 +77,12 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
+    const struct decoder_config *config = &c->model->decoder.config;
+    for (int64_t whole = -1; n != whole; n = methods_reusable(&c->methods, cached, n))
+        n = whole = pass_start(config, s, n);
     // If several processes share the layers, a method's state covers only the layers of its
     // process.
-    const int64_t from = stages_least(stages_of(&c->model->decoder), c->number,
-                                      methods_reusable(&c->methods, cached, n));
+    const int64_t from = stages_least(stages_of(&c->model->decoder), c->number, n);
     conversation_trim(c, from);
     return from;
 }

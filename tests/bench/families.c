@@ -77,7 +77,7 @@ static double pass(struct side *s, bool prefill)
     struct decoder *d = &s->model->decoder;
     struct tensor *out = NULL;
     const double start = omp_get_wtime();
-    struct tensor *h = splice(&g, &d->embed, &s->sequence, s->kv.layer[0].rows, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &s->sequence, s->kv.layer[0].rows, NULL, NULL, 0);
     must(h ? decoder_forward(&g, d, &s->kv, &s->sequence, h, LOGITS_LAST, prefill, &out) : -1,
          &g.err);
     const double seconds = omp_get_wtime() - start;

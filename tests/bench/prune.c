@@ -81,7 +81,7 @@ static void pass(struct bench *b, const struct hooks *hooks, const struct sequen
     struct graph g = { .backend = backend_cpu(), .arena = &b->step, .hooks = hooks };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *pictures[] = { &b->visual }, *logits;
-    struct tensor *h = splice(&g, &b->model->decoder.embed, s, past, pictures, NULL, 1);
+    struct tensor *h = splice(&g, &b->model->decoder, s, past, pictures, NULL, 1);
     must(decoder_forward(&g, &b->model->decoder, &b->kv, s, h, LOGITS_LAST, prefill, &logits),
          &g.err);
     arena_reset(&b->step, mark);
@@ -134,8 +134,8 @@ static double score_seconds(struct bench *b, enum prune_kind kind)
     double time[ROUNDS];
     for (int i = 0; i < N; i++) rows[i] = i;
     for (int i = 0; i < VISUAL; i++) token[number[i] = i] = BEFORE + i;
-    const struct prune_view view = { b->model, LAYER, q,     k,      k,     &s,
-                                     N - 1,    rows,  token, number, VISUAL };
+    const struct prune_view view = { b->model, LAYER, q,      k,      k, &s, N - 1,
+                                     rows,     token, number, VISUAL, 0, 1 };
     for (int i = 0; i < ROUNDS; i++) {
         double start = cpu_seconds();
         must(prune_score(&g, kind, 0, &view, score), &g.err);

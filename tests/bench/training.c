@@ -197,6 +197,8 @@ static void make_decoder(struct model *m)
                                  .vocab = 1000,
                                  .max_positions = 1024,
                                  .eps = 1e-5,
+                                 .score_scale = 0.1767767f,
+                                 .embed_scale = 1,
                                  .rope = { .rotary = &rotary_plain, .dim = 32, .theta = 10000 } };
     const struct decoder_config *c = &d->config;
     const int64_t width = c->hidden;

@@ -65,7 +65,7 @@ static double pass(struct bench *b, bool prefill)
     struct decoder *d = &b->model->decoder;
     struct tensor *out = NULL;
     const double start = clock_seconds();
-    struct tensor *h = splice(&g, &d->embed, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &b->sequence, b->kv.layer[0].rows, NULL, NULL, 0);
     if (!h || decoder_forward(&g, d, &b->kv, &b->sequence, h, LOGITS_LAST, prefill, &out) < 0) {
         fprintf(stderr, "%s\n", g.err.text);
         exit(1);

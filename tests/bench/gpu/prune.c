@@ -87,7 +87,7 @@ static double prefill(struct bench *b, const char *score)
     struct tensor *pictures[] = { &b->visual }, *out = NULL;
     gpu_wait(&b->visual);
     const double start = clock_seconds();
-    struct tensor *h = splice(&g, &d->embed, &b->prompt, 0, pictures, NULL, 1);
+    struct tensor *h = splice(&g, d, &b->prompt, 0, pictures, NULL, 1);
     if (!h) must(-1, &g.err);
     must(decoder_forward(&g, d, &b->kv, &b->prompt, h, LOGITS_LAST, true, &out), &g.err);
     gpu->download(b->logits, out->data, (size_t)d->config.vocab * sizeof *b->logits);
@@ -109,8 +109,8 @@ static double score_seconds(struct bench *b)
     double time[ROUNDS];
     for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)i;
     for (int64_t i = 0; i < visual; i++) token[i] = (int32_t)(BEFORE + i);
-    const struct prune_view view = { b->model,   LAYER, &q,    &k,   &k,    &b->prompt,
-                                     (int)n - 1, rows,  token, rows, visual };
+    const struct prune_view view = { b->model, LAYER, &q,   &k,     &k, &b->prompt, (int)n - 1,
+                                     rows,     token, rows, visual, 0,  1 };
     for (int i = -GPU_WARM; i < ROUNDS; i++) {
         struct graph g = { .backend = gpu, .arena = &b->step, .matmul = MATMUL_BF16 };
         const double start = clock_seconds();

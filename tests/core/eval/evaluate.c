@@ -465,7 +465,7 @@ static double plain_loglik(struct fixture *f, const char *picture, const char *q
     for (size_t i = 0; i < ids.count; i++) sequence_append(&s, ids.data[i]);
     if (picture) assert_int_equal(conversation_encode(&c, &g, 0), 0);
     if (picture) visual[0] = c.pictures[0].visual;
-    struct tensor *h = splice(&g, &d->embed, &s, 0, visual, NULL, picture != NULL);
+    struct tensor *h = splice(&g, d, &s, 0, visual, NULL, picture != NULL);
     assert_int_equal(decoder_forward(&g, d, NULL, &s, h, LOGITS_ALL, true, &logits), 0);
     double sum = 0;
     for (int64_t i = n; i < s.n; i++) {

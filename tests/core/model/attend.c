@@ -1,6 +1,7 @@
 // tests/core/model/attend.c -- core/model/attend.c against plain loops in double: attention over
 // some keys, probabilities of one row, contributions of tokens, on odd shapes.
 #include "core/model/attend.h"
+#include "core/model/layer.h"
 #include "core/ops/ops.h"
 #include "tests/kernels/close.h"
 
@@ -60,30 +61,58 @@ static double value_at(const struct fixture *f, int64_t key, int64_t h, int64_t 
     return ((float *)f->v.data)[(key * f->Hkv + h / (f->H / f->Hkv)) * f->d + e];
 }
 
-// Rows `from`.. see every third key and their own; earlier rows see all keys.
-static int32_t *keys_of(const struct fixture *f, int64_t i, int64_t from, int64_t *count)
+// The first key in row i's window.
+static int64_t first_of(const struct fixture *f, int64_t i, int64_t window)
+{
+    const int64_t first = f->past + i + 1 - window;
+    return first > 0 ? first : 0;
+}
+
+// Rows `from`.. see every third key in their window and their own; earlier rows see all keys in it.
+static int32_t *keys_of(const struct fixture *f, int64_t i, int64_t from, int64_t window,
+                        int64_t *count)
 {
     const int64_t last = f->past + i;
     int32_t *keys = malloc((size_t)(last + 1) * sizeof *keys);
     *count = 0;
-    for (int64_t j = 0; j <= last; j++)
+    for (int64_t j = first_of(f, i, window); j <= last; j++)
         if (i < from || j % 3 == i % 3 || j == last) keys[(*count)++] = (int32_t)j;
     return keys;
 }
 
-static void check_attend(struct fixture *f, int64_t from, bool with_probs)
+static struct pass_view view_of(struct fixture *f, int64_t window)
+{
+    struct tensor *first = graph_new1(&f->g, DTYPE_I32, f->n);
+    struct tensor *end = graph_new1(&f->g, DTYPE_I32, f->n);
+    for (int64_t i = 0; i < f->n; i++) {
+        ((int32_t *)first->data)[i] = (int32_t)first_of(f, i, window);
+        ((int32_t *)end->data)[i] = (int32_t)(f->past + i + 1);
+    }
+    return (struct pass_view){
+        .first = first, .end = end, .host_first = first->data, .host_end = end->data
+    };
+}
+
+// Methods list keys from the first one on; attend() leaves out those before the window.
+static void check_attend(struct fixture *f, int64_t from, int64_t window, bool with_probs)
 {
     int32_t **keys = malloc((size_t)f->n * sizeof *keys);
+    int32_t **listed = malloc((size_t)f->n * sizeof *listed);
     int64_t *count = malloc((size_t)f->n * sizeof *count);
-    for (int64_t i = 0; i < f->n; i++) keys[i] = keys_of(f, i, from, &count[i]);
+    int64_t *listed_count = malloc((size_t)f->n * sizeof *listed_count);
+    for (int64_t i = 0; i < f->n; i++) {
+        keys[i] = keys_of(f, i, from, window, &count[i]);
+        listed[i] = keys_of(f, i, from, INT32_MAX, &listed_count[i]);
+    }
     struct seen_keys seen = { .from = from,
-                              .keys = (const int32_t *const *)keys + from,
-                              .count = count + from };
+                              .keys = (const int32_t *const *)listed + from,
+                              .count = listed_count + from };
     if (from == f->n) seen.keys = NULL;
     struct tensor *probs = with_probs ? graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P) : NULL;
-    struct tensor *last = graph_new1(&f->g, DTYPE_I32, f->n);
-    for (int64_t i = 0; i < f->n; i++) ((int32_t *)last->data)[i] = (int32_t)(f->past + i + 1);
-    struct tensor *a = attend(&f->g, &f->q, &f->k, &f->v, NULL, last, &seen, probs);
+    const struct pass_view view = view_of(f, window);
+    const struct qkv all = { &f->q, &f->k, &f->v };
+    const float scale = 1 / sqrtf((float)f->d);
+    struct tensor *a = attend(&f->g, &all, &view, scale, &seen, probs);
     assert_non_null(a);
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t h = 0; h < f->H; h++) {
@@ -97,31 +126,37 @@ static void check_attend(struct fixture *f, int64_t from, bool with_probs)
             free(p);
             free(want);
         }
-    for (int64_t i = 0; i < f->n; i++) free(keys[i]);
+    for (int64_t i = 0; i < f->n; i++) free(keys[i]), free(listed[i]);
     free(keys);
+    free(listed);
+    free(listed_count);
     free(count);
 }
 
 // Even rows do not see every fourth key; with `some`, only in odd heads. `from` as in keys_of.
-static void check_hidden(struct fixture *f, int64_t from, bool some, bool with_probs)
+static void check_hidden(struct fixture *f, int64_t from, int64_t window, bool some,
+                         bool with_probs)
 {
     int32_t **keys = malloc((size_t)f->n * sizeof *keys);
     int64_t *count = malloc((size_t)f->n * sizeof *count);
     bool *rows = calloc((size_t)f->n, 1), *hidden = calloc((size_t)f->P, 1);
     bool *heads = calloc((size_t)f->H, 1);
-    for (int64_t i = 0; i < f->n; i++) keys[i] = keys_of(f, i, from, &count[i]), rows[i] = !(i % 2);
+    for (int64_t i = 0; i < f->n; i++) {
+        keys[i] = keys_of(f, i, from, window, &count[i]);
+        rows[i] = !(i % 2);
+    }
     for (int64_t j = 0; j < f->P; j++) hidden[j] = j % 4 == 1;
     for (int64_t h = 0; h < f->H; h++) heads[h] = h % 2;
     struct seen_keys seen = { .from = from,
                               .keys = from < f->n ? (const int32_t *const *)keys + from : NULL,
                               .count = count + from };
     struct tensor *probs[2] = { NULL, NULL }, *a[2];
-    struct tensor *end = graph_new1(&f->g, DTYPE_I32, f->n);
-    for (int64_t i = 0; i < f->n; i++) ((int32_t *)end->data)[i] = (int32_t)(f->past + i + 1);
+    const struct pass_view view = view_of(f, window);
+    const struct qkv all = { &f->q, &f->k, &f->v };
     for (int k = 0; k < 2; k++) {
         if (with_probs) probs[k] = graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P);
         if (k) seen.hidden = (struct hidden_keys){ rows, hidden, some ? heads : NULL };
-        a[k] = attend(&f->g, &f->q, &f->k, &f->v, NULL, end, &seen, probs[k]);
+        a[k] = attend(&f->g, &all, &view, 1 / sqrtf((float)f->d), &seen, probs[k]);
         assert_non_null(a[k]);
     }
     int32_t *left = malloc((size_t)f->P * sizeof *left);
@@ -163,7 +198,10 @@ static void rows_do_not_see_hidden_keys(void **state)
     for (int s = 0; s < SHAPES; s++) {
         struct fixture f;
         fixture_open(&f, shapes[s], b);
-        for (int k = 0; k < 8; k++) check_hidden(&f, k & 1 ? f.n : f.n / 2, k & 2, k & 4);
+        for (int k = 0; k < 8; k++) {
+            check_hidden(&f, k & 1 ? f.n : f.n / 2, INT32_MAX, k & 2, k & 4);
+            check_hidden(&f, f.n, 3, k & 2, k & 4);
+        }
         fixture_close(&f);
     }
 }
@@ -175,9 +213,10 @@ static void rows_attend_only_to_allowed_keys(void **state)
         struct fixture f;
         fixture_open(&f, shapes[s], b);
         for (int probs = 0; probs < 2; probs++) {
-            check_attend(&f, 0, probs);
-            check_attend(&f, f.n / 2, probs);
-            check_attend(&f, f.n, probs);
+            check_attend(&f, 0, INT32_MAX, probs);
+            check_attend(&f, f.n / 2, INT32_MAX, probs);
+            check_attend(&f, f.n, INT32_MAX, probs);
+            check_attend(&f, f.n / 2, 3, probs);
         }
         fixture_close(&f);
     }
@@ -201,7 +240,7 @@ static void check_contribution(struct fixture *f, bool with_lora)
         if (j % 2 == 0) index[count++] = (int32_t)j;
     }
     struct tensor *q = graph_rows(&f->g, &f->q, f->n - 1, 1);
-    struct tensor *probs = attend_probs(&f->g, q, &f->k);
+    struct tensor *probs = attend_probs(&f->g, q, &f->k, 0, 1 / sqrtf((float)f->d));
     struct tensor *got = attend_contribution(&f->g, &o, probs, &f->v, index, count);
     assert_non_null(got);
     double *want = doubles(count);

@@ -68,7 +68,7 @@ static int pass_as(struct bench *b, const struct sequence *s, int64_t n, enum lo
                                .matmul = b->mode };
     struct arena_mark mark = arena_mark(&b->step);
     struct tensor *h =
-        splice(&b->graph, &b->model->decoder.embed, &head, b->kv.layer[0].rows, NULL, NULL, 0);
+        splice(&b->graph, &b->model->decoder, &head, b->kv.layer[0].rows, NULL, NULL, 0);
     int status =
         decoder_forward(&b->graph, &b->model->decoder, &b->kv, &head, h, want, prefill, &all);
     if (status == 0 && want != LOGITS_NONE) {
@@ -110,8 +110,9 @@ static void check_near(const float *a, const float *b, int64_t vocab)
 static void parts_equal_the_whole(void **state)
 {
     static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/qwen2",
-                                           "tests/goldens/llava-siglip-llama3" };
-    for (int i = 0; i < 3; i++) {
+                                           "tests/goldens/llava-siglip-llama3",
+                                           "tests/goldens/gemma3" }; // a window of 27 rows
+    for (int i = 0; i < 4; i++) {
         struct bench b;
         float whole[1024], parts[1024];
         bench_open(&b, folders[i]);
@@ -136,8 +137,9 @@ static void parts_equal_the_whole(void **state)
 static void a_rounded_cache_is_close(void **state)
 {
     static const char *const folders[] = { "tests/goldens/llama-3.2", "tests/goldens/qwen2",
-                                           "tests/goldens/llava-siglip-llama3" };
-    for (int i = 0; i < 3; i++) {
+                                           "tests/goldens/llava-siglip-llama3",
+                                           "tests/goldens/gemma3" }; // a window of 27 rows
+    for (int i = 0; i < 4; i++) {
         struct bench b;
         float exact[1024], whole[1024], parts[1024], most = 0, off = 0, apart = 0;
         bench_open(&b, folders[i]);

@@ -36,7 +36,7 @@ static inline float *pass_logits(const struct model *m, struct kv *kv, const int
     struct tensor *logits = NULL;
     sequence_init(&s, to, 1);
     memcpy(s.ids, ids, (size_t)to * sizeof *s.ids);
-    struct tensor *h = splice(&g, &m->decoder.embed, &s, past, NULL, NULL, 0);
+    struct tensor *h = splice(&g, &m->decoder, &s, past, NULL, NULL, 0);
     if (decoder_forward(&g, &m->decoder, kv, &s, h, want, past == 0, &logits) < 0)
         fail_msg("%s", g.err.text);
     float *host = xmalloc(tensor_bytes(logits));

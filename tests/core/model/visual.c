@@ -15,8 +15,9 @@
 enum { D = 3, VOCAB = 6, PLACEHOLDER = 5 };
 
 static float table_data[VOCAB * D], first_data[2 * D], second_data[3 * D];
-static const struct tensor table = {
-    .data = table_data, .dtype = DTYPE_F32, .rank = 2, .shape = { VOCAB, D }
+static const struct decoder d = {
+    .embed = { .data = table_data, .dtype = DTYPE_F32, .rank = 2, .shape = { VOCAB, D } },
+    .config.embed_scale = 0.5f
 };
 
 // Rows: text 1, picture 0 (2 tokens), text 2, picture 1 (3 tokens), text 5, which is the
@@ -49,7 +50,7 @@ static void each_visual_row_gets_its_own_token(void **state)
     struct tensor *visual[] = { &first, &second };
     // Also if the first rows are cached, up to the middle of a picture or beyond it.
     for (int64_t from = 0; from < s.n; from++) {
-        struct tensor *h = splice(&g, &table, &s, from, visual, NULL, 2);
+        struct tensor *h = splice(&g, &d, &s, from, visual, NULL, 2);
         assert_non_null(h);
         assert_int_equal(h->shape[0], s.n - from);
         for (int64_t i = from; i < s.n; i++)
@@ -57,7 +58,8 @@ static void each_visual_row_gets_its_own_token(void **state)
                 const float *source = s.picture[i] < 0    ? table_data + s.ids[i] * D
                                       : s.picture[i] == 0 ? first_data + s.cell[i] * D
                                                           : second_data + s.cell[i] * D;
-                assert_true(((float *)h->data)[(i - from) * D + j] == source[j]);
+                const float scale = s.picture[i] < 0 ? d.config.embed_scale : 1;
+                assert_true(((float *)h->data)[(i - from) * D + j] == source[j] * scale);
             }
     }
     sequence_release(&s);
@@ -71,12 +73,12 @@ static void a_picture_without_tokens_is_an_error(void **state)
     struct graph g = { .backend = test_device(), .arena = &step };
     struct tensor first = { .data = first_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 2, D } };
     struct tensor *visual[] = { &first, NULL };
-    assert_null(splice(&g, &table, &s, 0, visual, NULL, 2));
+    assert_null(splice(&g, &d, &s, 0, visual, NULL, 2));
     assert_true(g.failed);
     assert_non_null(strstr(g.err.text, "picture 1"));
     // Rows after a picture no longer need it.
     g.failed = false;
-    assert_non_null(splice(&g, &table, &s, 7, visual, NULL, 2));
+    assert_non_null(splice(&g, &d, &s, 7, visual, NULL, 2));
     sequence_release(&s);
     arena_release(&step);
 }

@@ -310,7 +310,7 @@ static float *bf16_logits(const struct model *m, const struct backend *b, int64_
     sequence_init(&s, n, 1);
     for (int64_t i = 0; i < n; i++) s.ids[i] = (int32_t)(i * i % NAIVE_WORDS);
     decoder_cache(&m->decoder, b, &kv);
-    struct tensor *h = splice(&g, &m->decoder.embed, &s, 0, NULL, NULL, 0);
+    struct tensor *h = splice(&g, &m->decoder, &s, 0, NULL, NULL, 0);
     if (decoder_forward(&g, &m->decoder, &kv, &s, h, LOGITS_ALL, true, &logits) < 0)
         fail_msg("%s", g.err.text);
     float *host = xmalloc(tensor_bytes(logits));
