@@ -142,6 +142,7 @@ struct vision_kind {
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
 extern const struct vision_kind vision_qwen3;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
+extern const struct vision_kind vision_siglip_normed;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -254,6 +255,8 @@ struct projector {
     bool bias;                        // of the linear layers
     struct norm norm;                 // [Dv]
     int64_t inner;                    // of the gated layers
+    int64_t side;                     // Gemma 3: of a picture's square of features
+    double eps;                       // Gemma 3: of the norm
     struct linear gate, up, down;     // GLM-4V's
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };

@@ -3,8 +3,8 @@
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
 //   features: the rows without the class token, or cells of them if the family merges patches
 //
-// The features skip the encoder's last norm, except Idefics3's. SigLIP's last norm is bound for
-// measurements; CLIP's serves only the pooled class token.
+// The features skip the encoder's last norm, except Idefics3's and Gemma 3's. SigLIP's last norm is
+// bound for measurements; CLIP's serves only the pooled class token.
 #include "core/model/vision.h"
 
 // Class defaults of transformers; hub files omit keys that equal them.
@@ -102,7 +102,7 @@ static void siglip_bind(struct vision *v, struct binder *b)
     bind_constant(b, &v->post.bias, v->config.hidden, "post_layernorm.bias");
 }
 
-static void idefics3_bind(struct vision *v, struct binder *b)
+static void normed_bind(struct vision *v, struct binder *b)
 {
     bind(v, b);
     bind_norm(b, &v->post, v->config.hidden, true, "post_layernorm");
@@ -144,12 +144,21 @@ const struct vision_kind vision_siglip = {
     .feature_width = feature_width,
 };
 
+// SigLIP whose features have passed its last norm.
+const struct vision_kind vision_siglip_normed = {
+    .model_types = (const char *const[]){ "siglip_vision_model", NULL },
+    .read = siglip_read,
+    .patch_weight = "embeddings.patch_embedding.weight",
+    .bind = normed_bind,
+    .post_norm = true,
+};
+
 const struct vision_kind vision_idefics3 = {
     .model_types = (const char *const[]){ "idefics3_vision", "smolvlm_vision", "idefics3",
                                           "smolvlm", "siglip_vision_model", NULL },
     .read = idefics3_read,
     .patch_weight = "embeddings.patch_embedding.weight",
-    .bind = idefics3_bind,
+    .bind = normed_bind,
     .buckets = true,
     .post_norm = true,
     .features = vision_join_cells,

@@ -7,6 +7,7 @@
 
 #include "core/methods/sinks.h"
 #include "core/model/layer.h"
+#include "core/model/pass.h"
 #include "core/model/visual.h"
 #include "core/ops/ops.h"
 #include "core/picture/boxes.h"
@@ -36,8 +37,7 @@ static struct tensor *run_rows(struct passing *p, const struct sequence *s, int6
     const struct decoder *d = &p->m->model->decoder;
     struct tensor *h, *last = NULL;
     model_pass(p->m->model, s->pictures);
-    h = splice(g, &d->embed, s, from, p->visual, (const float *const *)p->focus,
-               (int)p->c->picture_count);
+    h = splice(g, d, s, from, p->visual, (const float *const *)p->focus, (int)p->c->picture_count);
     if (!h || decoder_forward(g, d, &p->kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
     return graph_ok(g) ? last : NULL;
 }
@@ -80,7 +80,8 @@ int passes_run(struct passing *p, const struct hook *hook, int64_t from, double 
                struct err *err)
 {
     const int64_t first = p->sequence.prompt - 1 < from ? p->sequence.prompt - 1 : from;
-    const int64_t prefix = continues(p) ? first : 0;
+    const struct decoder_config *c = &p->m->model->decoder.config;
+    const int64_t prefix = continues(p) ? pass_start(c, &p->sequence, first) : 0;
     const int hooks = p->hooks.count;
     int status = 0;
     if (p->prefix != prefix || !prefix) status = run_prefix(p, prefix);

@@ -148,7 +148,8 @@ static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
 {
     if (native(m)) return native_pictures.tokens(m, shape);
     const struct vision_picture square = vision_square(&m->vision.config, NULL);
-    return vision_features(&m->vision.config, &square); // every picture becomes the same square
+    return vision_features(&m->vision.config, &square) /
+           m->projector.merge; // every picture becomes the same square
 }
 
 static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
@@ -227,7 +228,7 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
     return vision_square(&m->vision.config, pixels);
 }
 
-static const struct picture_kind pictures = {
+const struct picture_kind llava_pictures = {
     .tokens = picture_tokens, .usual = picture_usual, .tiles = picture_tiles, .read = picture_read
 };
 
@@ -243,7 +244,8 @@ static const char *const vision_prefixes[] = { "vision_tower.vision_model.",
 static const char *const projector_prefixes[] = { "multi_modal_projector.",
                                                   "model.multi_modal_projector.", NULL };
 
-int llava_bind(struct model *m, const struct checkpoint *c, struct err *err)
+int llava_bind_as(struct model *m, const struct checkpoint *c, const char *projector,
+                  struct err *err)
 {
     const struct decoder_kind *kind = m->decoder.config.kind;
     return family_bind(
@@ -252,9 +254,14 @@ int llava_bind(struct model *m, const struct checkpoint *c, struct err *err)
             .text = decoder_prefix(c, kind, text_prefixes, "embed_tokens"),
             .head = decoder_prefix(c, kind, head_prefixes, "lm_head"),
             .vision = bind_prefix(c, vision_prefixes, m->vision.config.kind->patch_weight),
-            .projector = bind_prefix(c, projector_prefixes, "linear_1.weight"),
+            .projector = bind_prefix(c, projector_prefixes, projector),
         },
         err);
+}
+
+int llava_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    return llava_bind_as(m, c, "linear_1.weight", err);
 }
 
 enum model_part_kind llava_part(const struct model *m, const char *tensor)
@@ -277,7 +284,7 @@ const struct family family_llava = {
     .part = llava_part,
     .gguf = "mlp",
     .module_prefix = FAMILY_MODULE_PREFIX,
-    .pictures = &pictures,
+    .pictures = &llava_pictures,
     .boxes = "llava",
     .picture_processors = (const char *const[]){ "CLIP", "Siglip", "LlavaImage", NULL },
     .picture_keys = (const char *const[]){ PICTURE_KEYS, NULL },

@@ -20,6 +20,11 @@ int llava_config(struct model *m, const cJSON *config, const struct llava_defaul
                  struct err *err);
 // Reads preprocessor_config.json into m->picture, which then produces the encoder's square.
 int llava_read_pictures(struct model *m, const struct checkpoint *c, struct err *err);
+// How square pictures, or those of native resolution, become visual tokens.
+extern const struct picture_kind llava_pictures;
+// Binds all parts; `projector` is a tensor that only the projector has.
+int llava_bind_as(struct model *m, const struct checkpoint *c, const char *projector,
+                  struct err *err);
 int llava_bind(struct model *m, const struct checkpoint *c, struct err *err);
 enum model_part_kind llava_part(const struct model *m, const char *tensor);
 

@@ -195,7 +195,7 @@ static struct safetensors *answer(struct fixture *f, struct hooks *hooks)
     return s;
 }
 
-static const char *const folders[] = { GOLDEN_SEEING };
+static const char *const folders[] = { GOLDEN_SEEING, "gemma3" };
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
 // --- answers -------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ static void train(void *self, const char *name, struct tensor *t)
 
 static void train_values(struct fixture *f, struct trained *p)
 {
-    static const char *const names[] = { "0", "1", "2", "3" };
+    static const char *const names[] = { "0", "1", "2", "3", "4", "5", "6" };
     for (int layer = f->first; layer < f->first + f->layers; layer++)
         train(p, names[layer],
               &f->r.model->decoder.layer[layer].attention.weight[ATTENTION_V].weight);

@@ -14,7 +14,7 @@ static char folder[256], ira_layers[32];
 
 static const char *const models[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
                                       "internvl2.5-qwen2", "kimi-text", "llava-next",
-                                      "internvl3.5" };
+                                      "internvl3.5",       "gemma3" };
 enum { MODELS = sizeof models / sizeof *models };
 
 // --- drafts --------------------------------------------------------------------------------------

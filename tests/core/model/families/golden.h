@@ -114,6 +114,13 @@ static inline int golden_layer(const struct golden *g, const char *method, const
     return layer->valueint;
 }
 
+// The layer after which CAPA's goldens prune.
+static inline int golden_capa_layer(const struct golden *g)
+{
+    const cJSON *capa = json_get(json_get(g->json, "methods"), "capa");
+    return (int)json_whole(json_get(capa, "layer"), 1);
+}
+
 // Compares elements [from, from + count) of a golden tensor with a dumped one.
 static inline void compare(const struct golden *g, const struct safetensor *ours, const char *name,
                            int64_t from, int64_t count)

@@ -1,0 +1,134 @@
+// core/model/families/gemma3.c -- Gemma 3 (Gemma team 2025, arXiv 2503.19786): a SigLIP encoder,
+// pooled features, the decoder of gemma3_text.c.
+//
+// A picture is resized to one square. Its features, a grid, are averaged in cells of k x k, normed
+// and multiplied by one matrix [Dv,D], which the file stores with the outputs as columns. In all
+// layers each row of a picture sees its later rows too; the window of a sliding layer limits what
+// lies before.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/model/families/llava.h"
+#include "core/ops/ops.h"
+
+// --- config --------------------------------------------------------------------------------------
+
+// Sets the side of the pooled cells by the number of visual tokens, a square.
+static int read_pool(struct model *m, const cJSON *config, struct err *err)
+{
+    struct vision_config *v = &m->vision.config;
+    struct projector *p = &m->projector;
+    int64_t tokens;
+    if (json_int(config, "mm_tokens_per_image", 1, 1000000, 256, &tokens, err) < 0) return -1;
+    const int64_t side = llround(sqrt((double)tokens));
+    p->side = v->image_size / v->patch;
+    p->eps = v->eps;
+    v->merge = p->side / side;
+    p->merge = v->merge * v->merge;
+    if (side * side == tokens && v->merge * side == p->side) return 0;
+    return err_set(
+        err,
+        "\"mm_tokens_per_image\" %lld: %lld x %lld patches cannot be averaged to so many "
+        "tokens",
+        (long long)tokens, (long long)p->side, (long long)p->side);
+}
+
+static int read_config(struct model *m, const cJSON *config, struct err *err)
+{
+    const cJSON *vision;
+    if (json_object(config, "vision_config", &vision, err) < 0 ||
+        family_text_read(m, NULL, config, err) < 0)
+        return -1;
+    if (vision_config_read(&m->vision.config, &vision_siglip_normed, vision, err) < 0)
+        return err_in(err, "vision_config");
+    m->decoder.config.pictures_whole = true;
+    if (read_pool(m, config, err) < 0) return -1;
+    return family_placeholder_read(m, config, "image_token_index", "image_token_id", 262144, err);
+}
+
+static int read_pictures(struct model *m, const cJSON *json, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    struct picture_config usual = vision_picture_defaults(v, FIT_EXACT);
+    bool pan;
+    usual.resample = RESAMPLE_BILINEAR;
+    if (picture_config_read(&m->picture, json, &usual, err) < 0 ||
+        json_bool(json, "do_pan_and_scan", false, &pan, err) < 0)
+        return -1;
+    if (pan)
+        return err_set(err, "\"do_pan_and_scan\": parts of pictures as further pictures are not "
+                            "supported; set it to false");
+    if (m->picture.width == v->image_size && m->picture.height == v->image_size) return 0;
+    return err_set(err,
+                   "pictures are resized to %lld x %lld pixels, but the encoder needs %lld x %lld",
+                   (long long)m->picture.width, (long long)m->picture.height,
+                   (long long)v->image_size, (long long)v->image_size);
+}
+
+static int gemma3_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    if (read_pictures(m, c->preprocessor, err) == 0) return 0;
+    return err_in(err, "%s", checkpoint_preprocessor_file(c));
+}
+
+// --- projector -----------------------------------------------------------------------------------
+
+static void bind_projector(struct projector *p, struct binder *b, int64_t in, int64_t out)
+{
+    bind_gain(b, &p->norm.gain, in, true, "mm_soft_emb_norm.weight");
+    bind_matrix(b, &p->linear_1.weight, in, out, "mm_input_projection_weight");
+}
+
+// Averages the cells of features x [T*side*side, Dv], row by row: [T*side*side/(k*k), Dv].
+static struct tensor *pool(struct graph *g, const struct projector *p, struct tensor *x)
+{
+    const int64_t side = p->side, k = llround(sqrt((double)p->merge)), cols = side / k;
+    const int64_t n = x ? x->shape[0] / p->merge : 0, count = n * p->merge;
+    if (!x || !graph_ok(g)) return NULL;
+    int32_t *index = xreallocarray(NULL, (size_t)count + 1, sizeof *index);
+    float *weight = xreallocarray(NULL, (size_t)count + 1, sizeof *weight);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t cell = i / p->merge, in_cell = i % p->merge; // of all pictures
+        const int64_t row = cell / cols * k + in_cell / k, col = cell % cols * k + in_cell % k;
+        index[i] = (int32_t)(row * side + col);
+        weight[i] = 1 / (float)p->merge;
+    }
+    x = op_blend_rows(g, x, index, weight, n, p->merge);
+    free(index);
+    free(weight);
+    return x;
+}
+
+static struct tensor *project(struct graph *g, const struct projector *p, struct tensor *x)
+{
+    x = norm_forward(g, pool(g, p, x), &p->norm, p->eps);              // [S, Dv]
+    return op_matmul_columns(g, x, graph_weight(&p->linear_1.weight)); // [S, D]
+}
+
+static const struct projector_kind projector = { .bind = bind_projector, .forward = project };
+
+static int gemma3_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    m->projector.kind = &projector;
+    return llava_bind_as(m, c, "mm_input_projection_weight", err);
+}
+
+const struct family family_gemma3 = {
+    .name = "gemma3",
+    .architectures = (const char *const[]){ "Gemma3ForConditionalGeneration", NULL },
+    .relatives = (const char *const[]){ "PaliGemmaForConditionalGeneration",
+                                        "Gemma3nForConditionalGeneration",
+                                        "Gemma4ForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "gemma3", NULL },
+    .configure = gemma3_configure,
+    .bind = gemma3_bind,
+    .part = llava_part,
+    .module_prefix = FAMILY_MODULE_PREFIX,
+    .picture_before = "\n\n<start_of_image>",
+    .picture_after = "<end_of_image>\n\n",
+    .picture_word = "<start_of_image>",
+    .pictures = &llava_pictures,
+    .picture_processors = (const char *const[]){ "Gemma3", NULL },
+    .picture_keys = (const char *const[]){ PICTURE_KEYS, "do_pan_and_scan", NULL },
+};
