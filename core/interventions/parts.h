@@ -1,0 +1,54 @@
+// core/interventions/parts.h -- reads the outputs of a part of the layers in one pass, and replaces
+// them in others.
+//
+//   struct parts w;
+//   parts_open(&w, env, OUTPUT_FFN);
+//   w.collecting = true;  ... a pass with parts_hook(&w) ...     // w.outputs[l]
+//   w.collecting = false; w.replacement = mean; w.self = me;
+//   w.layer = 3;          ... a pass ...                         // with layer 3 replaced at w.at
+//   parts_close(&w);
+#ifndef CORE_INTERVENTIONS_PARTS_H
+#define CORE_INTERVENTIONS_PARTS_H
+
+#include "core/probes/kit.h"
+
+enum part {
+    OUTPUT_RESIDUAL,  // [N,D] the residual stream after the layer
+    OUTPUT_LAYER,     // [N,D] what the layer adds to it
+    OUTPUT_ATTENTION, // [N,H*dv] the outputs of all heads, before the output projection
+    OUTPUT_HEAD,      // those of one head
+    OUTPUT_FFN,       // [N,D] what the FFN adds
+    OUTPUT_VALUE,     // [N,Hkv*d] the values that later positions attend to
+};
+
+// Outputs of a layer's part.
+struct outputs {
+    float *output; // [N,width]; NULL: not read
+    bool *there;   // [N] the layer computed the position
+    int64_t width;
+};
+
+struct parts {
+    const struct probe_env *env;
+    enum part part;
+    bool *layers;            // [L] where the hook listens
+    bool *at;                // [N] positions whose outputs are replaced
+    struct outputs *outputs; // [L]
+    bool collecting;
+    int layer, head; // replaced now; -1: none
+    // Sets to[width], which is 0, to what replaces the output at a position.
+    void (*replacement)(void *self, int layer, int64_t row, int64_t width, float *to);
+    void *self;
+    bool *reached; // [L] layers that have the part
+
+    float *before; // [N,D] of the current layer: the residual stream before the part
+    int32_t *only; // rows of the FFN that remain
+    struct rows rows;
+};
+
+void parts_open(struct parts *w, const struct probe_env *env, enum part part);
+// Returns a hook that changes nothing while `collecting`, or while `layer` is -1.
+struct hook parts_hook(struct parts *w);
+void parts_close(struct parts *w);
+
+#endif
