@@ -122,17 +122,18 @@ static bool alike(const struct ablate *s, const struct outputs *o, int64_t a, in
 static const double *mean_of(struct ablate *s, int layer, int64_t row)
 {
     const struct outputs *o = &s->parts.outputs[layer];
-    double **mean = &s->mean[2 * layer + (s->env->sequence->picture[row] >= 0)];
+    const int kind = 2 * layer + (s->env->sequence->picture[row] >= 0);
+    double *mean = s->mean[kind];
     int64_t count = 0;
-    if (*mean) return *mean;
-    *mean = xcalloc((size_t)o->width + 1, sizeof **mean);
+    if (mean) return mean;
+    s->mean[kind] = mean = xcalloc((size_t)o->width + 1, sizeof *mean);
     for (int64_t i = 0; i < s->env->sequence->n; i++) {
         if (!alike(s, o, row, i)) continue;
         count++;
         for (int64_t k = 0; k < o->width; k++)
-            (*mean)[k] += ((double)o->output[i * o->width + k] - (*mean)[k]) / (double)count;
+            mean[k] += ((double)o->output[i * o->width + k] - mean[k]) / (double)count;
     }
-    return *mean;
+    return mean;
 }
 
 // Returns another position of the kind of `row`, drawn with a fixed seed; -1: none exists.
@@ -256,7 +257,7 @@ static int ablate_finish(void *state, struct results *r, struct err *err)
                                            "position|change" };
     struct result_table *t = results_table(r, name, columns[s->part]);
     free(name);
-    t->ranked = true;
+    t->ranked = 1;
     t->own = s->part == TOKENS;
     if (s->part == HEADS || s->part == TOKENS)
         effect_note_layers(e, r, s->parts.layers, s->parts.reached);

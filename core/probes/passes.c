@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/file_in.h"
 #include "core/methods/sinks.h"
 #include "core/model/layer.h"
 #include "core/model/pass.h"
@@ -93,6 +94,87 @@ int passes_run(struct passing *p, const struct hook *hook, int64_t from, double 
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
     return status < 0 ? pass_failed(p, err) : 0;
+}
+
+// --- other visual tokens -------------------------------------------------------------------------
+
+static float *tokens_of(struct passing *p, const struct tensor *visual)
+{
+    float *host = xcalloc((size_t)tensor_count(visual) + 1, sizeof *host);
+    graph_download(&p->graph, host, visual);
+    return host;
+}
+
+float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width, struct err *err)
+{
+    const struct tensor *visual = p->visual[picture];
+    if (!visual) {
+        err_set(err, "the prompt does not show picture %d", picture);
+        return NULL;
+    }
+    *rows = visual->shape[0];
+    *width = visual->shape[1];
+    return tokens_of(p, visual);
+}
+
+// Decodes a file, and sizes it as the picture that it replaces.
+static int open_picture(struct passing *p, int picture, const char *path, struct picture *to,
+                        struct err *err)
+{
+    const struct picture *now = &p->c->pictures[picture];
+    size_t size;
+    char *bytes = file_read(path, IMAGE_MAX_FILE, &size, err);
+    int status = bytes ? picture_decode(to, NULL, path, bytes, size, err) : -1;
+    free(bytes);
+    if (status < 0) return -1;
+    if (to->image.width != now->image.width || to->image.height != now->image.height)
+        return err_set(err,
+                       "'%s' has %lld x %lld pixels, but must replace a picture of %lld x %lld: "
+                       "positions would differ",
+                       path, (long long)to->image.width, (long long)to->image.height,
+                       (long long)now->image.width, (long long)now->image.height);
+    to->shape = now->shape;
+    to->tokens = now->tokens;
+    to->newline = now->newline, to->newline_step = now->newline_step;
+    to->part_tokens = now->part_tokens, to->part_cols = now->part_cols;
+    return 0;
+}
+
+float *passes_encode(struct passing *p, int picture, const char *path, struct err *err)
+{
+    struct picture other = { 0 };
+    float *tokens = NULL;
+    if (open_picture(p, picture, path, &other, err) == 0) {
+        const struct arena_mark mark = arena_mark(&p->arena);
+        struct tensor *v = visual_encode(&p->graph, p->m->model, &other, picture, NULL);
+        if (v && graph_ok(&p->graph))
+            tokens = tokens_of(p, v);
+        else
+            pass_failed(p, err);
+        arena_reset(&p->arena, mark);
+    }
+    picture_release(&other);
+    return tokens;
+}
+
+int passes_show(struct passing *p, int picture, const float *tokens, struct err *err)
+{
+    const struct arena_mark mark = arena_mark(&p->arena);
+    const struct tensor *now = p->visual[picture];
+    struct tensor *v = graph_upload(&p->graph, DTYPE_F32, now->rank, now->shape, tokens);
+    struct tensor *kept = v ? visual_keep(&p->graph, v) : NULL;
+    arena_reset(&p->arena, mark);
+    if (!kept) return pass_failed(p, err);
+    if (p->ours[picture]) {
+        visual_free(p->m->backend, p->visual[picture]);
+    } else if (p->focus[picture]) { // the conversation's: pass_end frees those of the pass
+        const size_t size = (size_t)now->shape[0] * sizeof(float);
+        p->focus[picture] = memcpy(xmalloc(size), p->focus[picture], size);
+    }
+    p->visual[picture] = kept;
+    p->ours[picture] = true;
+    p->prefix = -1;
+    return 0;
 }
 
 void passes_progress(struct passing *p, int64_t done, int64_t all)

@@ -21,6 +21,13 @@ struct passing;
 // computed once, if the methods and the model's layers allow that. hook NULL: no change. 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
+// Return the visual tokens of a picture, [rows, width], or those of a file in place of the picture,
+// which must have as many; the caller frees them. NULL: err.
+float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width,
+                     struct err *err);
+float *passes_encode(struct passing *p, int picture, const char *path, struct err *err);
+// Lets the following passes see these visual tokens of a picture.
+int passes_show(struct passing *p, int picture, const float *tokens, struct err *err);
 // Reports that `done` of `all` passes have run.
 void passes_progress(struct passing *p, int64_t done, int64_t all);
 

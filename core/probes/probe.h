@@ -60,6 +60,8 @@ struct probe_options {
     const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
     bool object_boxes;           // uses the objects' boxes even if they have outlines
     bool heads;                  // also measures each head
+    const char *at;              // part of the layers; NULL: the residual stream
+    bool tokens;                 // also measures each position
     bool zero, mean, resample;   // what replaces an ablated part
     int window;                  // layers in a window; 0: a fifth of all
 };

@@ -54,12 +54,18 @@ static int by_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int by_first_down(const void *a, const void *b)
+{
+    return by_first(b, a);
+}
+
 void results_rank(struct results *r)
 {
-    for (size_t i = 0; i < r->table_count; i++)
-        if (r->tables[i]->ranked && r->tables[i]->row_count)
-            qsort(r->tables[i]->rows, r->tables[i]->row_count, sizeof *r->tables[i]->rows,
-                  by_first);
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct result_table *t = r->tables[i];
+        if (t->ranked && t->row_count)
+            qsort(t->rows, t->row_count, sizeof *t->rows, t->ranked > 0 ? by_first : by_first_down);
+    }
 }
 
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols)

@@ -80,7 +80,8 @@ struct result_table {
     bool kept;   // if own: a data set's table has the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
-    bool ranked; // rows are sorted by the first number when shown, and only the first are shown
+    int ranked;  // 1, -1: rows are sorted by the first number, the lowest or the highest first, and
+                 // only the first rows are shown
     bool log_y;  // the y axis of the points is logarithmic
 };
 
@@ -117,7 +118,7 @@ double *result_row(struct result_table *t, const char *key, ...)
     __attribute__((format(printf, 2, 3)));
 // Adds a map with all values NaN and nothing dropped; a probe describes it in its `results`.
 struct result_map *results_map(struct results *r, const char *name, int rows, int cols);
-// Sorts the rows of ranked tables by their first number, the lowest first.
+// Sorts the rows of ranked tables.
 void results_rank(struct results *r);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);

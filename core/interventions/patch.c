@@ -1,0 +1,377 @@
+// core/interventions/patch.c -- /patch: which activations carry what the picture says (activation
+// patching, causal tracing: Meng et al. 2022, arXiv 2202.05262).
+//
+//   run A: the conversation's answer;  run B: the same with another picture, or a corrupted one
+//   in run B, the output of a layer's part at some positions is replaced by that of run A
+//   share = (log p_patched - log p_B) / (log p_A - log p_B)
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/random.h"
+#include "core/interventions/effect.h"
+#include "core/interventions/parts.h"
+#include "core/positions/positions.h"
+#include "core/probes/passes.h"
+
+enum corruption { NOISE, MEAN, FILE_OF };
+static const char *const patch_complete[] = { "noise", "mean", "picture", "object", NULL };
+
+static const struct {
+    const char *name;
+    enum part part;
+} places[] = { { "residual", OUTPUT_RESIDUAL },
+               { "attention", OUTPUT_ATTENTION },
+               { "ffn", OUTPUT_FFN },
+               { "head", OUTPUT_HEAD },
+               { "value", OUTPUT_VALUE } };
+enum { PLACES = sizeof places / sizeof *places };
+
+// Groups of positions that are patched together.
+enum { PICTURE, QUESTION, LAST, ANSWER, OTHER, ALL, GROUPS };
+static const char columns[] = "layer|picture|question|last|answer|other|all";
+
+struct patch {
+    const struct probe_env *env;
+    enum corruption corruption;
+    bool *corrupted; // [N] visual tokens
+    int picture;     // that they belong to
+    int64_t first;   // position
+    struct parts parts;
+    struct effect effect;
+    bool *group[GROUPS];   // [N]
+    double corrupted_logp; // of run B
+    double *share;         // [L,GROUPS]; NaN: none
+    float *positions;      // [L,N]
+    float *heads;          // [L,H]
+};
+
+static void patch_release(void *state)
+{
+    struct patch *s = state;
+    free(s->corrupted);
+    for (int g = 0; g < GROUPS; g++) free(s->group[g]);
+    free(s->share);
+    free(s->positions);
+    free(s->heads);
+    parts_close(&s->parts);
+    effect_close(&s->effect);
+    free(s);
+}
+
+// Splits "noise POSITIONS", "mean POSITIONS" or "FILE".
+static enum corruption read_words(const char *words, const char **rest)
+{
+    const size_t n = strcspn(words, " \t");
+    const char *after = words + n + strspn(words + n, " \t");
+    *rest = words;
+    if (n == 5 && !strncmp(words, "noise", n)) return *rest = after, NOISE;
+    if (n == 4 && !strncmp(words, "mean", n)) return *rest = after, MEAN;
+    return FILE_OF;
+}
+
+static int patch_words(const char *words, struct err *err)
+{
+    const char *rest;
+    struct positions p = { 0 };
+    const enum corruption how = read_words(words, &rest);
+    if (!*words)
+        return err_set(err, "/patch takes noise or mean, then names of positions, or the FILE of "
+                            "another picture");
+    const int status = how != FILE_OF && *rest ? positions_parse(&p, rest, err) : 0;
+    positions_release(&p);
+    return status;
+}
+
+static int choose_part(struct patch *s, struct err *err)
+{
+    const char *at = s->env->options->at;
+    int i = 0;
+    while (at && i < PLACES && strcmp(places[i].name, at) != 0) i++;
+    if (i == PLACES)
+        return err_set(err, "--at takes residual, attention, ffn, head or value, not '%s'", at);
+    s->parts.part = places[i].part;
+    return positions_layers(s->env->options->layers, "--layers",
+                            s->env->model->decoder.config.layers, s->parts.layers, err) < 0
+               ? -1
+               : 0;
+}
+
+// Finds the tokens to corrupt: of one picture.
+static int choose_tokens(struct patch *s, struct err *err)
+{
+    const struct sequence *q = s->env->sequence;
+    const char *rest;
+    s->corruption = read_words(s->env->options->words, &rest);
+    const char *names = s->corruption != FILE_OF && *rest ? rest : "picture";
+    s->picture = s->first = -1;
+    if (probe_positions(s->env, names, s->corrupted, err) < 0) return -1;
+    for (int64_t i = 0; i < q->n; i++) {
+        if (!s->corrupted[i]) continue;
+        if (q->picture[i] < 0)
+            return err_set(err, "'%s' names text: only visual tokens can be corrupted", names);
+        if (s->picture >= 0 && s->picture != q->picture[i] && s->env->options->picture < 0)
+            return err_set(err, "the prompt has several pictures: choose one with --picture I");
+        if (s->env->options->picture >= 0 && q->picture[i] != s->env->options->picture) {
+            s->corrupted[i] = false;
+            continue;
+        }
+        s->picture = q->picture[i];
+        if (s->first < 0) s->first = i;
+    }
+    return s->picture >= 0
+               ? 0
+               : err_set(err, "no visual token of picture %d is named", s->env->options->picture);
+}
+
+// Positions from the first corrupted one on, by group.
+static void find_groups(struct patch *s)
+{
+    const struct sequence *q = s->env->sequence;
+    struct err none = { 0 };
+    for (int g = 0; g < GROUPS; g++) s->group[g] = xcalloc((size_t)q->n + 1, sizeof(bool));
+    probe_positions(s->env, "question", s->group[QUESTION], &none); // raw prompts have none
+    for (int64_t i = 0; i < q->n; i++) {
+        s->group[QUESTION][i] &= i >= s->first;
+        s->group[PICTURE][i] = i >= s->first && q->picture[i] >= 0;
+        s->group[LAST][i] = i == q->prompt - 1;
+        s->group[ANSWER][i] = i >= q->prompt;
+        s->group[ALL][i] = i >= s->first;
+        s->group[OTHER][i] =
+            i >= s->first && i < q->prompt - 1 && q->picture[i] < 0 && !s->group[QUESTION][i];
+    }
+}
+
+static void *patch_start(const struct probe_env *env, struct err *err)
+{
+    const struct decoder_config *c = &env->model->decoder.config;
+    const int64_t n = env->sequence->n;
+    struct patch *s = xcalloc(1, sizeof *s);
+    s->env = env;
+    parts_open(&s->parts, env, OUTPUT_RESIDUAL);
+    s->corrupted = xcalloc((size_t)n + 1, sizeof *s->corrupted);
+    s->positions = probe_nans(c->layers * n);
+    s->heads = probe_nans(c->layers * c->heads);
+    s->share = xcalloc((size_t)(c->layers * GROUPS), sizeof *s->share);
+    for (int i = 0; i < c->layers * GROUPS; i++) s->share[i] = NAN;
+    if (choose_part(s, err) == 0 && choose_tokens(s, err) == 0) {
+        find_groups(s);
+        return s;
+    }
+    patch_release(s);
+    return NULL;
+}
+
+// --- run B ---------------------------------------------------------------------------------------
+
+// Returns a standard normal number (Box and Muller 1958).
+static double normal(uint64_t index)
+{
+    const double u = 1 - random_unit(42, RANDOM_SAMPLE, 2 * index);
+    return sqrt(-2 * log(u)) * cos(2 * M_PI * random_unit(42, RANDOM_SAMPLE, 2 * index + 1));
+}
+
+// Replaces the corrupted tokens [rows,width] by their mean, or adds noise of three standard
+// deviations of all their numbers.
+static void corrupt(const struct patch *s, float *tokens, int64_t rows, int64_t width)
+{
+    const struct sequence *q = s->env->sequence;
+    struct tally all = { 0 };
+    double *mean = xcalloc((size_t)width, sizeof *mean);
+    for (int64_t i = 0; i < rows * width; i++) {
+        tally_add(&all, (double)tokens[i]);
+        mean[i % width] += (double)tokens[i] / (double)rows;
+    }
+    for (int64_t i = 0; i < q->n; i++) {
+        if (!s->corrupted[i] || q->cell[i] >= rows) continue;
+        float *x = tokens + q->cell[i] * width;
+        for (int64_t k = 0; k < width; k++)
+            x[k] = s->corruption == MEAN
+                       ? (float)mean[k]
+                       : x[k] + (float)(3 * tally_std(&all) * normal((uint64_t)(x + k - tokens)));
+    }
+    free(mean);
+}
+
+static int show_corrupted(struct patch *s, struct passing *p, struct err *err)
+{
+    const char *path;
+    int64_t rows, width;
+    read_words(s->env->options->words, &path);
+    float *tokens = s->corruption == FILE_OF ? passes_encode(p, s->picture, path, err)
+                                             : passes_visual(p, s->picture, &rows, &width, err);
+    if (!tokens) return -1;
+    if (s->corruption != FILE_OF) corrupt(s, tokens, rows, width);
+    const int status = passes_show(p, s->picture, tokens, err);
+    free(tokens);
+    return status;
+}
+
+// --- patches -------------------------------------------------------------------------------------
+
+// The output of run A.
+static void from_run_a(void *self, int layer, int64_t row, int64_t width, float *to)
+{
+    const struct patch *s = self;
+    const struct outputs *o = &s->parts.outputs[layer];
+    memcpy(to, o->output + row * width, (size_t)width * sizeof *to);
+}
+
+// Patches a layer, or one of its heads, at the positions of s->parts.at.
+static int patch(struct patch *s, int layer, int head, double *share, struct err *err)
+{
+    const struct hook hook = parts_hook(&s->parts);
+    double change;
+    s->parts.layer = layer, s->parts.head = head;
+    if (effect_of(&s->effect, &hook, &change, err) < 0) return -1;
+    *share = (change - s->corrupted_logp) / -s->corrupted_logp; // both relative to run A
+    return 0;
+}
+
+// Restricts the positions to those that run A computed in the layer; returns their number.
+static int64_t patch_at(struct patch *s, int layer, const bool *rows)
+{
+    const struct outputs *o = &s->parts.outputs[layer];
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->env->sequence->n; i++)
+        count += s->parts.at[i] = rows[i] && o->there && o->there[i];
+    return count;
+}
+
+static int patch_layer(struct patch *s, int layer, struct err *err)
+{
+    const struct decoder_config *c = &s->env->model->decoder.config;
+    const int64_t n = s->env->sequence->n;
+    const bool heads = s->parts.part == OUTPUT_HEAD;
+    int status = 0;
+    double share = NAN;
+    for (int g = 0; g < GROUPS && status == 0 && !heads; g++)
+        if (patch_at(s, layer, s->group[g]))
+            status = patch(s, layer, -1, &s->share[layer * GROUPS + g], err);
+    for (int h = 0; h < c->heads && status == 0 && heads && patch_at(s, layer, s->group[ALL]);
+         h++) {
+        status = patch(s, layer, h, &share, err);
+        s->heads[layer * c->heads + h] = (float)share;
+    }
+    bool *one = xcalloc((size_t)n + 1, sizeof *one);
+    for (int64_t i = s->first; i < n && status == 0 && s->env->options->tokens && !heads; i++) {
+        one[i] = true;
+        if (patch_at(s, layer, one)) {
+            status = patch(s, layer, -1, &share, err);
+            s->positions[layer * n + i] = (float)share;
+        }
+        one[i] = false;
+    }
+    free(one);
+    return status;
+}
+
+static int patch_passes(void *state, struct passing *p, struct err *err)
+{
+    struct patch *s = state;
+    const struct decoder_config *c = &s->env->model->decoder.config;
+    const struct hook hook = parts_hook(&s->parts);
+    int64_t each = s->parts.part == OUTPUT_HEAD ? c->heads : GROUPS, passes = 1;
+    if (s->env->options->tokens) each += s->env->sequence->n - s->first;
+    for (int l = 0; l < c->layers; l++) passes += s->parts.layers[l] ? each : 0;
+    s->parts.collecting = true;
+    int status = effect_open(&s->effect, s->env, p, s->first, passes, &hook, err);
+    s->parts.collecting = false;
+    s->parts.replacement = from_run_a;
+    s->parts.self = s;
+    if (status == 0) status = show_corrupted(s, p, err);
+    if (status == 0) status = effect_of(&s->effect, &hook, &s->corrupted_logp, err);
+    if (status == 0 && fabs(s->corrupted_logp) < 1e-6)
+        status = err_set(err, "the other picture does not change the answer's log-probability: "
+                              "nothing can come back");
+    for (int l = 0; l < c->layers && status == 0; l++)
+        if (s->parts.layers[l]) status = patch_layer(s, l, err);
+    passes_progress(p, s->effect.all, s->effect.all);
+    return status;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+static void put_positions(const struct patch *s, struct results *r)
+{
+    const int64_t n = s->env->sequence->n;
+    const int layers = s->env->model->decoder.config.layers;
+    struct result_map *m = results_map(r, "patch.positions", layers, (int)n);
+    memcpy(m->values, s->positions, (size_t)(layers * n) * sizeof *m->values);
+    float *map = probe_values(s->env, 1);
+    for (int l = 0; l < layers; l++) {
+        if (!s->parts.layers[l]) continue;
+        for (int64_t i = 0; i < n; i++)
+            if (s->env->number[i] >= 0) map[s->env->number[i]] = s->positions[l * n + i];
+        probe_maps(s->env, r, "patch.picture", l, -2, -2, map);
+    }
+    free(map);
+}
+
+static int patch_finish(void *state, struct results *r, struct err *err)
+{
+    const struct patch *s = state;
+    const struct decoder_config *c = &s->env->model->decoder.config;
+    const struct effect *e = &s->effect;
+    double before = 0;
+    for (int64_t t = e->first; t < e->end; t++) before += e->before[t];
+    struct result_table *t = results_table(r, "patch", "what|log-probability");
+    result_row(t, "run A")[0] = before;
+    result_row(t, "run B")[0] = before + s->corrupted_logp;
+    effect_note_layers(e, r, s->parts.layers, s->parts.reached);
+    if (s->parts.part == OUTPUT_HEAD) {
+        struct result_map *m = results_map(r, "patch.heads", c->layers, (int)c->heads);
+        memcpy(m->values, s->heads, (size_t)(c->layers * c->heads) * sizeof *m->values);
+        t = results_table(r, "patch.ranked", "head|share");
+        t->ranked = -1;
+        for (int k = 0; k < c->layers * c->heads; k++)
+            if (!isnan(s->heads[k]))
+                result_row(t, "%d.%d", k / (int)c->heads, k % (int)c->heads)[0] =
+                    (double)s->heads[k];
+        return 0;
+    }
+    t = results_table(r, "patch.layers", columns);
+    t->curve = true;
+    for (int l = 0; l < c->layers; l++)
+        if (s->parts.layers[l])
+            memcpy(result_row(t, "%d", l), s->share + l * GROUPS, GROUPS * sizeof *s->share);
+    if (s->env->options->tokens) put_positions(s, r);
+    return 0;
+}
+
+static const struct result_kind patch_results[] = {
+    { "patch", .unit = "log-probability (nats)", .columns = "log-probability" },
+    { "patch.layers", .unit = "share that comes back" },
+    { "patch.ranked", .unit = "share that comes back" },
+    { "patch.heads", "share that comes back", .map = true, .rows = MAP_LAYERS, .cols = MAP_HEADS,
+      .on_request = true },
+    { "patch.positions", "share that comes back", .map = true, .rows = MAP_LAYERS,
+      .cols = MAP_POSITIONS, .on_request = true },
+    { "patch.picture", "share that comes back", .map = true, .on_request = true },
+    { 0 },
+};
+
+const struct probe probe_patch = {
+    .name = "patch",
+    .also = "activation patching causal tracing intervention restore corrupt noise measure",
+    .usage = "/patch noise|mean|FILE [POSITIONS] [--at residual|attention|ffn|head|value] "
+             "[--layers A-B] [--tokens] [--token answer|N] [--picture I] [--objects FILE "
+             "[--boxes]]" PROBE_USAGE,
+    .help = "How much of the answer comes back when activations of its run replace those of a run "
+            "with another picture.",
+    .details =
+        "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
+        "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
+        "the same size. In run B, the chosen part of a layer is replaced by that of run A at\n"
+        "groups of positions. The table shows the share of the lost log-probability that comes\n"
+        "back: 1 is all of it." PROBE_DETAILS,
+    .results = patch_results,
+    .words = patch_words,
+    .complete = patch_complete,
+    .pictures = true,
+    .answer = true,
+    .start = patch_start,
+    .release = patch_release,
+    .passes = patch_passes,
+    .finish = patch_finish,
+};

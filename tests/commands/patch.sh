@@ -1,0 +1,27 @@
+# tests/commands/patch.sh -- /patch (core/interventions/patch.c): tables, maps, data sets, refusals.
+. tests/commands/common.bash
+
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+world=$work/world
+lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'What is in the picture?' \
+    "/patch demo/pictures/scene-2.png --csv $work/p.csv --figure $work/p.png" '/patch noise --at head --layers 5-7' /regen \
+    "/patch mean --layers 4,7 --data $world/questions.json --limit 2 --given"
+check "no error" 'select(.event == "error").message' ""
+same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
+same "the whole stream brings everything back" "$(tail -n +2 "$work/p-patch.layers.csv" | cut -d, -f7 | sort -u)" 1
+same "the last layer holds it at the answer" "$(awk -F, 'END { print ($2 == 0), ($5 > 0.9) }' "$work/p-patch.layers.csv")" "1 1"
+check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)]' '["patch.heads",18]'
+[ -s "$work/p.png" ] || fail "no figure"
+
+session "refusals" demo/model <<E
+> /patch
+error: /patch takes noise or mean, then names of positions, or the FILE of another picture
+> /patch noise nowhere
+error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], object NAME, system, question, last, answer, text, sinks, all, N, N-M
+> /image demo/pictures/scene-1.png
+...
+> Where is the red circle?
+...
+> /patch demo/pictures/scene-1.png
+error: the other picture does not change the answer's log-probability: nothing can come back
+E
