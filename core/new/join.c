@@ -176,9 +176,7 @@ static int open_source(struct part_source *p, const char *name, const char *what
     char *path = checkpoint_locate(name, err);
     struct checkpoint *c = p->checkpoint = path ? checkpoint_open(path, NULL, err) : NULL;
     free(path);
-    if (c && c->quantised)
-        err_set(err, "the weights are quantised: "
-                     "name an unquantised folder");
+    if (c && c->quantised) err_set(err, "they are quantised: name an unquantised folder");
     if (!c || c->quantised) return err_in(err, "%s", what);
     p->names = xcalloc((size_t)c->tensor_count + 1, sizeof *p->names);
     for (int64_t i = 0; i < c->tensor_count; i++) p->names[i] = plain(c->tensors[i]->name);

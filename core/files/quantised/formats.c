@@ -255,10 +255,10 @@ static int describe_int8(struct quantised_reading *r)
     if (describe_bytes(r, need_numbers(r, ".weight_scale", NULL)) < 0) return -1;
     const struct safetensor *zero = quantised_part(r, ".weight_zero_point");
     if (!zero) return 0;
-    if (strcmp(zero->type, "I8") != 0 || q->group_rows != 1 || !q->scale.row ||
-        !is_shape(zero, q->rows, q->groups))
+    if (strcmp(zero->type, "I8") != 0 || q->group_rows != 1 ||
+        safetensor_count(zero) != safetensor_count(q->scale.tensor))
         return misshapen(r, zero);
-    q->zero = (struct shared){ zero, q->groups, 1 };
+    q->zero = (struct shared){ zero, q->scale.row, q->scale.group };
     return 0;
 }
 

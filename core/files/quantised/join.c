@@ -37,9 +37,9 @@ static const struct {
 };
 
 // Scales for activations and the KV cache, which vlmsh does not quantise.
-static const char *const unused[] = { ".input_scale",     "activation_scale",    ".k_scale",
-                                      ".v_scale",         ".input_global_scale", ".output_scale",
-                                      ".input_zero_point" };
+static const char *const unused[] = { ".input_scale",  "activation_scale", ".k_scale",
+                                      ".v_scale",      ".q_scale",         ".input_global_scale",
+                                      ".output_scale", ".input_zero_point" };
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -305,6 +305,11 @@ static int replace_tensors(struct joining *j)
 
 static int join(struct joining *j, char *title)
 {
+    // Rotations of activations (SpinQuant, QuIP) would have to be computed in every layer.
+    if (json_is_on(json_get(j->config, "transform_config")))
+        return err_set(j->err,
+                       "\"transform_config\" of config.json transforms the inputs of quantised "
+                       "layers, which vlmsh does not compute: " QUANTISED_ADVICE);
     if (find_matrices(j) < 0 || check_rest(j, title) < 0) return -1;
     // A dequantised copy may still have the key; it loads like any other folder.
     if (json_get(j->c->config, "quantization_config") && !j->f->count)

@@ -220,6 +220,8 @@ static const struct edit refused[] = {
     { "packed rows", .patch = "m.weight_shape", .at = 15, .byte = 0x80, .message = "at most" },
     { "packed rows", .patch = "m.weight_shape", .at = 12, .byte = 1, .message = "at most" },
     { "packed rows", .drop = "m.weight_shape", .message = "weights (\"quantization_config\"" },
+    { "packed rows", CT(", \"transform_config\": {\"config_groups\": {\"R1\": {}}}"),
+      .message = "\"transform_config\" of config.json" },
     { "fp8 exponents", CT(), .message = "quantised (compressed-tensors) weights" },
     { "fp8 exponents of groups", CT(), .message = "MXFP8" },
     { "fp8 edges", "{\"quantization_config\": {\"quant_method\": \"modelopt\"}}",

@@ -144,6 +144,13 @@ put("int8 zero points", "m.weight_zero_point", "I8", z)
 expect("int8 zero points", {"quantization_config": ct({"num_bits": 8, "type": "int"}), "dtype": "float16"}, "f16",
        m=(q.astype(F32) - z.astype(F32)) * s)
 
+z = rng.integers(-128, 128, 1).astype(np.int8)
+put("int8 one scale", "m.weight", "I8", q)
+s = put("int8 one scale", "m.weight_scale", "BF16", scales(1))
+put("int8 one scale", "m.weight_zero_point", "I8", z)
+expect("int8 one scale", {"quantization_config": ct({"num_bits": 8, "type": "int", "strategy": "tensor"})}, "bf16",
+       m=(q.astype(F32) - F32(z[0])) * s[0])
+
 for case, width, group in (("nvfp4", 48, 16), ("mxfp4", 96, 32)):
     q = rng.integers(0, 16, (20, width))
     put(case, "m.weight_packed", "U8", (q[:, 0::2] | q[:, 1::2] << 4).astype(np.uint8))
