@@ -27,7 +27,7 @@ static struct result_table *copy_head(struct results *to, const struct result_ta
     t->columns = xreallocarray(t->columns, (size_t)t->column_count, sizeof *t->columns);
     for (int c = 1; c < t->column_count; c++) t->columns[c] = xstrdup(from->columns[c]);
     t->own = from->own, t->kept = from->kept, t->curve = from->curve;
-    t->points = from->points, t->log_y = from->log_y;
+    t->points = from->points, t->ranked = from->ranked, t->log_y = from->log_y;
     return t;
 }
 

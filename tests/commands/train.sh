@@ -106,6 +106,11 @@ no job 99 (/jobs lists them)
 job 12 (calibrate) has recorded no metrics: it is done"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
+# A measurement before the training and at each of its checkpoints.
+lines "/load $llava" "/redundancy --checkpoints $work/kept --data $work/data.jsonl --limit 1" "/redundancy --checkpoints $work"
+check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="redundancy").rows)[0] | map(.[0]) | unique | join(" ")' "step 0 step 2 step 4"
+check_has "no checkpoints" 'select(.event=="error").message' "'$work' has no checkpoints with weights"
+
 # A notice before the first step names parts that PEFT cannot read.
 tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
 told() { # RULES
