@@ -6,6 +6,8 @@
 
 #include "commands/command.h"
 
+static const char unsaved[] = "this conversation is not saved (--no-session)";
+
 // Returns the current session's name; NULL with an error if the conversation has no message yet or
 // the session cannot be saved.
 static const char *current(const struct shell *shell, struct err *err)
@@ -16,8 +18,9 @@ static const char *current(const struct shell *shell, struct err *err)
     }
     const char *name = store_session(shell->store);
     if (!name)
-        err_set(err,
-                "no session yet: it starts with the first message (/session list shows others)");
+        err_set(err, "%s (/session list shows others)",
+                store_unsaved(shell->store) ? unsaved
+                                            : "no session yet: it starts with the first message");
     return name;
 }
 
@@ -39,7 +42,9 @@ static int show_current(struct shell *shell, int argc, char **argv, struct err *
     const char *name = store_session(shell->store);
     if (store_check_file(shell->store, err) < 0) return -1;
     emit_session(shell, "current", name, NULL);
-    if (name)
+    if (store_unsaved(shell->store))
+        sinks_text(shell->sinks, "%s", unsaved);
+    else if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
     else
         sinks_text(shell->sinks, "no session yet: it starts with the first message, in %s",

@@ -54,6 +54,7 @@ void draft_release(struct draft *d)
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err)
 {
+    if (s->unsaved) return 0;
     int64_t id = 0;
     if (session && session_find(s, session, &id, NULL) < 0) id = 0;
     if (store_lock(s, err) < 0) return -1;

@@ -57,6 +57,7 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
+    bool unsaved;        // conversations are not stored
     bool moved;          // the file had been removed or replaced when it was last used
     bool failing;        // the last write failed and was reported
     bool resuming;       // a session is being resumed: its events are not new

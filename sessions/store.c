@@ -581,6 +581,16 @@ const char *store_path(const struct store *s)
     return s->path;
 }
 
+void store_unsave(struct store *s)
+{
+    s->unsaved = true;
+}
+
+bool store_unsaved(const struct store *s)
+{
+    return s->unsaved;
+}
+
 const char *store_session(const struct store *s)
 {
     return s->current.name;

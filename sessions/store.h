@@ -35,6 +35,10 @@ const char *store_path(const struct store *s);
 // and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
+// Stores no conversation from now on, no measurement of one and no draft; jobs, presets and the
+// like are still stored.
+void store_unsave(struct store *s);
+bool store_unsaved(const struct store *s);
 // Checks that the database's path still names the file that was opened.
 int store_check_file(struct store *s, struct err *err);
 // Writes pending events; on error they stay pending.

@@ -304,6 +304,7 @@ static int write_noticed(struct store *s, struct position *at, const struct entr
 
 int store_flush(struct store *s, struct err *err)
 {
+    if (s->unsaved) entries_release(s);
     if (!s->pending_count) return 0;
     struct position at = { 0 };
     struct buf notice = { 0 };

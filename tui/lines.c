@@ -86,6 +86,24 @@ static int run_line(struct lines *l, const char *line, const char *where)
     return end_line(l, status == 0, where, &err);
 }
 
+// Runs a command with one argument, which is not parsed.
+static int run_command(struct lines *l, const char *name, const char *argument, struct err *err)
+{
+    char *copy = xstrdup(argument);
+    signals_busy(true);
+    const int status = command_execute(command_find(name), l->shell, 1, &copy, err);
+    signals_busy(false);
+    free(copy);
+    return status;
+}
+
+int lines_attach(struct lines *l, const struct step *steps, size_t count, struct err *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (run_command(l, "image", steps[i].text, err) < 0) return -1;
+    return 0;
+}
+
 // Splits the "NAME:LINE: reason" of shell_script: returns "NAME:LINE"; *err keeps the reason.
 static char *take_place(struct err *err, const char *name)
 {
@@ -138,16 +156,22 @@ static void report_unread(const struct lines *l, const struct step *steps, size_
 
 int lines_steps(struct lines *l, const struct step *steps, size_t count)
 {
-    int status = STATUS_OK, number = 0;
+    static const char *const names[] = { "-c", "-f", "-p", "--image" };
+    int status = STATUS_OK, numbers[4] = { 0 };
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        const enum step_kind kind = steps[i].kind;
+        struct err err = { 0 };
         if (l->shell->quit || stopped(l)) break;
-        if (steps[i].kind == STEP_FILE) {
+        char *where = xasprintf("%s:%d", names[kind], ++numbers[kind]);
+        if (kind == STEP_FILE)
             status = run_file(l, steps[i].text);
-        } else {
-            char *where = xasprintf("-c:%d", ++number);
+        else if (kind == STEP_LINE)
             status = run_line(l, steps[i].text, where);
-            free(where);
-        }
+        else
+            status = end_line(
+                l, run_command(l, kind == STEP_ASK ? "ask" : "image", steps[i].text, &err) == 0,
+                where, &err);
+        free(where);
     }
     report_unread(l, steps, count);
     return lines_status(l, status);

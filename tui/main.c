@@ -106,7 +106,7 @@ static void open_front(struct program *p)
 static void start(struct program *p, const struct backend *backend)
 {
     struct options *o = &p->options;
-    const bool steps = o->step_count > 0;
+    const bool steps = o->script;
     p->front = FRONT_PLAIN;
     if (o->json) p->front = FRONT_JSON;
     if (!o->plain && !o->json && !steps && terminal_possible()) p->front = FRONT_SCREEN;
@@ -322,12 +322,12 @@ static int begin(struct program *p)
         lines_print_error(&p->lines, "", &err);
         if (!p->interactive) return -1;
     }
-    if (!o->session) return 0;
-    int status = -1;
-    if (p->shell.store)
+    int status = 0;
+    if (o->session && p->shell.store)
         status = store_use(p->shell.store, p->shell.engine, o->session, &err);
-    else
-        err_set(&err, "session %s: no database is open", o->session);
+    else if (o->session)
+        status = err_set(&err, "session %s: no database is open", o->session);
+    if (status == 0 && !o->script) status = lines_attach(&p->lines, o->steps, o->step_count, &err);
     if (status < 0) lines_print_error(&p->lines, "", &err);
     return p->interactive ? 0 : status;
 }
@@ -355,8 +355,7 @@ static void welcome(struct program *p)
 
 static int run(struct program *p)
 {
-    if (p->options.step_count)
-        return lines_steps(&p->lines, p->options.steps, p->options.step_count);
+    if (p->options.script) return lines_steps(&p->lines, p->options.steps, p->options.step_count);
     if (p->json) return lines_dialogue(&p->lines);
     return p->interactive ? lines_prompt(&p->lines) : lines_script(&p->lines);
 }
@@ -430,6 +429,7 @@ int main(int argc, char **argv)
         // The database's sink precedes the front end's: every answer on the screen is stored.
         p.shell.store = store_open(p.options.db, &err);
         if (p.shell.store) sinks_add(&p.sinks, store_sink(p.shell.store, &p.sinks));
+        if (p.shell.store && p.options.unsaved) store_unsave(p.shell.store);
         open_front(&p);
         if (!p.options.model) offer_model(&p.shell);
         p.no_store = &err;

@@ -16,6 +16,7 @@ static int add_step(struct options *o, enum step_kind kind, const char *text)
 {
     o->steps = xreallocarray(o->steps, o->step_count + 1, sizeof *o->steps);
     o->steps[o->step_count++] = (struct step){ kind, text };
+    o->script |= kind != STEP_IMAGE;
     return 0;
 }
 
@@ -44,6 +45,16 @@ static int check_session(const char *value, struct err *err)
     return *value ? 0 : err_set(err, "--session needs a name");
 }
 
+static int take_text(void *self, const char *value, struct err *err)
+{
+    return *value ? add_step(self, STEP_ASK, value) : err_set(err, "-p needs a question");
+}
+
+static int take_image(void *self, const char *value, struct err *err)
+{
+    return *value ? add_step(self, STEP_IMAGE, value) : err_set(err, "--image needs a file name");
+}
+
 // If a name occurs several times, its last value counts.
 static int take_variable(void *self, const char *value, struct err *err)
 {
@@ -67,23 +78,37 @@ static int take_variable(void *self, const char *value, struct err *err)
     return 0;
 }
 
-// Takes MODEL, or a subcommand, which reads the arguments after it.
-static int take_positional(void *self, const char *value, struct err *err)
+static int take_model(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
     if (o->model) return err_set(err, "give one MODEL only: '%s' or '%s'", o->model, value);
-    if (subcommand_find(value)) {
-        o->subcommand = value;
-        return 1;
-    }
     if (!*value) return err_set(err, "MODEL is empty");
     o->model = value;
     return 0;
 }
 
+// Takes MODEL, `run` before it, or a subcommand, which reads the arguments after it.
+static int take_positional(void *self, const char *value, struct err *err)
+{
+    struct options *o = self;
+    if (!o->model && !o->run && !strcmp(value, "run")) {
+        o->run = true;
+        return 0;
+    }
+    if (!o->model && !o->run && subcommand_find(value)) {
+        o->subcommand = value;
+        return 1;
+    }
+    return take_model(o, value, err);
+}
+
 #define AT(field) .at = offsetof(struct options, field)
 static const struct option_row rows[] = {
     { "MODEL", NULL, NULL, .take = take_positional, .optional = true, .many = true },
+    { "-m", "MODEL", "open MODEL, as without -m", .take = take_model },
+    { "-p", "TEXT", "ask TEXT, print the answer, then quit; may be repeated", .take = take_text },
+    { "--image", "FILE", "attach a picture to the next question; may be repeated",
+      .take = take_image },
     { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line },
     { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated",
       .take = take_file },
@@ -101,6 +126,8 @@ static const struct option_row rows[] = {
       .check = check_db },
     { "--session", "NAME", "resume the session, or start it", OPTION_TEXT, AT(session),
       .check = check_session },
+    { "--no-session", NULL, "do not save the conversation (jobs and presets are saved)",
+      OPTION_FLAG, AT(unsaved) },
     { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable },
     { "--help", NULL, "show this help", OPTION_FLAG, AT(help) },
     { "-h", NULL, "show this help", OPTION_FLAG, AT(help) },
@@ -116,6 +143,9 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     o->rest = read + 1;
     if (!o->subcommand && (o->help || o->version)) o->subcommand = o->help ? "help" : "version";
     if (o->plain && o->json) return err_set(err, "--plain and --json exclude each other");
+    if (o->run && !o->model) return err_set(err, "run needs a MODEL (a folder 'run': ./run)");
+    if (o->session && o->unsaved)
+        return err_set(err, "--session and --no-session exclude each other");
     if (o->mmproj && !o->model) return err_set(err, "--mmproj needs a MODEL that is a GGUF file");
     if (o->ignore && !o->model) return err_set(err, "--ignore-weights needs a MODEL");
     if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);
@@ -143,24 +173,28 @@ void options_print_help(FILE *out)
     struct buf b = { 0 };
     struct flow f = { 0 };
     buf_puts(&b,
-             "usage: vlmsh [MODEL] [--mmproj FILE] [--ignore-weights] [-c LINE]... [-f FILE] "
-             "[--plain|--json] [--device cpu|cuda[:N[,N...]]] [--threads N] [--db FILE] "
-             "[--session NAME] [-D NAME=VALUE]\n"
+             "usage: vlmsh [MODEL] [--image FILE]... [-p TEXT]... [-c LINE]... [-f FILE]... "
+             "[--mmproj FILE] [--ignore-weights] [--plain|--json] [--device cpu|cuda[:N[,N...]]] "
+             "[--threads N] [--db FILE] "
+             "[--session NAME|--no-session] [-D NAME=VALUE]\n"
              "\n"
              "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF "
-             "file, or org/name from the local hub cache. Without -c and -f, lines are read "
-             "from standard input; a line that begins with / is a command (/help lists them).\n"
+             "file, or org/name from the local hub cache; `vlmsh run MODEL` is the same. Without "
+             "-p, -c and -f, lines are read from standard input; a line that begins with / is a "
+             "command (/help lists them).\n"
              "\n");
     for (const struct option_row *row = rows + 1; row->name; row++)
         buf_printf(&b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
                    row->argument ? row->argument : "", row->help);
     buf_puts(&b, "\nSubcommands:\n");
     subcommands_help(&b);
-    buf_puts(&b, "\n"
-                 "If a model folder has the name of a subcommand, write ./new. Exit status: 0 on "
-                 "success; 1 if a line of a script failed or part of a conversation could not be "
-                 "saved (a database that cannot be opened at all only causes a notice); 2 for "
-                 "wrong usage; 130 if interrupted.");
+    buf_puts(
+        &b,
+        "\n"
+        "If a model folder has the name of a subcommand, write ./new or ./run. Exit status: 0 on "
+        "success; 1 if a line of a script failed or part of a conversation could not be "
+        "saved (a database that cannot be opened at all only causes a notice); 2 for "
+        "wrong usage; 130 if interrupted.");
     flow_add_text(&f, b.data, text_wrap_columns(out));
     for (size_t i = 0; i < f.count; i++) text_printf(out, "%s\n", f.lines[i].text);
     flow_release(&f);

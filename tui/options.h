@@ -12,9 +12,9 @@
 
 #include "commands/command.h"
 
-enum step_kind { STEP_LINE, STEP_FILE };
+enum step_kind { STEP_LINE, STEP_FILE, STEP_ASK, STEP_IMAGE };
 
-struct step { // -c LINE or -f FILE
+struct step { // -c LINE, -f FILE, -p TEXT or --image FILE
     enum step_kind kind;
     const char *text;
 };
@@ -24,11 +24,14 @@ struct options {
     const char *model, *mmproj, *device, *db, *session;
     char *pair;       // owned copy of `model` with options added to it; NULL: none added
     bool ignore;      // --ignore-weights
+    bool unsaved;     // --no-session
     bool plain, json; // neither: chosen automatically
     bool help, version;
     int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;
+    bool script;                // one of them is not a picture: vlmsh runs them, then ends
+    bool run;                   // the word `run` precedes MODEL
     struct variable *variables; // -D, owned
     size_t variable_count;
     const char *subcommand; // its name: "new", "help" ...; NULL: none

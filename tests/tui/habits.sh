@@ -1,0 +1,47 @@
+# tests/tui/habits.sh -- the command line as users of other programs know it: -m, -p, --image, run, --no-session.
+. tests/commands/common.bash
+
+# run STATUS OUT ARGUMENT...
+run() {
+    local want=$1 out=$2 got
+    shift 2
+    vlmsh "$@" >"$work/out" 2>"$work/err" </dev/null
+    got=$?
+    [ "$got" = "$want" ] || fail "vlmsh $*: exit $got, not $want: $(cat "$work/err")"
+    same "vlmsh $*" "$(cat "$work/out")" "$out"
+}
+
+scene=demo/pictures/scene-1.png
+run 0 $'a green diamond, a green letter H and a red circle\nmiddle' -m demo/model --image $scene -p 'What is in the picture?' -p 'Where is the red circle?'
+run 0 middle run demo/model --image=$scene '-pWhere is the red circle?'
+run 0 $'grey\nmiddle' demo/model --image $scene -c 'What colour is the background?' -p 'Where is the red circle?'
+# A question is a text, whatever its first letter, and nothing in it is replaced.
+vlmsh run demo/model --json -c '/set sample.max_tokens 1' -p '/quit ${HOME} "x" \' >"$work/events" || fail "a question like a command"
+check "asked" '[select(.event == "answer" or .event == "error")] | .[0].event // empty' answer
+run 1 '' demo/model --image "$work/none.png" -p 'What is it?'
+grep -q "^--image:1: cannot open" "$work/err" || fail "which picture: $(cat "$work/err")"
+run 1 '' -m "$work/nowhere" -p 'What is it?'
+run 1 '' run org/name-of-a-model -p 'What is it?'
+grep -q "hf download org/name-of-a-model" "$work/err" || fail "the download command: $(cat "$work/err")"
+run 2 '' run
+run 2 '' -m demo/model demo/model
+run 2 '' demo/model -p ''
+run 2 '' demo/model --no-session --session x
+# Without a question, lines are read as usual, with the picture attached.
+same "lines" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle
+cp -r demo/model "$work/run"
+same "a folder of that name" "$(cd "$work" && vlmsh run ./run --image "$root/$scene" -p 'Where is the red circle?' 2>/dev/null)" middle
+
+# --no-session saves neither the conversation nor its measurements, but presets.
+lines() { printf '%s\n' "$@" | vlmsh --db "$work/unsaved.db" demo/model --json --no-session >"$work/events"; }
+lines "/image $scene" 'Where is the red circle?' /norms '/preset save mine sample.*' /session '/session export x.md'
+check "answered" 'select(.event == "answer").text' ' middle'
+check "shown" 'select(.event == "text").text' 'this conversation is not saved (--no-session)'
+check_has "export" 'select(.event == "error").message' 'this conversation is not saved'
+python3 - "$work/unsaved.db" <<'P' || fail "what is stored"
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+assert [db.execute("SELECT count(*) FROM " + t).fetchone()[0] for t in ("sessions", "messages", "results", "pictures")] == [0] * 4
+assert db.execute("SELECT count(*) FROM presets").fetchone()[0] > 0
+P
+finish
