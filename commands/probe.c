@@ -32,7 +32,7 @@ struct measurement {
     const char *csv, *figure, *film, *mask, *folder, *run;
     const char *words[WORDS_MAX]; // of the conditions
     size_t word_count;
-    struct names models;
+    struct names models, seeds;
     bool several;           // measures conditions
     struct score_plan rows; // the conditions
     double box[4];
@@ -248,6 +248,10 @@ static const struct option_row rows[] = {
     { "--checkpoints", "RUN",
       "measures before a training and at each of its checkpoints with weights (train.keep)",
       OPTION_TEXT, AT(run) },
+    { "--seeds", "N,...",
+      "measures the conditions with {seed} in a setting for each of these seeds and shows means, "
+      "with intervals over the seeds",
+      OPTION_NAMES, AT(seeds) },
     { "--layers", "A-B", "only these layers: a list as 3,8-15, or all (default)", OPTION_TEXT,
       AT(request.options.layers) },
     { "--window", "N", "layers in a window (default: a fifth of all)", OPTION_INT,
@@ -353,7 +357,7 @@ static int read_conditions(const struct shell *shell, struct measurement *w, str
     if (w->request.probe->folder && w->word_count == 1 && folders &&
         strcmp(w->words[0], "now") != 0)
         w->folder = w->words[0];
-    w->several = !w->folder && (w->word_count || w->models.count || w->run);
+    w->several = !w->folder && (w->word_count || w->models.count || w->run || w->seeds.count);
     for (size_t i = 0; i < w->word_count && status == 0 && !w->folder; i++) {
         const char *word = w->words[i];
         const bool last = i + 1 == w->word_count, bar = !strcmp(word, "|");
@@ -368,7 +372,7 @@ static int read_conditions(const struct shell *shell, struct measurement *w, str
     }
     if (status == 0 && w->several)
         status = score_plan_of_rows(&w->rows, (const char *const *)texts, count, &w->models, w->run,
-                                    err);
+                                    &w->seeds, err);
     for (size_t i = 0; i < count; i++) free(texts[i]);
     free(texts);
     buf_release(&b);
@@ -501,6 +505,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     buf_release(&w.names);
     set_source_release(&w.request.set);
     names_release(&w.models);
+    names_release(&w.seeds);
     score_plan_release(&w.rows);
     return status;
 }

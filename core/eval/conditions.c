@@ -9,71 +9,152 @@
 #include "core/eval/grid.h"
 #include "core/probes/kit.h"
 
+struct measured_row {
+    struct results results;
+    struct measured_sample {
+        int64_t index;
+        struct results results;
+    } * samples; // of a data set, to pair them with those of other rows
+    size_t count, capacity;
+};
+
 struct measured_conditions {
     const struct score_plan *rows;
     const struct measure_request *request;
-    struct results *list; // [row_count]
-    // The samples of the first row, to which the other rows are paired.
-    struct first_sample {
-        int64_t index;
-        struct results results;
-    } * first;
-    size_t first_count, first_capacity;
-    size_t row, at;                  // the open row; its position in `first`
-    struct results_mean differences; // of the open row
+    struct measured_row *row; // [row_count]
+    size_t open;
 };
 
 static void take_sample(void *self, int64_t index, const struct results *one)
 {
-    struct measured_conditions *c = self;
-    if (!c->row) {
-        c->first = xgrow(c->first, &c->first_capacity, c->first_count, sizeof *c->first);
-        c->first[c->first_count] = (struct first_sample){ .index = index };
-        results_copy(&c->first[c->first_count++].results, one);
-        return;
-    }
-    struct results difference = { 0 };
-    while (c->at < c->first_count && c->first[c->at].index < index) c->at++;
-    if (c->at == c->first_count || c->first[c->at].index != index) return;
-    results_copy(&difference, one);
-    results_subtract(&difference, &c->first[c->at].results);
-    results_mean_add(&c->differences, &difference);
-    results_release(&difference);
-}
-
-// Adds the means of the paired differences, without their deviations: the intervals say more.
-static void add_differences(struct measured_conditions *c, struct results *r)
-{
-    struct results means = { 0 }, rest = { 0 };
-    const int64_t pairs = c->differences.samples;
-    results_mean_take(&c->differences, &means);
-    for (size_t i = 0; i < means.table_count; i++) {
-        struct results *to =
-            text_ends(means.tables[i]->name, RESULTS_DIFFERENCE ".std") ? &rest : r;
-        struct results one = { .tables = &means.tables[i], .table_count = 1 };
-        results_copy(to, &one);
-    }
-    results_note(r, "differences from %s: means over %lld pair%s", c->rows->rows[0].name,
-                 (long long)pairs, pairs == 1 ? "" : "s");
-    results_release(&rest);
-    results_release(&means);
+    const struct measured_conditions *c = self;
+    struct measured_row *row = &c->row[c->open];
+    row->samples = xgrow(row->samples, &row->capacity, row->count, sizeof *row->samples);
+    row->samples[row->count] = (struct measured_sample){ .index = index };
+    results_copy(&row->samples[row->count++].results, one);
 }
 
 static int measure_row(struct grid *g, size_t cell, struct err *err)
 {
     struct measured_conditions *c = g->self;
     struct measure_request request = *c->request;
-    const bool paired = request.set.data && c->rows->row_count > 1;
-    if (paired) request.sample = take_sample, request.self = c;
-    c->row = cell;
-    c->at = 0;
+    if (request.set.data && c->rows->row_count > 1) request.sample = take_sample, request.self = c;
+    c->open = cell;
     int status = grid_use(g, cell, err);
     if (status == 0)
         status = engine_measure_as(g->engine, g->model, g->cells[cell].settings, &g->tensors,
-                                   &request, &c->list[cell], err);
-    if (status < 0) return err_in(err, "%s", c->rows->rows[cell].name);
-    if (paired && cell) add_differences(c, &c->list[cell]);
-    return 0;
+                                   &request, &c->row[cell].results, err);
+    return status < 0 ? err_in(err, "%s", c->rows->rows[cell].name) : 0;
+}
+
+// --- differences and repetitions -----------------------------------------------------------------
+
+// Finds repetition `number` of a row's name, or its last one; *count (may be NULL) becomes the
+// number of repetitions.
+static size_t repetition(const struct score_plan *p, const char *name, size_t number, size_t *count)
+{
+    size_t found = 0, n = 0;
+    for (size_t i = 0; i < p->row_count; i++) {
+        if (strcmp(p->rows[i].name, name) != 0) continue;
+        if (n++ <= number) found = i;
+    }
+    if (count) *count = n;
+    return found;
+}
+
+// Adds the tables whose names end in one of the texts (NULL-terminated), or, if not `with`, the
+// others.
+static void add_tables(struct results *to, const struct results *from, const char *const *ends,
+                       bool with)
+{
+    for (size_t i = 0; i < from->table_count; i++) {
+        const struct results one = { .tables = &from->tables[i], .table_count = 1 };
+        bool among = false;
+        for (int k = 0; ends[k]; k++) among |= text_ends(from->tables[i]->name, ends[k]);
+        if (among == with) results_copy(to, &one);
+    }
+}
+
+// Adds the means of the differences of the samples of `row` from those of `from`, without their
+// deviations: the intervals say more.
+static void add_differences(struct measured_row *row, const struct measured_row *from,
+                            const char *name)
+{
+    static const char *const ends[] = { RESULTS_DIFFERENCE ".std", NULL };
+    struct results means = { 0 };
+    struct results_mean differences = { 0 };
+    for (size_t i = 0, at = 0; i < row->count; i++) {
+        struct results one = { 0 };
+        while (at < from->count && from->samples[at].index < row->samples[i].index) at++;
+        if (at == from->count || from->samples[at].index != row->samples[i].index) continue;
+        results_copy(&one, &row->samples[i].results);
+        results_subtract(&one, &from->samples[at].results);
+        results_mean_add(&differences, &one);
+        results_release(&one);
+    }
+    const long long pairs = differences.samples;
+    results_mean_take(&differences, &means);
+    add_tables(&row->results, &means, ends, false);
+    results_note(&row->results, "differences from %s: means over %lld pair%s", name, pairs,
+                 pairs == 1 ? "" : "s");
+    results_release(&means);
+}
+
+// Pairs each row with the same repetition of the first one.
+static void find_differences(const struct measured_conditions *c)
+{
+    const struct score_plan *p = c->rows;
+    const char *first = p->rows[0].name;
+    for (size_t i = 0; i < p->row_count; i++) {
+        size_t number = 0;
+        for (size_t k = 0; k < i; k++) number += !strcmp(p->rows[k].name, p->rows[i].name);
+        if (strcmp(p->rows[i].name, first) != 0)
+            add_differences(&c->row[i], &c->row[repetition(p, first, number, NULL)], first);
+    }
+}
+
+// Returns the mean over the repetitions of a row's name, with deviations and intervals over them.
+static struct results mean_row(const struct measured_conditions *c, const char *name, size_t count)
+{
+    static const char *const ends[] = { ".std", RESULTS_INTERVAL, NULL };
+    struct results_mean sums = { 0 };
+    struct results mean = { 0 };
+    for (size_t k = 0; k < count; k++) {
+        struct results *of = &c->row[repetition(c->rows, name, k, NULL)].results, one = { 0 };
+        add_tables(&one, of, ends, false);
+        one.maps = of->maps, one.map_count = of->map_count;
+        results_mean_add(&sums, &one);
+        one.maps = NULL, one.map_count = 0;
+        results_release(&one);
+        for (size_t i = 0; i < of->note_count && !k; i++) results_note(&mean, "%s", of->notes[i]);
+        results_arithmetic(&mean, of->arithmetic, NULL);
+    }
+    results_mean_take(&sums, &mean);
+    results_note(&mean, "mean over %zu repetitions; deviations and intervals are over them", count);
+    return mean;
+}
+
+// Joins the rows, each name once.
+static void join(const struct measured_conditions *c, struct results *results)
+{
+    const struct score_plan *p = c->rows;
+    struct results *list = xcalloc(p->row_count + 1, sizeof *list);
+    const char **names = xcalloc(p->row_count + 1, sizeof *names);
+    size_t n = 0, count;
+    if (c->request->set.data) find_differences(c);
+    for (size_t i = 0; i < p->row_count; i++) {
+        if (repetition(p, p->rows[i].name, 0, &count) != i) continue;
+        names[n] = p->rows[i].name;
+        list[n] = c->row[i].results;
+        if (count > 1)
+            list[n] = mean_row(c, names[n], count);
+        else
+            c->row[i].results = (struct results){ 0 };
+        n++;
+    }
+    results_join(results, names, list, n);
+    free(list);
+    free(names);
 }
 
 // Adds the correlation of two columns; each row of each condition is a point.
@@ -122,11 +203,10 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     const size_t count = rows->row_count, before = engine_adapters(e)->count;
     struct measured_conditions c = { .rows = rows, .request = request };
     struct settings **made = xcalloc(count + 1, sizeof *made);
-    const char **titles = xcalloc(count + 1, sizeof *titles);
     struct names notices = { 0 }, adapters = { 0 };
     struct grid g = grid_of_engine(e);
     g.self = &c;
-    c.list = xcalloc(count + 1, sizeof *c.list);
+    c.row = xcalloc(count + 1, sizeof *c.row);
     const struct proposal base = {
         .from = engine_settings(e),
         .all = true,
@@ -142,25 +222,22 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
             names_add(&adapters, settings_text(made[i], "adapter"), NULL);
             grid_add(&g, rows->rows[i].name, settings_copy(made[i]))->model = rows->rows[i].model;
         }
-        titles[i] = rows->rows[i].name;
         settings_free(made[i]);
     }
     if (status == 0) status = grid_run(&g, &plan, err);
-    if (status == 0) results_join(results, titles, c.list, count);
-    if (status == 0 && count > 1 && request->probe->correlate.table)
+    if (status == 0) join(&c, results);
+    if (status == 0 && results->condition_count > 1 && request->probe->correlate.table)
         correlate(request->probe, results);
     grid_release(&g);
     unload(e, &adapters, before);
-    for (size_t i = 0; i < c.first_count; i++) results_release(&c.first[i].results);
-    for (size_t i = 0; i < count; i++) results_release(&c.list[i]);
-    struct results none = { 0 };
-    results_mean_take(&c.differences, &none);
-    results_release(&none);
+    for (size_t i = 0; i < count; i++) {
+        results_release(&c.row[i].results);
+        for (size_t k = 0; k < c.row[i].count; k++) results_release(&c.row[i].samples[k].results);
+        free(c.row[i].samples);
+    }
     names_release(&notices);
     names_release(&adapters);
-    free(c.first);
-    free(c.list);
-    free(titles);
+    free(c.row);
     free(made);
     return status;
 }

@@ -596,7 +596,8 @@ static char *model_name(const struct names *models, size_t model)
 }
 
 int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
-                       const struct names *models, const char *run, struct err *err)
+                       const struct names *models, const char *run, const struct names *seeds,
+                       struct err *err)
 {
     struct factors f = { 0 };
     int status = 0;
@@ -608,6 +609,7 @@ int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t co
             (struct named_model){ model_name(models, i), xstrdup(models->list[i]) };
     }
     if (run) add_run(&f, xstrdup(""), run);
+    for (size_t i = 0; i < seeds->count; i++) names_add(&f.seeds, seeds->list[i], NULL);
     if (status == 0) status = multiply(p, &f, err);
     factors_release(&f);
     if (status < 0) score_plan_release(p);

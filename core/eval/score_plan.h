@@ -66,10 +66,11 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
 // Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
 // "NAME: SETTINGS", where the folder of an adapter or model stands for adapter=FOLDER or
 // model=FOLDER; no text: one row, with the settings as they are. Every row without a model of its
-// own is repeated for each of the models, and every row for each checkpoint of the training `run`
-// (NULL: none).
+// own is repeated for each of the models, every row for each checkpoint of the training `run`
+// (NULL: none), and every row with {seed} for each of the seeds.
 int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
-                       const struct names *models, const char *run, struct err *err);
+                       const struct names *models, const char *run, const struct names *seeds,
+                       struct err *err);
 // Applies a row's settings to those of `base`. Without base.env.model, placeholders such as {late}
 // and the limits of the model are not checked. Appends to *notices (may be NULL) a line for each
 // setting that was reset. The caller frees the result.

@@ -91,9 +91,9 @@ struct probe_env {
 };
 
 // The end of every measuring command's usage and details.
-#define PROBE_USAGE                                                                                \
-    " [SETTINGS | SETTINGS...] [--model M,...] [--checkpoints RUN] [--data FILE " SET_SOURCE_USAGE \
-    " [--images DIR] [--limit N] [--given]] [--csv FILE] [--figure FILE]"
+#define PROBE_USAGE                                                                          \
+    " [SETTINGS | SETTINGS...] [--model M,...] [--checkpoints RUN] [--seeds N,...] [--data " \
+    "FILE " SET_SOURCE_USAGE " [--images DIR] [--limit N] [--given]] [--csv FILE] [--figure FILE]"
 #define PROBE_DETAILS                                                                           \
     "\nMeasures the current conversation with the current settings, or under each of several\n" \
     "conditions, and changes nothing."

@@ -205,6 +205,24 @@ P
 lines "/results $stored --csv $work/again.csv"
 check "stored with the conditions" 'select(.event == "table" and .name == "norms.layers").rows | map(.[0]) | unique | length' 2
 cmp "$work/again-norms.cosines.csv" "$work/both-norms.cosines.csv" || fail "a stored result of several conditions is not written again"
+# Seeds are repetitions of a condition; differences pair them.
+lines "/load $llava" "/redundancy off | drawn: prune.score=random prune.seed={seed} prune.layer=1 --seeds 1,2 $each --csv $work/seeds.csv" \
+    "/redundancy one: prune.score=random prune.seed=1 prune.layer=1 | two: prune.score=random prune.seed=2 prune.layer=1 $each --csv $work/apart.csv" \
+    "/redundancy off --seeds 1,2"
+check "no {seed}" 'select(.event == "error").message' "seeds: no row has {seed} in its words"
+python3 - "$work" <<'P' || fail "the means over seeds are wrong"
+import csv, sys
+def read(name): return list(csv.DictReader(open(sys.argv[1] + "/" + name)))
+def at(rows, condition): return [float(r["visual"]) for r in rows if r["condition"] == condition]
+apart, seeds = read("apart-redundancy.csv"), read("seeds-redundancy.csv")
+off, drawn = at(seeds, "off"), at(seeds, "drawn")
+assert len(drawn) == len(off) == 4 and at(apart, "one") != at(apart, "two")
+assert all(abs((a + b) / 2 - c) < 1e-6 for a, b, c in zip(at(apart, "one"), at(apart, "two"), drawn))
+assert all(abs(c - o - d) < 1e-6 for c, o, d in zip(drawn, off, at(read("seeds-redundancy.difference.csv"), "drawn")))
+low = [r for r in read("seeds-redundancy.interval.csv") if r["condition"] == "drawn"]
+assert all(float(r["visual low"]) <= d <= float(r["visual high"]) for r, d in zip(low, drawn))
+P
+
 # Singular values of prompts that occur several times, from those of two prompts once each.
 head -2 "$work/three.jsonl" >"$work/ab.jsonl"
 (head -1 "$work/ab.jsonl"; cat "$work/ab.jsonl") >"$work/aab.jsonl"
@@ -244,7 +262,7 @@ error: --picture 3: the conversation has only 1 picture(s), counted from 0
 > /attention here
 error: row here: 'here' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder of an adapter or model
 > /attention --colour
-error: unknown option '--colour': options are --model, --checkpoints, --layer, --head, --token, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure, --film
+error: unknown option '--colour': options are --model, --checkpoints, --seeds, --layer, --head, --token, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure, --film
 > /sinks --dims 9999
 error: --dims 9999: the residual stream has dimensions 0 to 63
 > /sinks --dims a
@@ -258,11 +276,11 @@ error: --head 99: the layers have heads 0 to 3
 > /dice --box 0,0,9,9 --mask $scene
 error: give either --box or --mask
 > /norms --layer 2
-error: unknown option '--layer': options are --model, --checkpoints, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--layer': options are --model, --checkpoints, --seeds, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /redundancy --box 0,0,9,9
-error: unknown option '--box': options are --model, --checkpoints, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--box': options are --model, --checkpoints, --seeds, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /curvature --head 1
-error: unknown option '--head': options are --model, --checkpoints, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
+error: unknown option '--head': options are --model, --checkpoints, --seeds, --picture, --data, --set, --rule, --columns, --images, --limit, --given, --csv, --figure
 > /norms $llava --data none.json
 error: give either 'tests/goldens/llava-1.5' or --data
 > /dice --box 0,0,nan,2
