@@ -182,6 +182,14 @@ void adapter_floats(const struct backend *b, const struct tensor *t, int64_t fir
     free(stored);
 }
 
+float *adapter_vector(const struct backend *b, const struct tensor *t)
+{
+    const int64_t count = tensor_count(t);
+    float *numbers = xreallocarray(NULL, (size_t)count + 1, sizeof *numbers);
+    adapter_floats(b, t, 0, count, numbers);
+    return numbers;
+}
+
 struct adapter_numbers adapter_measure(const struct adapter *a, const struct tensor *t)
 {
     int64_t n = tensor_count(t), width = t->shape[t->rank - 1];

@@ -30,6 +30,8 @@ static inline const char *name_last_level(const char *name)
 // blocks.
 void adapter_floats(const struct backend *b, const struct tensor *t, int64_t first, int64_t n,
                     float *to);
+// Returns all elements of a tensor as f32; the caller frees them.
+float *adapter_vector(const struct backend *b, const struct tensor *t);
 
 // Statistics of a vector or matrix: the norm alignment paper, Table 4.
 struct adapter_numbers {

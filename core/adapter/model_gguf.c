@@ -6,6 +6,7 @@
 // (gguf_text_order).
 #include "core/adapter/model_gguf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,25 @@ static int put_qwen(struct export *e, struct err *err)
     return 0;
 }
 
+// Refuses what the keys cannot say: llama.cpp computes the factor of the scores, and takes five
+// layers with a window for one without.
+static int put_window(struct export *e, struct err *err)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const bool gemma = d->kind->sliding_pattern;
+    const double scalar =
+        gemma && d->layers == 62 ? (double)(d->hidden / d->heads) : (double)d->dim;
+    if (d->score_scale != 1 / sqrtf((float)scalar))
+        return err_set(err, "GGUF has no key for its \"query_pre_attn_scalar\"");
+    if (!d->window) return 0;
+    for (int l = 0; l < d->layers; l++)
+        if (d->slides[l] != (!gemma || (l + 1) % GEMMA_PATTERN != 0))
+            return err_set(err, "GGUF cannot say which of its layers have a sliding window");
+    gguf_writer_u32(e->out, ".attention.sliding_window", d->window);
+    if (gemma) gguf_writer_f32(e->out, ".rope.freq_base_swa", d->sliding_rope.theta);
+    return 0;
+}
+
 static int put_sizes(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -122,7 +142,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".feed_forward_length", d->ffn);
     gguf_writer_u32(e->out, ".attention.head_count", d->heads);
     gguf_writer_u32(e->out, ".attention.head_count_kv", d->kv_heads);
-    if (d->window) gguf_writer_u32(e->out, ".attention.sliding_window", d->window);
+    if (put_window(e, err) < 0) return -1;
     gguf_writer_u32(e->out, ".attention.key_length", d->dim);
     gguf_writer_u32(e->out, ".attention.value_length", d->value_dim);
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
@@ -260,11 +280,20 @@ static void add_expert(struct export *e, const char *plain, const struct weight 
     free(all);
 }
 
+static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)
+{
+    gguf_tensors_add(&e->tensors, name, DTYPE_F32, 1, &count)->numbers = numbers;
+}
+
 static void add_weight(struct export *e, const struct weight *w)
 {
+    const struct tensor *gain = weights_gain(&e->model->weights, w->tensor); // 1 + w
     char *plain = weight_plain_name(w->common);
     const int64_t rows = w->tensor->shape[0];
-    if (strstr(plain, ".experts."))
+    if (gain)
+        add_numbers(e, gguf_text_name(e->architecture, plain),
+                    adapter_vector(e->model->arena.backend, gain), rows);
+    else if (strstr(plain, ".experts."))
         add_expert(e, plain, w);
     else if (strstr(plain, ".qkv_proj."))
         add_packed(e, plain, w);
@@ -273,21 +302,14 @@ static void add_weight(struct export *e, const struct weight *w)
     free(plain);
 }
 
-static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)
-{
-    gguf_tensors_add(&e->tensors, name, DTYPE_F32, 1, &count)->numbers = numbers;
-}
-
 // Adds vectors that are not weights: the experts' biases.
 static void add_constants(struct export *e)
 {
     struct decoder_constant c = { 0 };
     while (decoder_next_constant(&e->model->decoder, &c)) {
-        const int64_t count = tensor_count(c.tensor);
-        float *numbers = xreallocarray(NULL, (size_t)count, sizeof *numbers);
         char *stem = gguf_text_name(e->architecture, c.name);
-        adapter_floats(e->model->arena.backend, c.tensor, 0, count, numbers);
-        add_numbers(e, xasprintf("%s.bias", stem), numbers, count);
+        add_numbers(e, xasprintf("%s.bias", stem),
+                    adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
         free(stem);
     }
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter_entry.h"
 #include "core/adapter/gguf_tensors.h"
 #include "core/base/text.h"
 #include "core/files/gguf.h"
@@ -234,6 +235,14 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
+// Adds a gain of 1 + w.
+static void add_gain(struct export *e, const char *name, const struct tensor *gain)
+{
+    const int64_t count = tensor_count(gain);
+    gguf_tensors_add(&e->tensors, xasprintf("%s.weight", name), DTYPE_F32, 1, &count)->numbers =
+        adapter_vector(e->model->arena.backend, gain);
+}
+
 // Adds weight and bias; adds nothing if `name` is NULL.
 static void add_pair(struct export *e, const char *start, const char *name,
                      const struct tensor *weight, const struct tensor *bias)
@@ -338,8 +347,14 @@ static void add_projector(struct export *e)
     const struct projector *p = &e->model->projector;
     if (e->model->vision.merge.weight.data)
         add_squares(e, "mm.patch_merger", &e->model->vision.merge);
-    add_norm(e, "", e->encoder->norm, &p->norm);
+    const enum dtype dtype = e->dtype;
+    if (e->encoder->columns && dtype != DTYPE_F16) e->dtype = DTYPE_F32;
+    if (e->encoder->columns)
+        add_gain(e, e->encoder->norm, &p->norm.gain);
+    else
+        add_norm(e, "", e->encoder->norm, &p->norm);
     add_linear(e, "", e->encoder->linear[0], &p->linear_1);
+    e->dtype = dtype;
     add_linear(e, "", e->encoder->linear[1], &p->linear_2);
     add_linear(e, "", "mm.gate", &p->gate);
     add_linear(e, "", "mm.up", &p->up);

@@ -99,6 +99,9 @@ int gguf_type_id(enum dtype dtype);
 // "layers.3.mlp.up_proj.weight" gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight"
 // gives the tensor that holds all experts. NULL: no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *hf);
+// In Gemma 3's files every n-th layer has no sliding window.
+enum { GEMMA_PATTERN = 6 };
+
 // Returns the row order of queries and keys in files of an architecture, for heads of width
 // `head` with `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row,
 // column).

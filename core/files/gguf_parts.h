@@ -24,6 +24,7 @@ struct gguf_name {
         BARE,    // Hugging Face's name has no ".weight"
         BARE_3D, // like BARE, and leading dimensions of 1 make the rank 3
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
+        LESS_1,  // a vector: Hugging Face's numbers are those of the file minus 1
     } form;
 };
 
@@ -37,6 +38,9 @@ struct renamed {
 
 // Appends a copy of t under `name`, which the list then owns.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
+// Subtracts 1 from the numbers of the vector t of the list. 0, or -1: not a vector of f32, or out
+// of memory.
+int renamed_less_1(struct renamed *r, struct safetensor *t, struct err *err);
 // Returns memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
 
@@ -114,6 +118,7 @@ struct gguf_encoder {
     const char *mergers;            // prefix of the numbers of DeepStack's mergers; NULL: none
     const struct gguf_name *merger; // tensors of a merger
     const char *last;               // projector tensor with one row per dimension of a visual token
+    bool last_columns;              // one column per dimension
     const char *patches;            // name of a convolution that is stored in two parts, or NULL
     void (*read)(struct encoder_config *e);
 };

@@ -37,6 +37,18 @@ static const struct gguf_name glm_names[] = {
     { 0 },
 };
 
+// Gemma 3's gains are stored as 1 + w.
+static const struct gguf_name gemma_names[] = {
+    { "output_norm", "norm", LESS_1 },
+    { "attn_norm", "input_layernorm", LESS_1 },
+    { "attn_q_norm", "self_attn.q_norm", LESS_1 },
+    { "attn_k_norm", "self_attn.k_norm", LESS_1 },
+    { "post_attention_norm", "post_attention_layernorm", LESS_1 },
+    { "ffn_norm", "pre_feedforward_layernorm", LESS_1 },
+    { "post_ffw_norm", "post_feedforward_layernorm", LESS_1 },
+    { 0 },
+};
+
 static void read_llama(struct gguf_config *c)
 {
     const bool bias = gguf_find(c->file, "blk.0.attn_q.bias") != NULL;
@@ -52,6 +64,24 @@ static void read_glm(struct gguf_config *c)
     if (!c->failed && width)
         cJSON_AddNumberToObject(c->to, "partial_rotary_factor",
                                 (double)rotary / width->valuedouble);
+}
+
+// Files lack the factor of the scores: it follows from the width of a head, except in the 27B
+// model, which has 62 layers. Every sixth layer has no window, unless the file says otherwise.
+static void read_gemma(struct gguf_config *c)
+{
+    const int64_t layers = config_value(c, "block_count", 1, GGUF_NEEDED);
+    const int64_t hidden = config_value(c, "embedding_length", 1, GGUF_NEEDED);
+    const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
+    const int64_t width = config_value(c, "attention.key_length", 1, 256);
+    if (c->failed) return;
+    cJSON_AddNumberToObject(c->to, "query_pre_attn_scalar",
+                            (double)(layers == 62 ? hidden / heads : width));
+    cJSON_DeleteItemFromObjectCaseSensitive(c->to, "head_dim");
+    cJSON_AddNumberToObject(c->to, "head_dim", (double)width);
+    config_real(c, "rope.freq_base_swa", "rope_local_base_freq", 10000);
+    config_int(c, "attention.sliding_window_pattern", "sliding_window_pattern", GEMMA_PATTERN);
+    if (!json_get(c->to, "sliding_window")) cJSON_AddNullToObject(c->to, "sliding_window");
 }
 
 // Marks as read the number of layers that add rows to visual tokens: the encoder's file has those
@@ -90,6 +120,7 @@ static const struct gguf_architecture {
       .names = gguf_latent_names, .put = gguf_latent_put },
     { "qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", .read = read_deepstack_experts,
       .names = gguf_latent_names, .put = gguf_latent_put },
+    { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
@@ -361,7 +392,7 @@ char *gguf_text_name(const char *architecture, const char *hf)
     const char *end;
     long layer;
     char *stem = gguf_stem(hf, "layers.", &layer, &end), *name = NULL;
-    const char *found = layer < 0 ? NULL : find_gguf(named(architecture)->names, stem);
+    const char *found = find_gguf(named(architecture)->names, stem);
     if (!found) found = find_gguf(layer < 0 ? outer_names : layer_names, stem);
     if (found)
         name = layer < 0 ? xasprintf("%s%s", found, end)
@@ -388,6 +419,18 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
     r->list[r->count].name = name;
     r->list[r->count].stored = t->name;
     return &r->list[r->count++];
+}
+
+int renamed_less_1(struct renamed *r, struct safetensor *t, struct err *err)
+{
+    if (t->rank != 1 || t->dtype != DTYPE_F32)
+        return err_set(err, "tensor '%.200s' is not a vector of f32", t->stored);
+    float *numbers = renamed_make(r, t->bytes + 1);
+    if (!numbers) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
+    memcpy(numbers, t->data, t->bytes);
+    for (uint64_t i = 0; i < t->bytes / sizeof *numbers; i++) numbers[i] -= 1;
+    t->data = numbers;
+    return 0;
 }
 
 void *renamed_make(struct renamed *r, uint64_t bytes)
@@ -435,7 +478,7 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
         free(start);
     }
     if (status == 0) {
-        const struct gguf_name *found = layer < 0 ? NULL : gguf_name_find(a->names, stem);
+        const struct gguf_name *found = gguf_name_find(a->names, stem);
         if (!found) found = gguf_name_find(layer < 0 ? outer_names : layer_names, stem);
         if (found && found->form == BARE) end = "";
         char *name = NULL;
@@ -449,6 +492,7 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
             struct safetensor *put = renamed_add(r, t, name);
             if (layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k")))
                 put->order = order;
+            if (found && found->form == LESS_1) status = renamed_less_1(r, put, err);
         } else {
             status =
                 err_set(err, "tensor '%.200s' is not known to architecture '%s'", t->name, a->name);

@@ -71,9 +71,9 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
     else if (!last || !embed || embed->rank != 2)
         snprintf(why, sizeof why, "tensor '%s' is missing, or not a matrix",
                  last ? "token_embd.weight" : e->last);
-    else if (last->shape[0] != embed->shape[1])
+    else if (last->shape[e->last_columns] != embed->shape[1])
         snprintf(why, sizeof why, "its visual tokens are %lld numbers wide, the embeddings %lld",
-                 (long long)last->shape[0], (long long)embed->shape[1]);
+                 (long long)last->shape[e->last_columns], (long long)embed->shape[1]);
     else
         return 0;
     return err_set(err, "the encoder '%s' does not belong to '%s': %s", mmproj->path, text->path,
@@ -252,8 +252,9 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     if (n->form == BARE || n->form == BARE_3D) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->hf, end)
                            : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
-    reshape(renamed_add(r, t, name), n->form);
-    return 0;
+    struct safetensor *put = renamed_add(r, t, name);
+    reshape(put, n->form);
+    return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 
 int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,

@@ -29,6 +29,13 @@ struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu)
     return stored;
 }
 
+const struct tensor *weights_gain(const struct weights *w, const struct tensor *stored)
+{
+    for (size_t i = 0; i < w->gain_count; i++)
+        if (w->gains[i].stored == stored) return w->gains[i].gain;
+    return NULL;
+}
+
 void weights_release(struct weights *w)
 {
     for (size_t i = 0; i < w->count; i++) {

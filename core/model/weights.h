@@ -45,6 +45,8 @@ struct weights {
 struct weight *weights_add(struct weights *w, const char *name);
 // Returns memory for the stored vector of a gain that is 1 + that vector (model_weights_changed).
 struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu);
+// Returns the gain that is 1 + this weight; NULL: none is.
+const struct tensor *weights_gain(const struct weights *w, const struct tensor *stored);
 void weights_release(struct weights *w);
 
 // Finds a weight by the file's name, ignoring the levels "model", "language_model", "text_model"

@@ -163,6 +163,19 @@ const struct token_list *token_export_list(const struct token_export *e)
     return &e->list;
 }
 
+// Makes added tokens of spaces ordinary ones (Gemma): readers of the list match added tokens in a
+// text's spaces, tokenizer.json only in U+2581, so that there merges decide.
+static void merge_spaces(struct token_export *e)
+{
+    static const char space[] = "\xe2\x96\x81"; // U+2581
+    for (size_t i = 0; i < e->list.count; i++) {
+        const struct token_text *t = &e->tokens[i];
+        size_t at = 0;
+        while (at + 3 <= t->length && !memcmp(t->text + at, space, 3)) at += 3;
+        if (e->types[i] == TOKEN_TYPE_USER && at == t->length) e->types[i] = TOKEN_TYPE_NORMAL;
+    }
+}
+
 struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err)
 {
     const bool pieces = t->byte_id[0] >= 0;
@@ -192,9 +205,10 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
         e->list.scores = e->scores;
         free(all);
     }
-    for (int i = 0; pieces && i < 4; i++) {
+    for (int i = 0; pieces && i < 8; i++) {
         l->prefix = i % 2 == 0;
-        l->squeeze = i >= 2;
+        l->squeeze = i % 4 >= 2;
+        if (i == 4) merge_spaces(e);
         if (fits(l, t)) return e;
     }
     if (!pieces) l->pre = e->pre;

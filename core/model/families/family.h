@@ -67,10 +67,13 @@ struct family_mmproj {
     const char *type; // clip.projector_type
     bool newline;     // for models with a newline token after each row of features
     const char *pre; // name of the norm before the first block, or of the patch norm; NULL: omitted
-    const char *post;      // name of the norm after the last block; NULL: omitted
-    bool whole_qkv;        // queries, keys and values are one matrix
-    const char *norm;      // name of the projector's norm
-    const char *linear[2]; // names of its linear layers
+    const char *post; // name of the norm after the last block; NULL: omitted
+    bool whole_qkv;   // queries, keys and values are one matrix
+    // The projector is Gemma 3's: gains of 1 + w, and a matrix with the outputs as columns, which
+    // llama.cpp needs in f16 or f32.
+    bool columns;
+    const char *norm;                                     // name of the projector's norm
+    const char *linear[2];                                // names of its linear layers
     int (*check)(const struct model *m, struct err *err); // NULL: always possible
     // Writes the metadata that only this type has.
     void (*put)(const struct model *m, struct gguf_writer *out);

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/files/gguf_parts.h"
+#include "core/files/gguf_write.h"
 #include "core/model/families/llava.h"
 #include "core/ops/ops.h"
 
@@ -114,6 +116,76 @@ static int gemma3_bind(struct model *m, const struct checkpoint *c, struct err *
     return llava_bind_as(m, c, "mm_input_projection_weight", err);
 }
 
+// --- GGUF files ----------------------------------------------------------------------------------
+
+static void read_gguf(struct encoder_config *e)
+{
+    const int64_t side = config_value(&e->c, "image_size", 1, GGUF_NEEDED);
+    const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
+    const int64_t cell = config_value(&e->c, "projector.scale_factor", 1, 4);
+    if (e->c.failed) return;
+    const int64_t tokens = side / patch / cell;
+    config_put_text(e->vision, "model_type", "siglip_vision_model");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
+    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_real(&e->c, "attention.layer_norm_epsilon", "layer_norm_eps", 1e-6);
+    gguf_expect(e->c.file, "clip.use_gelu", 1);
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_index", "<image_soft_token>");
+    cJSON_AddNumberToObject(e->whole, "mm_tokens_per_image", (double)(tokens * tokens));
+    config_put_text(e->preprocessor, "image_processor_type", "Gemma3ImageProcessor");
+    cJSON *size = cJSON_AddObjectToObject(e->preprocessor, "size");
+    cJSON_AddNumberToObject(size, "height", (double)side);
+    cJSON_AddNumberToObject(size, "width", (double)side);
+}
+
+static const struct gguf_name gguf_names[] = {
+    { "v.patch_embd", "vision_tower.vision_model.embeddings.patch_embedding", PLAIN },
+    { "v.position_embd", "vision_tower.vision_model.embeddings.position_embedding", PLAIN },
+    { "v.post_ln", "vision_tower.vision_model.post_layernorm", PLAIN },
+    { "mm.soft_emb_norm", "multi_modal_projector.mm_soft_emb_norm", LESS_1 },
+    { "mm.input_projection", "multi_modal_projector.mm_input_projection_weight", BARE },
+    { 0 },
+};
+
+static const char *const gguf_texts[] = { "gemma3", NULL };
+
+static const struct gguf_encoder gguf_encoder = {
+    .type = "gemma3",
+    .texts = gguf_texts,
+    .architecture = "Gemma3ForConditionalGeneration",
+    .model_type = "gemma3",
+    .prefixes = { "language_model.model.", "language_model." },
+    .outer = gguf_names,
+    .blocks = "vision_tower.vision_model.encoder.layers.",
+    .block = gguf_siglip_block,
+    .last = "mm.input_projection.weight",
+    .last_columns = true,
+    .read = read_gguf,
+};
+
+static int check_gguf(const struct model *m, struct err *err)
+{
+    if (m->vision.config.act == GELU_TANH) return 0;
+    return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
+}
+
+static void put_gguf(const struct model *m, struct gguf_writer *out)
+{
+    const int64_t cell = m->vision.config.merge;
+    if (cell != 4) gguf_writer_u32(out, ".projector.scale_factor", cell);
+    gguf_writer_bool(out, "clip.use_gelu", true);
+}
+
+static const struct family_mmproj mmproj = { .type = "gemma3",
+                                             .post = "v.post_ln",
+                                             .columns = true,
+                                             .norm = "mm.soft_emb_norm",
+                                             .linear = { "mm.input_projection" },
+                                             .check = check_gguf,
+                                             .put = put_gguf,
+                                             .read = &gguf_encoder };
+
 const struct family family_gemma3 = {
     .name = "gemma3",
     .architectures = (const char *const[]){ "Gemma3ForConditionalGeneration", NULL },
@@ -124,6 +196,7 @@ const struct family family_gemma3 = {
     .configure = gemma3_configure,
     .bind = gemma3_bind,
     .part = llava_part,
+    .mmproj = &mmproj,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "\n\n<start_of_image>",
     .picture_after = "<end_of_image>\n\n",
