@@ -570,6 +570,7 @@ static int turn(const struct safetensor *s, const struct checkpoint_part *part, 
         free(host);
         return no_memory(s, err);
     }
+    if (arena->backend == backend_dry()) return 0; // only counts the memory
     if (own) to = host;
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += TILE)
@@ -584,6 +585,7 @@ static int turn(const struct safetensor *s, const struct checkpoint_part *part, 
                 }
     if (own) arena->backend->upload(t->data, host, bytes);
     free(host);
+    if (part->number == part->shape[0] - 1 && part->row + count == rows) quantised_drop_pages(s);
     return 0;
 }
 

@@ -29,6 +29,10 @@ check "all methods" 'select(.event=="table" and .name=="train methods") | .rows 
 lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
 check "a shape ignores the loaded adapter" 'select(.event=="error").message' ""
 
+# Transposing the experts takes memory.
+lines "/train plan --like qwen3-vl-30b-a3b"
+check "copied experts" "$memory"' | .["copied weights"] | . > 57900 and . < 58100' true
+
 lines "/train plan --like qwen2.5-vl-3b" "/train plan --like tiny"
 check "the picture that is assumed" 'select(.event=="notice") | .text | select(startswith("assumes")) | .[:50]' \
     "assumes a picture of about 1036 x 756 pixels per s"

@@ -371,8 +371,8 @@ bool quantised_unpack(const struct safetensor *t, void *to,
 void quantised_drop_pages(const struct safetensor *t)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < t->quantised->part_count; i++) {
-        const struct safetensor *part = t->quantised->part[i];
+    for (int i = 0; i < (t->quantised ? t->quantised->part_count : 1); i++) {
+        const struct safetensor *part = t->quantised ? t->quantised->part[i] : t;
         const uintptr_t first = ((uintptr_t)part->data + page - 1) / page * page;
         const uintptr_t end = ((uintptr_t)part->data + part->bytes) / page * page;
         if (end > first) madvise((void *)first, end - first, MADV_DONTNEED);
