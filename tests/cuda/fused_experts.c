@@ -150,7 +150,7 @@ static void experts_are_chosen_and_added_up(void **state)
         check_experts(&(struct mixture){ 48, 8, 24, 48, 5, 1, 1, true, true, dtype });
         check_experts(&(struct mixture){ 48, 8, 24, 0, 3, 4, 3, true, true, dtype });
         check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype });
-        check_experts(&(struct mixture){ 48, 40, 24, 0, 8, 1, 1, true, false, dtype, true });
+        check_experts(&(struct mixture){ 48, 16, 24, 0, 8, 1, 1, true, false, dtype, true });
         check_experts(&(struct mixture){ 48, 12, 16, 0, 4, 1, 1, false, false, dtype, true });
     }
 }
