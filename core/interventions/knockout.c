@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/interventions/effect.h"
+#include "core/model/pass.h"
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
 
@@ -149,11 +150,11 @@ static int cut(struct knockout *s, int first, int count, int head, double *chang
 // Returns the first position that loses a key; -1: none does.
 static int64_t first_cut(const struct knockout *s)
 {
-    bool before = false;
-    for (int64_t i = 0; i < s->env->sequence->n; i++) {
-        if (before && s->to[i]) return i;
-        before |= s->from[i];
-    }
+    const struct decoder_config *c = &s->env->model->decoder.config;
+    const struct sequence *q = s->env->sequence;
+    for (int64_t i = 0; i < q->n; i++)
+        for (int64_t j = 0; s->to[i] && j < pass_sees(c, false, q, i).end; j++)
+            if (s->from[j] && j != i) return i;
     return -1;
 }
 
@@ -164,9 +165,7 @@ static int knockout_passes(void *state, struct passing *p, struct err *err)
     const int windows = s->window < s->chosen_count ? s->chosen_count - s->window + 1 : 0;
     const int of_heads = s->env->options->heads ? s->chosen_count * heads : 0;
     const int64_t first = first_cut(s);
-    if (first < 0)
-        return err_set(err, "nothing to cut: no position of TO comes after a position of FROM, and "
-                            "positions see only earlier ones");
+    if (first < 0) return err_set(err, "nothing to cut: no position of TO sees one of FROM");
     const struct hook hook = cut_hook(s);
     int status = effect_open(&s->effect, s->env, p, first, windows + of_heads + 1, &hook, err);
     for (int i = 0; i < s->chosen_count; i++) s->windows[i] = NAN;

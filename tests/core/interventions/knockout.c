@@ -40,7 +40,7 @@ static double number(const struct results *r, const char *key)
 // rounded.)
 static void a_picture_that_nothing_sees_has_no_effect(void **state)
 {
-    static const char *const folders[] = { "llava-1.5", "internvl3", "qwen2.5-vl", "kimi-vl" };
+    static const char *const folders[] = { "llava-1.5", "gemma3", "qwen2.5-vl", "kimi-vl" };
     struct probe_options o = probe_defaults;
     o.words = "picture > all";
     for (int i = 0; i < 4; i++) {
