@@ -269,6 +269,10 @@ static const struct option_row rows[] = {
     { "--resample", NULL,
       "replaces outputs by the outputs of another visual or text position, drawn with a fixed seed",
       OPTION_FLAG, AT(request.options.resample) },
+    { "--nearest", NULL,
+      "the word of the conversation whose state in the same layer is nearest to that of a visual "
+      "token, by cosine",
+      OPTION_FLAG, AT(request.options.nearest) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },

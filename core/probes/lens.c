@@ -5,6 +5,10 @@
 //
 // At the last layer, p is the model's distribution, bit for bit: a text position is computed as the
 // pass computes its logits, alone.
+//
+// --nearest: the word of the question or answer whose own state h[l + 1] has the largest cosine
+// with that of the visual token. Visual tokens can resemble words in context long before the head
+// can read them (LatentLens, arXiv 2602.00462, which searches a corpus).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +16,7 @@
 #include "core/ops/ops.h"
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
+#include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
 // What a layer predicts at a position.
@@ -24,6 +29,7 @@ struct guess {
 struct lens {
     const struct probe_env *env;
     bool *at;            // [N] chosen positions
+    bool *said;          // [N] words of the messages and of the answer, for --nearest
     int32_t word;        // the target at every position; -1: the token that follows
     struct guess *guess; // [L,N]
     struct rows rows;
@@ -33,6 +39,7 @@ static void lens_release(void *state)
 {
     struct lens *s = state;
     free(s->at);
+    free(s->said);
     free(s->guess);
     rows_release(&s->rows);
     free(s);
@@ -91,6 +98,22 @@ static int choose(struct lens *s, struct err *err)
     return probe_positions(s->env, words, s->at, err) < 0 ? -1 : 0;
 }
 
+static int find_said(struct lens *s, struct err *err)
+{
+    const struct sequence *q = s->env->sequence;
+    const struct positions_env *where = s->env->where;
+    bool any = false;
+    for (size_t k = 0; k < where->text_count; k++)
+        for (int64_t i = where->texts[k].first; i < where->texts[k].end; i++)
+            s->said[i] = q->picture[i] < 0;
+    for (int64_t i = q->prompt; i < q->n; i++) s->said[i] = true;
+    for (int64_t i = 0; i < q->n; i++) any |= s->said[i];
+    for (int64_t i = 0; i < q->n; i++) s->at[i] &= q->picture[i] >= 0;
+    if (!any) return err_set(err, "--nearest needs words: a question or an answer");
+    if (s->env->visual) return 0;
+    return err_set(err, "--nearest compares visual tokens: the prompt has no picture");
+}
+
 static void *lens_start(const struct probe_env *env, struct err *err)
 {
     const int64_t n = env->sequence->n, cells = env->model->decoder.config.layers * n;
@@ -99,7 +122,10 @@ static void *lens_start(const struct probe_env *env, struct err *err)
     s->at = xcalloc((size_t)n + 1, sizeof *s->at);
     s->guess = xcalloc((size_t)cells + 1, sizeof *s->guess);
     for (int64_t i = 0; i < cells; i++) s->guess[i].best = -1;
-    if (find_word(s, err) == 0 && choose(s, err) == 0) return s;
+    s->said = xcalloc((size_t)n + 1, sizeof *s->said);
+    if (find_word(s, err) == 0 && choose(s, err) == 0 &&
+        (!env->options->nearest || find_said(s, err) == 0))
+        return s;
     lens_release(s);
     return NULL;
 }
@@ -167,12 +193,35 @@ static void read_rows(struct lens *s, struct graph *g, const struct site_args *a
     graph_scratch_end(g, scratch);
 }
 
+// Finds the nearest word of each chosen row among the rows of h [N,D].
+static void find_nearest(struct lens *s, const struct site_args *args, const float *h)
+{
+    const int64_t n = args->x->shape[0], width = args->x->shape[1];
+    const struct sequence *q = s->env->sequence;
+    for (int64_t i = 0; i < n; i++) {
+        struct guess *g = &s->guess[args->layer * q->n + site_row(args, i)];
+        if (!s->at[site_row(args, i)]) continue;
+        *g = (struct guess){ .best = -1, .p = -2, .target_p = NAN };
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t row = site_row(args, j);
+            if (!s->said[row]) continue;
+            const double cosine = rows_cosine(h + i * width, h + j * width, width);
+            if (q->ids[row] == s->word) g->target_p = fmax(g->target_p, cosine);
+            if (cosine > g->p) g->p = cosine, g->best = q->ids[row];
+        }
+    }
+}
+
 static int lens_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     enum { ROWS = 64 }; // visual tokens at a time
     struct lens *s = state;
     int32_t list[ROWS];
     int64_t m = 0;
+    if (s->env->options->nearest) {
+        if (maps_layer(s, args->layer)) find_nearest(s, args, rows_read(&s->rows, g, args->x));
+        return graph_ok(g) ? 0 : -1;
+    }
     for (int32_t i = 0; i < args->x->shape[0] && graph_ok(g); i++) {
         if (!s->at[site_row(args, i)]) continue;
         if (!site_visual(args, i)) {
@@ -263,7 +312,8 @@ static void put_maps(const struct lens *s, struct results *r, int layer)
     }
     if (any) {
         put_counts(r, layer, words, values, s->env->visual);
-        probe_word_maps(s->env, r, "lens", layer, -2, -2, values, (const char *const *)words);
+        probe_word_maps(s->env, r, s->env->options->nearest ? "lens.nearest" : "lens", layer, -2,
+                        -2, values, (const char *const *)words);
     }
     for (int64_t i = 0; i < s->env->visual; i++) free(words[i]);
     free(words);
@@ -319,6 +369,7 @@ static int lens_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind lens_results[] = {
+    { "lens.nearest", "cosine", .map = true, .on_request = true },
     { "lens", "probability", "target|best|mean", .map = true, .each = EACH_LAYER, .high = 1 },
     { "lens", "nats", .columns = "entropy" },
     { "lens", "rank", .columns = "rank" },
@@ -329,7 +380,8 @@ static const struct result_kind lens_results[] = {
 const struct probe probe_lens = {
     .name = "lens",
     .also = "logit lens words layers predict unembed vocabulary measure probe",
-    .usage = "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--picture I] "
+    .usage = "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--nearest] "
+             "[--picture I] "
              "[--objects FILE [--boxes]]" PROBE_USAGE,
     .help =
         "Words that each layer would predict at a position, also over the picture (logit lens).",
@@ -339,9 +391,9 @@ const struct probe probe_lens = {
         "default; --token N is the position that predicts token N of the answer. Tables show text\n"
         "positions: target is the probability of the token that follows, or of --word. Maps show\n"
         "visual tokens in one layer (default: the middle one): the best word, and its probability\n"
-        "or that of --word; lens.picture has the most frequent words. Early layers often look "
-        "meaningless: they need not use the head's\n"
-        "coordinates." PROBE_DETAILS,
+        "or that of --word; lens.picture has the most frequent words. Early layers often look\n"
+        "meaningless: they need not use the head's coordinates. --nearest compares the states of\n"
+        "visual tokens with those of the words of the conversation instead." PROBE_DETAILS,
     .results = lens_results,
     .words = lens_words,
     .layers = MIDDLE_LAYER,

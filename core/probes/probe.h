@@ -55,6 +55,7 @@ struct probe_options {
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
     const char *words;        // the arguments: names of positions, as typed; NULL: none
     const char *word;         // of the vocabulary; NULL: none
+    bool nearest;             // compares with text positions, not with the vocabulary
     // Of interventions (core/interventions/).
     const char *layers;          // core/positions/positions.h; NULL: all
     const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown

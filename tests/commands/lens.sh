@@ -3,13 +3,13 @@
 
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' \
     'Where is the red circle?' "/lens --csv $work/l.csv --figure $work/l.png" \
-    '/lens picture --word red --layer all' '/lens question,last --layer 7'
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
+    '/lens picture --word red --layer all' '/lens question,last --layer 7' '/lens --nearest --layer 2'
+check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..8})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort | uniq -c | awk '{ print $2 $1 }' | tr '\n' ' ')" \
-    "lens2 lens.picture2 lens.words2 "
+    "lens2 lens.picture3 lens.words2 "
 same "the last layer says the answer" "$(jq -r 'select(.event == "table" and .name == "lens.words") | .rows[] | select(.[0] | startswith("7.")) | .[0], .[4]' "$work/events" | sed -n 1,2p | tr '\n' ' ')" "7.159 middle 1 "
 same "a map of each layer, with words" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, (.words | length)]' "$work/events" | tr '\n' ' ')" \
-    "$(printf '["lens",%d,144] ' 4 0 1 2 3 4 5 6 7)"
+    "$(printf '["lens",%d,144] ' 4 0 1 2 3 4 5 6 7)[\"lens.nearest\",2,144] "
 [ -s "$work/l.png" ] && [ -s "$work/l-maps.csv" ] || fail "no figure or no maps"
 
 session "refusals" demo/model <<E

@@ -1,6 +1,7 @@
 // tests/core/probes/lens.c -- core/probes/lens.c: at the last layer, the lens is the model.
 // tests/toys/layers.c compares all layers with plain loops.
 #include "core/probes/kit.h"
+#include "core/template/template.h"
 #include "tests/core/probes/probe.h"
 
 // Probability of the most likely token, and entropy, in the order of operations of the lens.
@@ -96,11 +97,56 @@ static void words_and_tokens_can_be_chosen(void **state)
     golden_close(&g);
 }
 
+// --nearest: the largest cosine with a word of the question, from dumped states in doubles.
+static void the_nearest_word_has_the_largest_cosine(void **state)
+{
+    enum { LAYER = 1 }; // its output enters layer 2
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct sequence s;
+    struct prompt_text *texts;
+    size_t count;
+    struct probe_options o = probe_defaults;
+    o.nearest = true;
+    o.layer = LAYER;
+    golden_open(&g, "llava-1.5");
+    say(&g, chat_named(&g, "single"));
+    run_probe(&g, &probe_lens, &o, &r);
+    struct conversation *c = golden_conversation(&g);
+    const struct settings *settings = engine_settings(g.engine);
+    must(conversation_sequence(c, c->message_count, settings, true, &s, &err), &err);
+    must(conversation_texts(c, c->message_count, settings, true, &texts, &count, &err), &err);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "layer.2.in");
+    const struct safetensor *h = safetensors_find(f, "layer.2.in");
+    const int64_t width = h->shape[1];
+    const float *x = h->data;
+    int checked = 0;
+    for (int64_t i = 0; i < s.n; i++) {
+        double best = -2;
+        if (s.picture[i] < 0) continue;
+        for (size_t k = 0; k < count; k++)
+            for (int64_t j = texts[k].first; j < texts[k].end; j++)
+                if (s.picture[j] < 0)
+                    best = fmax(best, rows_cosine(x + i * width, x + j * width, width));
+        near(&g, "cosine", (double)r.maps[0].values[s.cell[i]], best, 1e-6);
+        assert_non_null(r.maps[0].words[s.cell[i]]);
+        checked++;
+    }
+    assert_int_equal(checked, r.maps[0].rows * r.maps[0].cols);
+    free(texts);
+    sequence_release(&s);
+    safetensors_close(f);
+    results_release(&r);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_layer_has_the_bits_of_the_logits),
         cmocka_unit_test(words_and_tokens_can_be_chosen),
+        cmocka_unit_test(the_nearest_word_has_the_largest_cosine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
