@@ -247,11 +247,14 @@ static int evaluate_here(struct shell *shell, struct evaluate_options *o, int ar
         show_results(shell, results.list + from, results.count - from);
         end_answers(&h.answers, shell);
         keep_here(&h, &results, e->cancelled ? STATE_CANCELLED : STATE_DONE, argc, argv);
+        struct err why;
+        const int expected = evaluate_expect(&w.options, &results, &why);
         job_results_free(results.list, results.count);
         if (e->cancelled) status = err_set(err, "stopped after %" PRId64 " samples", e->samples);
         if (status == 0) status = evaluate_work_submit(&w, err);
         if (status == 0 && w.options.predictions)
             sinks_written(shell->sinks, "predictions", w.options.predictions_file, "predictions");
+        if (status == 0 && expected < 0) status = err_set(err, "%s", why.text);
     }
     here_release(&h);
     evaluate_work_release(&w);

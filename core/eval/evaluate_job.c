@@ -76,6 +76,10 @@ const struct option_row evaluate_rows[] = {
       "keep: scores answers with their thinking; strip: removes the thinking (<think>) and takes "
       "the text of <answer> or \\boxed{} (default: as the rule's suite does)",
       .take = take_thinking },
+    { "--expect", "NAME>=X,...",
+      "fails, so that a script ends with status 1, unless each condition holds: NAME is the "
+      "metric, score, or another result of /eval show; also >, <=, <, =",
+      OPTION_NAMES, AT(expected) },
     { .name = "--here", .help = "runs in this process instead of a job" },
     { "--plan", "FILE",
       "scores rows (models, checkpoints, settings, seeds) on several sets as one resumable job; "
@@ -119,6 +123,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 {
     *o = (struct evaluate_options){ 0 };
     int status = options_parse(evaluate_rows, o, argc, argv, err) < 0 ? -1 : 0;
+    if (status == 0) status = evaluate_expect(o, NULL, err);
     if (status == 0) status = set_source_find(&o->set, err);
     if (status == 0 && !o->set.kind && o->submit)
         status = err_set(err, "--submit needs a set: --set vqav2 --submit %s", o->submit);
@@ -130,6 +135,7 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 void evaluate_options_release(struct evaluate_options *o)
 {
     names_release(&o->kinds);
+    names_release(&o->expected);
     answer_file_free(o->answer_file);
     set_source_release(&o->set);
     free(o->predictions_suite);
@@ -528,10 +534,13 @@ static int run(struct job *j, struct err *err)
         evaluation_report(&w.result, &results);
         for (size_t i = 0; i < results.count; i++)
             job_result(j, results.list[i].key, "%s", results.list[i].value);
+        struct err why;
+        const int expected = evaluate_expect(&w.options, &results, &why);
         job_results_free(results.list, results.count);
         if (w.options.submit) job_result(j, "submission", "%s", w.options.submit);
         if (w.options.predictions) job_result(j, "predictions", "%s", w.options.predictions_file);
         status = evaluate_work_submit(&w, err);
+        if (status == 0 && expected < 0) status = err_set(err, "%s", why.text);
     }
     evaluate_work_release(&w);
     grid_release(&g);

@@ -27,10 +27,11 @@
 
 struct settings;
 
-#define EVALUATE_USAGE                                                             \
-    "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] " \
-    "[--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] "     \
-    "[--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip]"
+#define EVALUATE_USAGE                                                                       \
+    "DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] "           \
+    "[--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] "               \
+    "[--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] " \
+    "[--expect NAME>=X,...]"
 
 struct evaluate_options {
     struct set_source set; // texts borrowed from argv
@@ -44,6 +45,7 @@ struct evaluate_options {
     bool force;                      // --submit may replace a file that vlmsh did not write
     int64_t limit;
     struct names kinds;
+    struct names expected; // --expect
 };
 
 // The options of a data set and its scores, for commands whose struct begins with struct
@@ -81,6 +83,9 @@ int evaluate_take_metric(void *self, const char *value, struct err *err);
 extern const struct option_row evaluate_rows[];
 extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core/eval/calibrate.c)
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
+// Checks the conditions of --expect; r NULL: only whether they can be read. -1 with a message that
+// says which one does not hold.
+int evaluate_expect(const struct evaluate_options *o, const struct job_results *r, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
 // Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of

@@ -53,6 +53,23 @@ for thinking in strip keep; do
         "$([ $thinking = keep ] && echo 'seen by the rule in 1 answer' || echo 'removed from 1 answer')"
     jq -r "$score" "$work/events"
 done
+# --expect: the exit status of a script, in this process or with a job.
+expect() { # STATUS CONDITION [OPTION...]
+    local want=$1 condition=$2 got
+    shift 2
+    vlmsh "$model" -c "/eval $work/data.jsonl --images demo/pictures --expect \"$condition\" $*" -c /wait >"$work/out" 2>"$work/err"
+    got=$?
+    [ $got = "$want" ] || fail "--expect '$condition' $*: exit $got: $(tail -n 2 "$work/err")"
+}
+expect 0 'contains>=0.9,n=1, score > 0.5' --thinking keep
+expect 1 'contains>=0.9'
+grep -q 'expected contains >= 0.9, but it is 0' "$work/err" || fail "which condition: $(cat "$work/err")"
+expect 1 'contains>=0.9' --here
+grep -q 'expected contains >= 0.9, but it is 0' "$work/err" || fail "here: $(cat "$work/err")"
+expect 1 'accuracy>0' --here
+grep -q "no result 'accuracy' with a number; there are score, " "$work/err" || fail "known names: $(cat "$work/err")"
+expect 1 'contains' --here
+grep -q "takes NAME>=NUMBER" "$work/err" || fail "no condition: $(cat "$work/err")"
 lines "/load $model" "/set chat.template.thinking on" "/set sample.max_tokens 5" \
     "/eval $work/data.jsonl --images demo/pictures --here"
 check "unended in an evaluation" 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "thinking")[1]' "not ended in 1 answer"
