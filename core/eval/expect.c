@@ -86,7 +86,7 @@ int evaluate_expect(const struct evaluate_options *o, const struct job_results *
     for (size_t i = 0; i < o->expected.count && status == 0; i++) {
         struct condition c = { 0 };
         status = parse(&c, o->expected.list[i], err);
-        if (status == 0 && r) status = check(&c, r, err);
+        if (status == 0 && c.name && r) status = check(&c, r, err);
         free(c.name);
     }
     return status;

@@ -98,7 +98,7 @@ error: --export-predictions: loglik ranks choices and generates no answers
 > /eval $work/world/yesno.json --settings "off | now"
 error: --settings needs several sets: --sets DIR OUT --settings "off | now"
 > /eval $work/world/yesno.json --dance 1
-error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --here, --plan, --sets, --settings, --ranks, --sbatch
+error: unknown option '--dance': options are --set, --rule, --columns, --metric, --limit, --images, --shots, --submit, --export-predictions, --force, --kind, --answers, --thinking, --expect, --here, --plan, --sets, --settings, --ranks, --sbatch
 > /eval --kind , a
 error: --kind needs K,..., not ','
 > /eval show 99
