@@ -83,7 +83,7 @@ static void show_quantised(struct table_builder *t, const struct model *m)
     if (!text) return;
     table_row(t, "quantised|%s", text);
     for (int64_t i = 0; i < c->tensor_count; i++)
-        if (c->tensors[i]->rank >= 2 && !c->tensors[i]->quantised)
+        if (c->tensors[i]->rank >= 2 && !quantised_has(c, c->tensors[i]->name))
             plain[m->family->part(m, c->tensors[i]->name)]++;
     for (int i = 0; i < MODEL_PARTS; i++)
         if (plain[i])

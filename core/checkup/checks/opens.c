@@ -127,6 +127,12 @@ static void list_files(struct checkup *c)
     finding_number(&f, "load time", c->load_s, "s", 1);
     finding_works(&f, "family %s; tensors: %s", m->family->name, types.data ? types.data : "none");
     buf_release(&types);
+    char *text = quantised_text(k);
+    if (text) {
+        f = finding(c, "quantised");
+        finding_works(&f, "%s", text);
+    }
+    free(text);
     f = finding(c, "read completely");
     if (m->ignored)
         finding_fails(&f, "ignored: %s; answers may be wrong", m->unread ? m->unread : "weights");

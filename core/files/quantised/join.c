@@ -368,17 +368,23 @@ static void put_groups(struct buf *b, const struct quantised *q)
         buf_puts(b, q->scale.row || q->scale.group ? "one scale per row" : "one scale");
 }
 
-// "GPTQ, 4 bit, groups of 128, kept as q4_0".
-static char *matrix_text(const struct safetensor *t)
+bool quantised_has(const struct checkpoint *c, const char *name)
 {
-    const struct quantised *q = t->quantised;
+    for (int64_t i = 0; c->quantised && i < c->quantised->count; i++)
+        if (!strcmp(c->quantised->list[i].name, name)) return true;
+    return false;
+}
+
+// "GPTQ, 4 bit, groups of 128, kept as q4_0"; `dtype`: in memory, which weights.dtype may change.
+static char *matrix_text(const struct quantised *q, int dtype)
+{
     struct buf b = { 0 };
     buf_puts(&b, q->format->name);
     if (!strpbrk(b.data, "48")) buf_printf(&b, ", %d bit", q->bits); // unless the name tells
     if (q->zero.tensor || q->offset.tensor) buf_puts(&b, " with zero points");
     buf_puts(&b, ", ");
     put_groups(&b, q);
-    buf_printf(&b, ", kept as %s", dtype_form((enum dtype)t->dtype).name);
+    buf_printf(&b, ", kept as %s", dtype_form((enum dtype)dtype).name);
     return buf_take(&b);
 }
 
@@ -388,7 +394,8 @@ char *quantised_text(const struct checkpoint *c)
     struct buf b = { 0 };
     if (!f) return NULL;
     char **texts = xcalloc((size_t)f->count, sizeof *texts);
-    for (int64_t i = 0; i < f->count; i++) texts[i] = matrix_text(&f->list[i]);
+    for (int64_t i = 0; i < f->count; i++)
+        texts[i] = matrix_text(&f->matrices[i], checkpoint_find(c, f->list[i].name)->dtype);
     text_sort(texts, (size_t)f->count, sizeof *texts);
     for (int64_t i = 0, same; i < f->count; i += same) {
         for (same = 1; i + same < f->count && !strcmp(texts[i], texts[i + same]);) same++;

@@ -2,6 +2,7 @@
 //
 //   convolutions   channels last, [out, sides ..., in]; Hugging Face: [out, in, sides ...]
 //   names          of some families, as mlx-vlm's classes have them
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,22 +109,40 @@ static const struct naming *naming_of(const struct checkpoint *c)
     return NULL;
 }
 
+// Gives the entry the name `start` with `rest`.
+static int rename_entry(struct checkpoint *c, const struct safetensor **place, const char *start,
+                        const char *rest, struct err *err)
+{
+    const struct safetensor *t = *place;
+    if (t->quantised) { // of the list that the checkpoint owns
+        struct safetensor *own = &c->quantised->list[t - c->quantised->list];
+        char *name = xasprintf("%s%s", start, rest);
+        free(own->name);
+        own->name = name;
+        return 0;
+    }
+    const size_t size = strlen(start) + strlen(rest) + 1;
+    struct safetensor *own = copy_entry(c, place, size, err);
+    if (!own) return -1;
+    own->stored = t->name;
+    own->name = (char *)(own + 1);
+    snprintf(own->name, size, "%s%s", start, rest);
+    return 0;
+}
+
 int quantised_rename(struct checkpoint *c, struct err *err)
 {
     const struct naming *n = naming_of(c);
     for (int64_t k = 0; n && k < c->tensor_count; k++) {
         const char *name = c->tensors[k]->name;
-        for (int i = 0; i < RENAMED && n->start[i].mlx; i++) {
-            const size_t cut = strlen(n->start[i].mlx), add = strlen(n->start[i].usual);
-            const size_t rest = strlen(name) + 1 - cut; // with the NUL
-            if (strncmp(name, n->start[i].mlx, cut) != 0) continue;
-            struct safetensor *own = copy_entry(c, &c->tensors[k], add + rest, err);
-            if (!own) return -1;
-            own->name = memcpy(own + 1, n->start[i].usual, add);
-            memcpy(own->name + add, name + cut, rest);
-            if (!own->stored) own->stored = name;
-            break;
-        }
+        int i = 0;
+        while (i < RENAMED && n->start[i].mlx &&
+               strncmp(name, n->start[i].mlx, strlen(n->start[i].mlx)) != 0)
+            i++;
+        if (i < RENAMED && n->start[i].mlx &&
+            rename_entry(c, &c->tensors[k], n->start[i].usual, name + strlen(n->start[i].mlx),
+                         err) < 0)
+            return -1;
     }
     return checkpoint_sort(c, err);
 }

@@ -25,7 +25,7 @@ struct safetensor;
 
 // The quantised matrices of a folder.
 struct quantised_folder {
-    struct safetensor *list;    // what the checkpoint lists, sorted by name
+    struct safetensor *list;    // what the checkpoint lists
     struct quantised *matrices; // [count], as `list`
     int64_t count;
     int64_t unused;       // scales of activations and of the KV cache, which nothing uses
@@ -49,6 +49,9 @@ bool quantised_unpack(const struct safetensor *t, void *to,
 void quantised_drop_pages(const struct safetensor *t);
 // Returns whether two tensors, quantised or not, have the same bytes.
 bool quantised_same(const struct safetensor *a, const struct safetensor *b);
+// Returns whether the tensor with this name is one of the matrices, perhaps converted since
+// (weights.dtype).
+bool quantised_has(const struct checkpoint *c, const char *name);
 // Describes the matrices: "7 matrices: GPTQ, 4 bit, groups of 128, kept as q4_0"; NULL: none are
 // quantised. The caller frees it.
 char *quantised_text(const struct checkpoint *c);
