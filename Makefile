@@ -474,17 +474,21 @@ format:
 	clang-format -i $(C_FILES)
 
 SHARE := $(DESTDIR)$(PREFIX)/share/vlmsh
+# Where each shell looks for completions, below PREFIX/share; the shell's name comes first.
+COMPLETIONS := bash-completion/completions/vlmsh zsh/site-functions/_vlmsh fish/vendor_completions.d/vlmsh.fish
 install: vlmsh
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 $(SHARE)/demo/model/methods/adapter $(SHARE)/demo/pictures
 	install -m 755 vlmsh $(DESTDIR)$(PREFIX)/bin/vlmsh
 	if [ -e build/cuda/libvlmsh_cuda.so ]; then install -D -m 755 build/cuda/libvlmsh_cuda.so \
 	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so; fi
 	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
+	for s in $(COMPLETIONS); do install -d $(DESTDIR)$(PREFIX)/share/$${s%/*} && \
+	  ./vlmsh help --completion $${s%%[-/]*} >$(DESTDIR)$(PREFIX)/share/$$s || exit 1; done
 	cd demo/model && find . -type f -exec install -m 644 {} $(abspath $(SHARE))/demo/model/{} \;
 	install -m 644 demo/pictures/* $(SHARE)/demo/pictures
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1 \
-	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so
+	  $(DESTDIR)$(PREFIX)/lib/vlmsh/libvlmsh_cuda.so $(COMPLETIONS:%=$(DESTDIR)$(PREFIX)/share/%)
 	rm -rf $(SHARE)
 clean:
 	rm -rf build vlmsh $(WEIGHTS)

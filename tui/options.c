@@ -136,6 +136,11 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
+const struct option_row *options_rows(void)
+{
+    return rows;
+}
+
 int options_read(struct options *o, int argc, char **argv, struct err *err)
 {
     const int read = options_parse(rows, o, argc - 1, argv + 1, err);

@@ -41,5 +41,6 @@ struct options {
 int options_read(struct options *o, int argc, char **argv, struct err *err);
 void options_release(struct options *o);
 void options_print_help(FILE *out);
+const struct option_row *options_rows(void); // MODEL, then the options
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/checkup/checkup.h"
 #include "core/engine/device.h"
 #include "sessions/job_run.h"
+#include "tui/completions.h"
 #include "tui/lines.h"
 #include "tui/options.h"
 #include "tui/plain.h"
@@ -61,11 +62,13 @@ static int run_quantize(const struct subcommand *c, int argc, char **argv, struc
 static int run_help(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
     const bool man = argc && !strcmp(argv[0], "--man");
+    const bool completion = argc && !strcmp(argv[0], "--completion");
     struct buf b = { 0 };
     if (man) reference_write(&b);
-    if (man) text_put(stdout, b.data);
+    if (completion && completions_write(&b, argc > 1 ? argv[1] : "", err) < 0) return STATUS_USAGE;
+    if (b.data) text_put(stdout, b.data);
     buf_release(&b);
-    if (man) return STATUS_OK;
+    if (man || completion) return STATUS_OK;
     if (argc) return run_command(c, argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
@@ -221,13 +224,17 @@ static int run_job_subcommand(const struct subcommand *c, int argc, char **argv,
 // --- the table -----------------------------------------------------------------------------------
 
 static const struct subcommand subcommands[] = {
+    { "run", "MODEL", "open MODEL, as `vlmsh MODEL` does", NULL },
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "quantise a model to a GGUF file", run_quantize },
     { "checkup", "MODEL... " CHECKUP_USAGE, "check a model and write a page about it",
       run_command },
-    { "help", "[COMMAND|SETTING|--man]", "show this help, or help on one topic", run_help },
+    { "help", "[COMMAND|SETTING|--man|--completion bash|zsh|fish]",
+      "show this help, or help on one topic; or write the manual page's lists, or a shell's "
+      "completions",
+      run_help },
     { "version", "", "show the version", run_version },
     { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
       "generate N pictures with questions", run_command },
@@ -236,6 +243,11 @@ static const struct subcommand subcommands[] = {
 };
 
 enum { COUNT = sizeof subcommands / sizeof subcommands[0] };
+
+const struct subcommand *subcommand_at(int index)
+{
+    return index < COUNT ? &subcommands[index] : NULL;
+}
 
 const struct subcommand *subcommand_find(const char *name)
 {

@@ -13,10 +13,12 @@ struct subcommand {
     const char *help;  // one line
     // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
     // and usage.
+    // NULL: `run MODEL`, which options_read takes.
     int (*run)(const struct subcommand *c, int argc, char **argv, struct err *err);
 };
 
 const struct subcommand *subcommand_find(const char *name); // NULL if unknown
+const struct subcommand *subcommand_at(int index);          // NULL past the end
 // Appends each subcommand with its usage as an item of a help text (commands/help_text.h).
 void subcommands_help(struct buf *b);
 

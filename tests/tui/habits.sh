@@ -44,4 +44,30 @@ db = sqlite3.connect(sys.argv[1])
 assert [db.execute("SELECT count(*) FROM " + t).fetchone()[0] for t in ("sessions", "messages", "results", "pictures")] == [0] * 4
 assert db.execute("SELECT count(*) FROM presets").fetchone()[0] > 0
 P
+
+# Completions: bash's at work; the others are read by their shells if these are installed.
+for shell in bash zsh fish; do
+    vlmsh help --completion $shell >"$work/completion.$shell" || fail "completions of $shell"
+    for word in --no-session checkup --adapter sample.top_p; do
+        grep -qe "$word" -e "${word#--}" "$work/completion.$shell" || fail "$shell: $word is missing"
+    done
+    if command -v $shell >/dev/null; then $shell -n "$work/completion.$shell" || fail "$shell refuses its completions"; fi
+done
+run 2 '' help --completion csh
+. "$work/completion.bash"
+compopt() { :; } # works only during a completion
+completed() { # WORD...: the candidates for the last word
+    COMP_WORDS=(vlmsh "$@") COMP_CWORD=$#
+    _vlmsh
+    echo "${COMPREPLY[*]}"
+}
+mkdir -p "$work/hub/models--org--name/snapshots"
+export HF_HUB_CACHE=$work/hub
+same "options" "$(completed --no-s)" --no-session
+same "a value" "$(completed demo/model --device c)" "cpu cuda"
+same "subcommands" "$(completed che)" checkup
+same "their options" "$(completed checkup demo/model --qu)" --quick
+same "topics" "$(completed help sample.top_)" "sample.top_k sample.top_p"
+same "models" "$(completed run org/n)" org/name
+same "files" "$(completed -m demo/mod)" demo/model
 finish
