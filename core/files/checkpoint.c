@@ -565,13 +565,11 @@ static int turn(const struct safetensor *s, const struct checkpoint_part *part, 
     const char *from =
         (const char *)s->data + (size_t)(part->number * rows * columns + part->row) * size;
     const bool own = arena->backend->own_memory;
-    char *to = t->data = arena_alloc_alone(arena, bytes), *host = own ? malloc(bytes + 1) : NULL;
-    if (!to || (own && !host)) {
-        free(host);
-        return no_memory(s, err);
-    }
-    if (arena->backend == backend_dry()) return 0; // only counts the memory
-    if (own) to = host;
+    t->data = arena_alloc_alone(arena, bytes);
+    if (!t->data) return no_memory(s, err);
+    if (arena->backend == backend_dry()) return 0; // a forecast
+    char *host = own ? malloc(bytes + 1) : NULL, *to = own ? host : t->data;
+    if (!to) return no_memory(s, err);
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i += TILE)
         for (int64_t j = 0; j < columns; j += TILE)

@@ -51,6 +51,7 @@ static int qwen_read(struct vision_config *v, const cJSON *json, struct err *err
     if (vision_sizes_read(v, &usual, json, err) < 0 ||
         json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
         json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0 ||
+        json_int(json, "out_hidden_size", 1, 1000000, 3584, &v->out, err) < 0 ||
         read_windows(v, json, err) < 0 || json_text(json, "hidden_act", "silu", &act, err) < 0)
         return -1;
     if (strcmp(act, "silu") != 0)

@@ -1,5 +1,6 @@
 // core/model/vision_qwen3.c -- the encoder of Qwen3-VL (arXiv 2511.21631, section 2): pictures of
-// any size, positions both learned and rotary, outputs of several blocks (DeepStack).
+// any size, positions both learned and rotary, outputs of several blocks (DeepStack). That of
+// Qwen2-VL (arXiv 2409.12191) has the same blocks, but neither learned positions nor DeepStack.
 //
 //   patches [S', 3*times*p*p] -> linear -> + positions resampled to the picture's grid
 //   -> blocks: LayerNorm, 2-D rotary positions, attention over the picture, FFN with GELU
@@ -61,10 +62,36 @@ static int qwen3_read(struct vision_config *v, const cJSON *json, struct err *er
                    (long long)positions);
 }
 
+// Names mislead: "hidden_size" is the width of the language model.
+static int qwen2_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    static const struct vision_sizes usual = {
+        .short_keys = true, .layers = 32, .hidden = 1280, .heads = 16, .patch = 14
+    };
+    double ratio;
+    v->eps = 1e-6; // no config gives it
+    if (json_int(json, "hidden_size", 1, 1000000, 3584, &v->out, err) < 0) return -1;
+    cJSON *sizes = json ? cJSON_Duplicate(json, true) : cJSON_CreateObject();
+    cJSON_DeleteItemFromObjectCaseSensitive(sizes, "hidden_size");
+    if (json_get(json, "embed_dim"))
+        cJSON_AddItemToObject(sizes, "hidden_size",
+                              cJSON_Duplicate(json_get(json, "embed_dim"), true));
+    const int status = vision_sizes_read(v, &usual, sizes, err);
+    cJSON_Delete(sizes);
+    if (status < 0 || json_real(json, "mlp_ratio", 4, &ratio, err) < 0 ||
+        json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
+        json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0 ||
+        gelu_form_read(&v->act, json, "hidden_act", "quick_gelu", err) < 0)
+        return -1;
+    v->ffn = ratio > 0 && ratio < 1000 ? (int64_t)((double)v->hidden * ratio) : 0;
+    return v->ffn ? 0 : err_set(err, "\"mlp_ratio\" must be greater than 0 and less than 1000");
+}
+
 // --- weights -------------------------------------------------------------------------------------
 
+// fc: the start of the names of the FFN's layers.
 static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
-                       int l)
+                       int l, const char *fc)
 {
     const int64_t Dv = c->hidden;
     char block[64];
@@ -73,8 +100,8 @@ static void bind_block(struct binder *b, struct vision_layer *w, const struct vi
     vision_bind_qkv(b, w, Dv, true, block, "attn.qkv");
     bind_linear(b, &w->out, Dv, Dv, true, "%s.attn.proj", block);
     bind_norm(b, &w->norm2, Dv, true, "%s.norm2", block);
-    bind_linear(b, &w->fc1, c->ffn, Dv, true, "%s.mlp.linear_fc1", block);
-    bind_linear(b, &w->fc2, Dv, c->ffn, true, "%s.mlp.linear_fc2", block);
+    bind_linear(b, &w->fc1, c->ffn, Dv, true, "%s.mlp.%s1", block, fc);
+    bind_linear(b, &w->fc2, Dv, c->ffn, true, "%s.mlp.%s2", block, fc);
 }
 
 static const struct projector_kind deep_merger = { .norm = "norm",
@@ -85,16 +112,28 @@ static const struct projector_kind deep_merger = { .norm = "norm",
                                                    .linear_2 = "linear_fc2",
                                                    .wide = true };
 
+static void bind_patches(struct vision *v, struct binder *b)
+{
+    const struct vision_config *c = &v->config;
+    bind_folded(b, &v->patch.weight, c->hidden, 5,
+                (const int64_t[]){ c->hidden, 3, c->times, c->patch, c->patch },
+                "patch_embed.proj.weight");
+}
+
+static void qwen2_bind(struct vision *v, struct binder *b)
+{
+    bind_patches(v, b);
+    for (int l = 0; l < v->config.layers; l++) bind_block(b, &v->layer[l], &v->config, l, "fc");
+}
+
 static void qwen3_bind(struct vision *v, struct binder *b)
 {
     const struct vision_config *c = &v->config;
     const char *const prefix = b->prefix;
-    bind_folded(b, &v->patch.weight, c->hidden, 5,
-                (const int64_t[]){ c->hidden, 3, c->times, c->patch, c->patch },
-                "patch_embed.proj.weight");
+    bind_patches(v, b);
     bind_vector(b, &v->patch.bias, c->hidden, "patch_embed.proj.bias");
     bind_matrix(b, &v->position, c->table_rows * c->table_cols, c->hidden, "pos_embed.weight");
-    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l);
+    for (int l = 0; l < c->layers; l++) bind_block(b, &v->layer[l], c, l, "linear_fc");
     v->deep = xcalloc((size_t)c->deep_count + 1, sizeof *v->deep);
     for (int i = 0; i < c->deep_count; i++) {
         char name[96];
@@ -107,6 +146,14 @@ static void qwen3_bind(struct vision *v, struct binder *b)
     }
     b->prefix = prefix;
 }
+
+const struct vision_kind vision_qwen2 = {
+    .model_types = (const char *const[]){ "qwen2_vl", "qwen2_vl_vision", NULL },
+    .read = qwen2_read,
+    .patch_weight = "patch_embed.proj.weight",
+    .bind = qwen2_bind,
+    .angles = vision_plane_angles,
+};
 
 const struct vision_kind vision_qwen3 = {
     .model_types = (const char *const[]){ "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_vision",

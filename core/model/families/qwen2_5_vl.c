@@ -1,5 +1,7 @@
 // core/model/families/qwen2_5_vl.c -- Qwen2.5-VL (arXiv 2502.13923): an encoder of native
 // resolution, a merger, a Qwen2 decoder with multimodal rotary positions.
+#include "core/model/families/qwen2_5_vl.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +10,8 @@
 #include "core/model/layer.h"
 
 static const struct decoder_kind decoder = {
-    .model_types = (const char *const[]){ "qwen2_5_vl_text", "qwen2_5_vl", NULL },
+    .model_types =
+        (const char *const[]){ "qwen2_5_vl_text", "qwen2_5_vl", "qwen2_vl_text", "qwen2_vl", NULL },
     .ffn_size = 29568,
     .vocab = 152064,
     .max_positions = 32768,
@@ -45,31 +48,37 @@ static int read_text(struct decoder_config *d, const cJSON *config, struct err *
     return 0;
 }
 
-static int read_config(struct model *m, const cJSON *config, struct err *err)
+static int read_config(struct model *m, const cJSON *config, const struct vision_kind *kind,
+                       const struct projector_kind *merger_kind, struct err *err)
 {
     const cJSON *vision;
-    int64_t out;
     if (read_text(&m->decoder.config, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0 ||
         family_placeholder_read(m, config, "image_token_id", "image_token_id", 151655, err) < 0)
         return -1;
-    if (vision_config_read(&m->vision.config, &vision_qwen, vision, err) < 0 ||
-        json_int(vision, "out_hidden_size", 1, 1000000, 3584, &out, err) < 0)
+    if (vision_config_read(&m->vision.config, kind, vision, err) < 0)
         return err_in(err, "vision_config");
-    m->projector = (struct projector){ .kind = &merger,
+    m->projector = (struct projector){ .kind = merger_kind,
                                        .merge = m->vision.config.merge * m->vision.config.merge,
                                        .act = GELU_ERF,
                                        .bias = true };
-    return native_check_width(m, out, err);
+    return native_check_width(m, m->vision.config.out, err);
 }
 
-static int qwen_configure(struct model *m, const struct checkpoint *c, struct err *err)
+int qwen2_vl_configure_as(struct model *m, const struct checkpoint *c,
+                          const struct vision_kind *kind, const struct projector_kind *merger_kind,
+                          struct err *err)
 {
     static const struct picture_config defaults = { .min_pixels = 56 * 56,
                                                     .max_pixels = 28 * 28 * 1280,
                                                     .frames = 1 };
-    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    if (read_config(m, c->config, kind, merger_kind, err) < 0) return err_in(err, "config.json");
     return native_read_pictures(m, c, &defaults, err);
+}
+
+static int qwen_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    return qwen2_vl_configure_as(m, c, &vision_qwen, &merger, err);
 }
 
 // The hub's names, and the names that newer versions of transformers use in memory.
@@ -77,7 +86,7 @@ static const char *const text_prefixes[] = { "model.", "model.language_model.",
                                              "language_model.model.", NULL };
 static const char *const vision_prefixes[] = { "visual.", "model.visual.", NULL };
 
-static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *err)
+int qwen2_vl_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     const char *text = bind_prefix(c, text_prefixes, "embed_tokens.weight");
     const char *vision = bind_prefix(c, vision_prefixes, "patch_embed.proj.weight");
@@ -87,7 +96,7 @@ static int qwen_bind(struct model *m, const struct checkpoint *c, struct err *er
     return family_bind(m, c, &(struct family_prefixes){ text, head, vision, merger_prefix }, err);
 }
 
-static enum model_part_kind qwen_part(const struct model *m, const char *tensor)
+enum model_part_kind qwen2_vl_part(const struct model *m, const char *tensor)
 {
     if (strstr(tensor, "visual.merger.")) return PART_PROJECTOR;
     return strstr(tensor, "visual.") ? PART_VISION : text_part(m, tensor);
@@ -102,12 +111,11 @@ const struct family family_qwen2_5_vl = {
     .name = "qwen2_5_vl",
     .architectures = (const char *const[]){ "Qwen2_5_VLForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "qwen2_5_vl", NULL },
-    .relatives =
-        (const char *const[]){ "Qwen2VLForConditionalGeneration", "Qwen2_5OmniModel",
-                               "Qwen2_5OmniForConditionalGeneration", "QWenLMHeadModel", NULL },
+    .relatives = (const char *const[]){ "Qwen2_5OmniModel", "Qwen2_5OmniForConditionalGeneration",
+                                        "QWenLMHeadModel", NULL },
     .configure = qwen_configure,
-    .bind = qwen_bind,
-    .part = qwen_part,
+    .bind = qwen2_vl_bind,
+    .part = qwen2_vl_part,
     .gguf = "qwen2.5vl_merger",
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|vision_start|>",

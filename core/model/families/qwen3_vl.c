@@ -197,7 +197,7 @@ static void read_gguf(struct encoder_config *e)
     config_number(&e->c, "attention.layer_norm_epsilon", 1e-6);
     check_deepstack(e, count);
     if (!table) config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing");
-    if (e->c.failed) return;
+    if (e->c.failed || !table) return;
     cJSON_AddNumberToObject(e->vision, "num_position_embeddings", (double)table->shape[0]);
     cJSON *list = cJSON_AddArrayToObject(e->vision, "deepstack_visual_indexes");
     for (int i = 0; i < count; i++)

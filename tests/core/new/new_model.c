@@ -71,6 +71,8 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("smolvlm-256m").total, 256484928);
     assert_int_equal(count("smolvlm-500m").total, 507482304);
     assert_int_equal(count("smolvlm2-2.2b").total, 2246784880);
+    assert_int_equal(count("qwen2-vl-2b").total, 2208985600);
+    assert_int_equal(count("qwen2-vl-7b").total, 8291375616);
     assert_int_equal(count("qwen3-vl-2b").total, 2127532032);
     assert_int_equal(count("qwen3-vl-4b").total, 4437815808);
     assert_int_equal(count("qwen3-vl-8b").total, 8767123696);

@@ -91,6 +91,10 @@ def build(config):
     return model
 
 
+def hub_name(name):
+    return name
+
+
 def stored(name, value):
     return value.transpose(1, 2).contiguous() if name.endswith("experts.down_proj") else value
 
@@ -268,7 +272,7 @@ def make(config, preprocessor, seed, family="qwen3-vl-moe", kind=Reference):
                        for k, v in facts.items())
     (HERE / "golden.json").write_text("{\n" + lines + "\n}\n")
     save_file(golden.tensors, HERE / "golden.safetensors")
-    weights = {k: stored(k, v).to(torch.bfloat16).contiguous() for k, v in ref.model.state_dict().items()}
+    weights = {hub_name(k): stored(k, v).to(torch.bfloat16).contiguous() for k, v in ref.model.state_dict().items()}
     save_file(weights, HERE / "model.safetensors", metadata={"format": "pt"})
     loaded, report = type(ref.model).from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
     assert not any(report[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), report

@@ -276,8 +276,8 @@ static void check_refused(const char *from, const char *key, const char *value, 
 
 static void variants_are_refused(void **state)
 {
-    check_refused(QWEN, "architectures", "[\"Qwen2VLForConditionalGeneration\"]",
-                  "Qwen2VLForConditionalGeneration is not supported");
+    check_refused(QWEN, "architectures", "[\"Qwen2_5OmniModel\"]",
+                  "its relative Qwen2_5_VLForConditionalGeneration is");
     check_refused(GLM, "architectures", "[\"Glm4vMoeForConditionalGeneration\"]",
                   "its relative Glm4vForConditionalGeneration is");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\"}", "mrope_section");
