@@ -1,10 +1,12 @@
 // commands/ask.c -- /ask: asks one question, or every question of a file, here or as a job.
-
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands/command.h"
 #include "commands/jobs.h"
+#include "core/base/file_out.h"
+#include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/eval/ask.h"
 #include "core/template/message.h"
@@ -52,8 +54,11 @@ static int ask_here(struct shell *shell, int argc, char **argv, struct err *err)
 
 static const char *value_of(const char *name, int argc, char **argv)
 {
-    for (int i = 0; i + 1 < argc && argv[i]; i++)
-        if (!strcmp(argv[i], name)) return argv[i + 1];
+    const size_t n = strlen(name);
+    for (int i = 0; i < argc && argv[i]; i++) {
+        if (!strcmp(argv[i], name)) return i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strncmp(argv[i], name, n) && argv[i][n] == '=') return argv[i] + n + 1;
+    }
     return NULL;
 }
 
@@ -81,25 +86,103 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
+// --- one question about many pictures ------------------------------------------------------------
+
+// Writes the questions to a file, whose name the caller frees.
+static char *write_questions(const char *pattern, const char *question, const char *out,
+                             struct err *err)
+{
+    glob_t found = { 0 };
+    struct buf lines = { 0 };
+    const size_t n = strlen(pattern);
+    const bool quoted = n > 1 && pattern[0] == '\'' && pattern[n - 1] == '\''; // as for a shell
+    char *plain = quoted ? xstrndup(pattern + 1, n - 2) : xstrdup(pattern);
+    const size_t length = text_ends(out, ".jsonl") ? strlen(out) - strlen(".jsonl") : strlen(out);
+    char *path = xasprintf("%.*s.questions.jsonl", (int)length, out);
+    int status = glob(plain, 0, NULL, &found);
+    if (status != 0) status = err_set(err, "--each: no picture matches '%s'", plain);
+    for (size_t i = 0; i < found.gl_pathc && status == 0; i++) {
+        char *whole = realpath(found.gl_pathv[i], NULL);
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "id", found.gl_pathv[i]);
+        cJSON_AddStringToObject(o, "image", whole ? whole : found.gl_pathv[i]);
+        cJSON_AddStringToObject(o, "question", question);
+        char *line = json_print(o);
+        buf_printf(&lines, "%s\n", line);
+        free(line);
+        free(whole);
+        cJSON_Delete(o);
+    }
+    if (status == 0) status = file_out_write(path, lines.data, lines.length, err);
+    buf_release(&lines);
+    globfree(&found);
+    free(plain);
+    if (status == 0) return path;
+    free(path);
+    return NULL;
+}
+
+static bool takes_value(const char *word)
+{
+    for (const struct option_row *row = ask_rows; row->name; row++)
+        if (!strcmp(word, row->name)) return row->argument;
+    return false;
+}
+
+// Reads --each PATTERN QUESTION...: the other words, with --data FILE, are those of a data set.
+static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct err *err)
+{
+    static char data[] = "--data";
+    const char *pattern = value_of("--each", argc, argv), *out = value_of("--out", argc, argv);
+    char **words = xcalloc((size_t)argc + 3, sizeof *words), *path = NULL;
+    struct buf question = { 0 };
+    int count = 0, status = -1;
+    for (int i = 0; i < argc; i++) {
+        const bool valued = takes_value(argv[i]) && i + 1 < argc;
+        if (argv[i][0] != '-') {
+            buf_printf(&question, "%s%s", question.length ? " " : "", argv[i]);
+        } else if (strncmp(argv[i], "--each", 6) != 0) {
+            words[count++] = argv[i];
+            if (valued) words[count++] = argv[i + 1];
+        }
+        i += valued;
+    }
+    if (!pattern || !out || !question.length || value_of(data, argc, argv))
+        err_set(err, "usage: /ask --each PATTERN QUESTION --out FILE.jsonl");
+    else if ((path = write_questions(pattern, question.data, out, err))) {
+        words[count++] = data;
+        words[count++] = path;
+        sinks_written(shell->sinks, "questions", path, NULL);
+        status = job ? ask_job(shell, count, words, err) : ask_here(shell, count, words, err);
+    }
+    buf_release(&question);
+    free(path);
+    free(words);
+    return status;
+}
+
 // --- the command ---------------------------------------------------------------------------------
 
 static int ask_run_command(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    bool job = false;
+    bool job = false, each = false;
     for (int i = 0; i < argc; i++) job |= !strcmp(argv[i], "--job");
+    for (int i = 0; argc > 1 && i < argc; i++) each |= !strncmp(argv[i], "--each", 6);
     if (argc == 1 && !job && !ask_is_option(argv[0]))
         return engine_ask(shell->engine, argv[0], err);
-    if (!job) return ask_here(shell, argc, argv, err);
-    return command_check_needs(shell, NEEDS_STORE, err) < 0 ? -1 : ask_job(shell, argc, argv, err);
+    if (job && command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
+    if (each) return ask_each(shell, argc, argv, job, err);
+    return job ? ask_job(shell, argc, argv, err) : ask_here(shell, argc, argv, err);
 }
 
 const struct command command_ask = {
     .name = "ask",
-    .usage = "/ask TEXT | /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] "
-             "[--system TEXT] [--again] [--job [--ranks N]]",
-    .help = "Asks the model a question, or every question of a data file.",
-    .details = "With --data, each sample is a separate conversation, with the current system "
-               "message and settings. The current conversation stays as it is.",
+    .usage = "/ask TEXT | /ask --data FILE|--each PATTERN QUESTION --out FILE.jsonl [--images DIR] "
+             "[--limit N] [--system TEXT] [--again] [--job [--ranks N]]",
+    .help = "Asks the model a question, every question of a data file, or one about each picture.",
+    .details =
+        "With --data and --each, each sample is a separate conversation, with the current system "
+        "message and settings. The current conversation stays as it is.",
     .options = ask_rows,
     .min = 1,
     .rest = true,

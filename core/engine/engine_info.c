@@ -272,7 +272,7 @@ static bool is_of_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-// Finds the tag, {% %} or {{ }}, around byte `at` of the template. False: there is none nearby.
+// Finds the tag, {% %} or {{ }}, around byte `at` of the template. False: no tag is nearby.
 static bool find_tag(const char *text, size_t at, size_t *begin, size_t *end)
 {
     enum { NEARBY = 2000 };
@@ -285,7 +285,7 @@ static bool find_tag(const char *text, size_t at, size_t *begin, size_t *end)
     const char *close = statement ? "%}" : "}}";
     while (text[to] && to - at < NEARBY && strncmp(text + to, close, 2) != 0) to++;
     if (strncmp(text + to, close, 2) != 0) return false;
-    const char *former = memmem(text + from, at - from, close, 2); // `at` is behind that tag
+    const char *former = memmem(text + from, at - from, close, 2); // a tag ends before `at`
     *begin = from;
     *end = to + 2;
     return !former;

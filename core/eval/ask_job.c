@@ -25,6 +25,10 @@ const struct option_row ask_rows[] = {
       "JSON list or JSON lines; a sample is {\"id\", \"image\", \"question\"}, {\"id\", \"image\", "
       "\"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
       OPTION_TEXT, AT(set.data) },
+    { "--each", "PATTERN",
+      "asks QUESTION about every picture that matches the pattern, such as pics/*.png; writes the "
+      "questions to OUT.questions.jsonl, with the paths as ids",
+      .type = OPTION_CALL },
     { "--out", "FILE",
       "one JSON line per sample: id, question, answer, ids, tokens, times (or the error), "
       "SHA-256 of the pictures, model, adapter and settings. Skips samples already in FILE: "

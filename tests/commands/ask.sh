@@ -259,7 +259,7 @@ error: cannot write '$work': Is a directory
 > /ask --data $work/data.json --out $work/x.jsonl --limit 0
 error: /ask (put a text that begins with '--' in double quotes): --limit must be a whole number of at least 1, not '0'
 > /ask --nothing "x"
-error: /ask (put a text that begins with '--' in double quotes): unknown option '--nothing': options are --data, --out, --again, --images, --limit, --system, --job, --ranks, --sbatch, --submit
+error: /ask (put a text that begins with '--' in double quotes): unknown option '--nothing': options are --data, --each, --out, --again, --images, --limit, --system, --job, --ranks, --sbatch, --submit
 E
 cmp "$work/mine.json" "$work/data.json" || fail "another file is changed"
 same "notes" "$(cat "$work/notes")" "my notes"

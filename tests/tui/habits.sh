@@ -45,6 +45,18 @@ assert [db.execute("SELECT count(*) FROM " + t).fetchone()[0] for t in ("session
 assert db.execute("SELECT count(*) FROM presets").fetchone()[0] > 0
 P
 
+# One question about each picture.
+vlmsh demo/model -c "/ask --each 'demo/pictures/scene-[01].png' What is in the picture? --out=$work/each.jsonl --limit 1" 2>"$work/err" ||
+    fail "--each: $(cat "$work/err")"
+vlmsh demo/model -c "/ask --each demo/pictures/scene-[01].png \"What is in the picture?\" --out $work/each.jsonl --job" -c /wait 2>"$work/err" ||
+    fail "--each as a job: $(cat "$work/err")"
+same "answers" "$(jq -c '[.id, .question, .answer]' "$work/each.jsonl")" \
+    $'["demo/pictures/scene-0.png","What is in the picture?"," a blue circle and a cyan circle"]\n["demo/pictures/scene-1.png","What is in the picture?"," a green diamond, a green letter H and a red circle"]'
+run 1 '' demo/model -c "/ask --each $work/none/*.png What? --out $work/no.jsonl"
+grep -q "no picture matches" "$work/err" || fail "no match: $(cat "$work/err")"
+run 1 '' demo/model -c "/ask --each demo/pictures/*.png --out $work/no.jsonl"
+grep -q "usage: /ask --each PATTERN QUESTION --out FILE.jsonl" "$work/err" || fail "no question: $(cat "$work/err")"
+
 # Completions: bash's at work; the others are read by their shells if these are installed.
 for shell in bash zsh fish; do
     vlmsh help --completion $shell >"$work/completion.$shell" || fail "completions of $shell"
