@@ -75,7 +75,7 @@ static const char *pattern_name(const struct setting *pattern, const char *key)
 static int find(const char *key)
 {
     for (int i = 0; i < count; i++)
-        if (!strcmp(rows[i]->key, key)) return i;
+        if (*rows[i]->key == *key && !strcmp(rows[i]->key, key)) return i;
     return -1;
 }
 
