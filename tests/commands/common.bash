@@ -5,6 +5,7 @@
 #   check NAME JQ WANT   the last events give WANT under this jq program (one result per line)
 #   answer MODEL DUMP, same_dump NAME A B    dump answers and compare the dumps
 #   multiplies_bf16      true if compute.matmul bf16 uses bf16 products on this CPU
+#   sanitized            true if vlmsh is built with sanitizers
 #   finish               exits 1 if any check failed
 set -u
 : "${VLMSH:=$PWD/vlmsh}"
@@ -24,6 +25,11 @@ fail() {
 
 vlmsh() {
     "$VLMSH" --db "$work/vlmsh.db" "$@"
+}
+
+# Scripts then leave out variants that run the same code: `make test` compares their results.
+sanitized() {
+    [[ $VLMSH == */san/* ]]
 }
 
 multiplies_bf16() {

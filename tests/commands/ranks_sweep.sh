@@ -14,7 +14,9 @@ print(*sqlite3.connect(sys.argv[1]).execute("SELECT count(*) FROM metrics JOIN j
 PY
 }
 run 1 "${sweep[@]}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $work/sweep1" || fail "$(tail -1 "$work/out")"
-for way in 2:auto 3:auto 4:2 4:4; do
+ways='2:auto 3:auto 4:2 4:4'
+! sanitized || ways=4:2
+for way in $ways; do
     n=${way%:*} out=$work/sweep-$way
     run $n "${sweep[@]}" "/set sweep.ranks ${way#*:}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $out" ||
         fail "a sweep with $way: $(tail -1 "$work/out")"
@@ -57,7 +59,7 @@ vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end of a sweep: $(cat "$work/out")"
 
 # Paused while each of two groups is in the middle of a value, it resumes in other groups.
-long=("${sweep[@]}" '/set train.steps 400' '/set train.save_every 50' '/set train.eval_every 400')
+long=("${sweep[@]}" '/set train.steps 200' '/set train.save_every 20' '/set train.eval_every 200')
 printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 id=$(sed -n 's/^job \([0-9]*\): sweep.*/\1/p' "$work/out")
@@ -70,7 +72,7 @@ grep -q "is paused" "$work/out" || fail "no pause of a sweep: $(cat "$work/out")
 vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 run 1 "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/uncut" || fail "$(tail -1 "$work/out")"
 for value in 1e-3 1e-4; do
-    cmp "$work/cut/$value/checkpoint-400/state.safetensors" "$work/uncut/$value/checkpoint-400/state.safetensors" ||
+    cmp "$work/cut/$value/checkpoint-200/state.safetensors" "$work/uncut/$value/checkpoint-200/state.safetensors" ||
         fail "$value is another training after a pause"
 done
 finish

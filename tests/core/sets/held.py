@@ -208,19 +208,20 @@ check("coco", rows, totals,
 # --- by likelihood: HellaSwag's lines and parquet, MMLU's CSV and parquet with their examples ------------
 
 llama = "tests/goldens/llama-3.2"
+few = 30 if "/san/" in vlmsh else None # the model's passes are slow under sanitizers, which look at no score
 totals, rows = questions("hellaswag")
 check("hellaswag", rows, totals,
       [(lines("hellaswag_val.jsonl", [{k: v for k, v in r.items() if k in ("ind", "activity_label", "ctx_a", "ctx_b", "ctx", "endings", "source_id", "split", "label")}
-                                      for r in rows]), [], rows, totals),
-       (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)], None, llama)
+                                      for r in rows[:few]]), [], rows[:few], totals),
+       (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)][: 1 if few else 2], None, llama)
 totals, rows = questions("mmlu")
 shots = [json.loads(line) for line in gzip.open(f"{held}/mmlu_dev.jsonl.gz", "rt")]
-for name, part in (("test", rows), ("dev", shots)):
+for name, part in (("test", rows[:few]), ("dev", shots)):
     os.makedirs(f"{out}/mmlu/{name}", exist_ok=True)
     with open(f"{out}/mmlu/{name}/abstract_algebra_{name}.csv", "w", newline="") as f:
         csv.writer(f).writerows([r["q"], *r["c"], L[r["n"]]] for r in part)
 shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet")
-check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows, totals), (parquet("mmlu"), [], rows, totals)], None, llama)
+check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows[:few], totals), (parquet("mmlu"), [], rows, totals)][: 1 if few else 2], None, llama)
 # --- later sets: tables for VLMEvalKit and the sets' own programs, parquet for lmms-eval and LLaVA --------
 
 # later.jsonl.gz: for each set a line with its totals, then one line per question: "tsv" the columns of
