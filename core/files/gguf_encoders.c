@@ -204,8 +204,6 @@ void encoder_pixels(struct encoder_config *e, int64_t least, int64_t most)
 
 static void read_qwen(struct encoder_config *e)
 {
-    if (!encoder_has(e, "v.blk.0.ffn_gate.weight"))
-        config_refuse(&e->c, "Qwen2-VL is not supported as a GGUF file, only as a folder");
     encoder_sizes(e, "depth", "num_heads");
     gguf_expect(e->c.file, "clip.use_silu", 1);
     gguf_expect(e->c.file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
@@ -394,6 +392,7 @@ const struct gguf_encoder gguf_encoders[] = {
     {
         .type = "qwen2.5vl_merger",
         .also = "qwen2vl_merger",
+        .needs = "v.blk.0.ffn_gate.weight", // Qwen2-VL has no gate
         .texts = qwen_texts,
         .architecture = "Qwen2_5_VLForConditionalGeneration",
         .model_type = "qwen2_5_vl",

@@ -108,6 +108,7 @@ struct encoder_config {
 struct gguf_encoder {
     const char *type;         // clip.projector_type
     const char *also;         // the type's name in earlier files; NULL: none
+    const char *needs;        // tensor that a later row of the same type lacks; NULL: no such row
     const char *const *texts; // architectures of language models that it fits; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level

@@ -44,7 +44,8 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct e
     struct buf known = { 0 };
     const struct gguf_encoder *e;
     for (int i = 0; (e = encoder_at(i)); i++) {
-        if (!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) {
+        if ((!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) &&
+            (!e->needs || gguf_find(mmproj, e->needs))) {
             buf_release(&known);
             return e;
         }

@@ -84,6 +84,8 @@ see qwen2.5-vl none
 see internvl3 none
 see kimi-vl none
 see glm-4.1v none
+see qwen2-vl none
+see qwen2-vl none --swap
 see qwen3-vl none
 see qwen3-vl-moe none
 see llava-next vision.layer.3.0

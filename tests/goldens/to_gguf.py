@@ -155,7 +155,7 @@ LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn
               "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
 GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
                      "mlp.gate_up_proj": "ffn_up"})
-ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen3": "qwen3",
+ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe"}
 
 
@@ -420,7 +420,9 @@ def encoder_tensors(kind, tensors, keep, swap, deep):
 def encoder_pairs(kind, whole, blocks, preprocessor):
     v = whole["vision_config"]
     side = lambda x: x[0] if isinstance(x, list) else x
-    pairs = {"embedding_length": v["hidden_size"], "feed_forward_length": v["intermediate_size"], "block_count": blocks,
+    width = v.get("embed_dim", v["hidden_size"])
+    ffn = whole["intermediate_size"] if kind == "qwen2_vl" else v["intermediate_size"]  # as the converter: a wrong one
+    pairs = {"embedding_length": width, "feed_forward_length": ffn, "block_count": blocks,
              "attention.head_count": v.get("num_attention_heads") or v["num_heads"], "patch_size": side(v["patch_size"])}
     more = {"clip.has_vision_encoder": True}
     if "image_size" in v:
@@ -436,6 +438,10 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         if kind == "llava_next":  # width before height
             pairs["image_grid_pinpoints"] = [n for height, width in whole["image_grid_pinpoints"] for n in (width, height)]
             pairs["mm_patch_merge_type"] = "spatial_unpad"
+    elif kind == "qwen2_vl":
+        more["clip.projector_type"], pairs["projection_dim"] = "qwen2vl_merger", v["hidden_size"]
+        pairs["image_size"], pairs["attention.layer_norm_epsilon"] = 560, whole["rms_norm_eps"]
+        pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
     elif kind == "qwen2_5_vl":
         more.update({"clip.projector_type": "qwen2.5vl_merger", "clip.use_silu": True})
         pairs["projection_dim"] = v["out_hidden_size"]

@@ -1,5 +1,7 @@
 // core/model/families/qwen2_vl.c -- Qwen2-VL (arXiv 2409.12191): an encoder of native resolution
 // without windows, a merger, the decoder of Qwen2.5-VL.
+#include "core/files/gguf_parts.h"
+#include "core/files/gguf_write.h"
 #include "core/model/families/native.h"
 #include "core/model/families/qwen2_5_vl.h"
 
@@ -53,6 +55,93 @@ static const struct family_shape shapes[] = {
     { 0 },
 };
 
+// --- GGUF files ----------------------------------------------------------------------------------
+
+// Reads the FFN's width from a tensor: converters write that of the language model. In early files
+// the FFN's layers have each other's names.
+static void read_ffn(struct encoder_config *e)
+{
+    const struct safetensor *up = gguf_find(e->c.file, "v.blk.0.ffn_up.weight");
+    const int64_t width = config_value(&e->c, "embedding_length", 1, GGUF_NEEDED);
+    if (!up || up->rank != 2)
+        config_refuse(&e->c, "tensor 'v.blk.0.ffn_up.weight' is missing, or not a matrix");
+    if (e->c.failed || !up) return;
+    const int64_t ffn = up->shape[0] == width ? up->shape[1] : up->shape[0];
+    cJSON_AddNumberToObject(e->vision, "mlp_ratio", (double)ffn / (double)width);
+}
+
+static void read_gguf(struct encoder_config *e)
+{
+    config_int(&e->c, "embedding_length", "embed_dim", GGUF_NEEDED);
+    config_int(&e->c, "block_count", "depth", GGUF_NEEDED);
+    config_int(&e->c, "attention.head_count", "num_heads", GGUF_NEEDED);
+    config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
+    config_int(&e->c, "projection_dim", "hidden_size", GGUF_NEEDED);
+    config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
+    // Converters write the language model's epsilon; the encoder's is a constant.
+    config_number(&e->c, "attention.layer_norm_epsilon", 1e-6);
+    read_ffn(e);
+    encoder_sections(e, e->whole);
+    config_put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessor");
+    encoder_pixels(e, 56 * 56, 12845056);
+    encoder_placeholder(e, "image_token_id", "<|image_pad|>");
+}
+
+static const struct gguf_name gguf_outer[] = {
+    { "v.post_ln", "visual.merger.ln_q", PLAIN },
+    { "mm.0", "visual.merger.mlp.0", PLAIN },
+    { "mm.2", "visual.merger.mlp.2", PLAIN },
+    { 0 },
+};
+
+static const struct gguf_name gguf_block[] = {
+    { "ln1", "norm1", PLAIN },          { "ln2", "norm2", PLAIN },
+    { "attn_qkv", "attn.qkv", PLAIN },  { "attn_q", "attn.q", PLAIN },
+    { "attn_k", "attn.k", PLAIN },      { "attn_v", "attn.v", PLAIN },
+    { "attn_out", "attn.proj", PLAIN }, { "ffn_up", "mlp.fc1", PLAIN },
+    { "ffn_down", "mlp.fc2", PLAIN },   { 0 },
+};
+
+static const char *const gguf_texts[] = { "qwen2vl", NULL };
+
+static const struct gguf_encoder gguf_encoder = {
+    .type = "qwen2vl_merger",
+    .texts = gguf_texts,
+    .architecture = "Qwen2VLForConditionalGeneration",
+    .model_type = "qwen2_vl",
+    .flat = true,
+    .prefixes = { "model.", "" },
+    .outer = gguf_outer,
+    .blocks = "visual.blocks.",
+    .block = gguf_block,
+    .last = "mm.2.weight",
+    .patches = "visual.patch_embed.proj.weight",
+    .read = read_gguf,
+};
+
+static int check_gguf(const struct model *m, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    if (v->act != GELU_QUICK) return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
+    if (v->times == 2) return 0;
+    return err_set(err, FAMILY_MMPROJ_REFUSED, "a patch does not span two frames");
+}
+
+static void put_gguf(const struct model *m, struct gguf_writer *out)
+{
+    gguf_writer_u32(out, ".image_size", 560); // as llama.cpp's converter; any size can be read
+    gguf_writer_u32(out, ".spatial_merge_size", m->vision.config.merge);
+    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
+    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
+}
+
+static const struct family_mmproj mmproj = { .type = "qwen2vl_merger",
+                                             .norm = "v.post_ln",
+                                             .linear = { "mm.0", "mm.2" },
+                                             .check = check_gguf,
+                                             .put = put_gguf,
+                                             .read = &gguf_encoder };
+
 const struct family family_qwen2_vl = {
     .name = "qwen2_vl",
     .architectures = (const char *const[]){ "Qwen2VLForConditionalGeneration", NULL },
@@ -60,6 +149,7 @@ const struct family family_qwen2_vl = {
     .configure = configure,
     .bind = qwen2_vl_bind,
     .part = qwen2_vl_part,
+    .mmproj = &mmproj,
     .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|vision_start|>",
