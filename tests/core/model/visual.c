@@ -105,7 +105,7 @@ static void deep_rows_are_added_after_their_layers(void **state)
             pictures[p].grad = grad_new(test_device(), (2 + p) * PARTS * D);
         }
         // The tokens themselves are the first of the three parts.
-        struct tensor *h0 = splice(&g, &table, &s, 0, visual, NULL, 2);
+        struct tensor *h0 = splice(&g, &d, &s, 0, visual, NULL, 2);
         assert_non_null(h0);
         assert_true(((float *)h0->data)[5 * D] == data[1][1 * PARTS * D]);
         const struct pass pass = {
