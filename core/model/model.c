@@ -68,6 +68,7 @@ static int open_template(struct model *m, struct err *why)
     struct err err;
     if (!c->chat_template || m->conversation) return 0; // config.json names a layout
     const char *word = m->family->picture_word;
+    if (word && !strstr(c->chat_template, word)) word = NULL;
     const int32_t mark = word ? tokenizer_id(m->tokenizer, word) : m->placeholder;
     m->template = chat_template_open(c->chat_template, c->tokenizer_config, m->tokenizer,
                                      model_has_vision(m) ? mark : -1, &err);

@@ -116,6 +116,38 @@ static int gemma3_bind(struct model *m, const struct checkpoint *c, struct err *
     return llava_bind_as(m, c, "mm_input_projection_weight", err);
 }
 
+// --- published models ----------------------------------------------------------------------------
+
+#define SHAPE_CONFIG(text)                                                                     \
+    "{\"architectures\": [\"Gemma3ForConditionalGeneration\"], \"model_type\": \"gemma3\", "   \
+    "\"image_token_index\": 0, \"mm_tokens_per_image\": 256, \"torch_dtype\": \"bfloat16\", "  \
+    "\"vision_config\": {\"model_type\": \"siglip_vision_model\", \"hidden_size\": 1152, "     \
+    "\"intermediate_size\": 4304, \"num_hidden_layers\": 27, \"num_attention_heads\": 16, "    \
+    "\"image_size\": 896, \"patch_size\": 14, \"vision_use_head\": false}, \"text_config\": {" \
+    "\"model_type\": \"gemma3_text\", \"vocab_size\": 262208, \"max_position_embeddings\": "   \
+    "131072, \"sliding_window\": 1024, \"rope_scaling\": {\"factor\": 8.0, \"rope_type\": "    \
+    "\"linear\"}, " text "}}"
+#define SHAPE_TEXT(hidden, ffn, layers, heads, kv_heads, width, scalar)                           \
+    "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", \"num_hidden_layers\": " layers \
+    ", \"num_attention_heads\": " heads ", \"num_key_value_heads\": " kv_heads                    \
+    ", \"head_dim\": " width ", \"query_pre_attn_scalar\": " scalar
+#define SHAPE_PICTURES                                                                         \
+    "{\"image_processor_type\": \"Gemma3ImageProcessor\", \"image_mean\": [0.5, 0.5, 0.5], "   \
+    "\"image_std\": [0.5, 0.5, 0.5], \"resample\": 2, \"size\": {\"height\": 896, \"width\": " \
+    "896}}"
+#define SHAPE(id, text)                                                     \
+    {                                                                       \
+        id, SHAPE_CONFIG(text), SHAPE_PICTURES, 262208, 262144,             \
+            "<start_of_image> <end_of_image> <start_of_turn> <end_of_turn>" \
+    }
+
+static const struct family_shape shapes[] = {
+    SHAPE("gemma3-4b", SHAPE_TEXT("2560", "10240", "34", "8", "4", "256", "256")),
+    SHAPE("gemma3-12b", SHAPE_TEXT("3840", "15360", "48", "16", "8", "256", "256")),
+    SHAPE("gemma3-27b", SHAPE_TEXT("5376", "21504", "62", "32", "16", "128", "168")),
+    { 0 },
+};
+
 // --- GGUF files ----------------------------------------------------------------------------------
 
 static void read_gguf(struct encoder_config *e)
@@ -197,6 +229,7 @@ const struct family family_gemma3 = {
     .bind = gemma3_bind,
     .part = llava_part,
     .mmproj = &mmproj,
+    .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "\n\n<start_of_image>",
     .picture_after = "<end_of_image>\n\n",

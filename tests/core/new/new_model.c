@@ -73,6 +73,9 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("smolvlm2-2.2b").total, 2246784880);
     assert_int_equal(count("qwen2-vl-2b").total, 2208985600);
     assert_int_equal(count("qwen2-vl-7b").total, 8291375616);
+    assert_int_equal(count("gemma3-4b").total, 4300079472);
+    assert_int_equal(count("gemma3-12b").total, 12187325040);
+    assert_int_equal(count("gemma3-27b").total, 27432406640);
     assert_int_equal(count("qwen3-vl-2b").total, 2127532032);
     assert_int_equal(count("qwen3-vl-4b").total, 4437815808);
     assert_int_equal(count("qwen3-vl-8b").total, 8767123696);
