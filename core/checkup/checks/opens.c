@@ -375,6 +375,7 @@ static const struct {
     { &vision_intern_authors, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_moon, picture_half, picture_half, "MoonViT" },
     { &vision_idefics3, picture_half, picture_half, "SmolVLM" },
+    { &vision_siglip_normed, picture_half, picture_half, "Gemma 3" },
     { &vision_qwen2, picture_clip_mean, picture_clip_std, "Qwen2-VL" },
     { &vision_qwen3, picture_half, picture_half, "Qwen3-VL" },
 };
