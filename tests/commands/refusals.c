@@ -155,7 +155,7 @@ static int by_panel(struct program *p, const char *key, const char *value, struc
     struct view *v = view_new();
     settings_free(v->settings);
     v->settings = settings_copy(engine_settings(p->shell.engine));
-    while (strcmp(settings_row(v->set.selected)->key, key) != 0) v->set.selected++;
+    while (strcmp(settings_shown(v->set.selected)->key, key) != 0) v->set.selected++;
     panel_settings.act(v, "change");
     panel_settings.type(v, &(struct key){ .name = "Ctrl-U" });
     for (const char *c = value; *c; c++) {
