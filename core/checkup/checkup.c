@@ -37,19 +37,19 @@ enum { BUDGET_S = 720, QUICK_S = 144 };
 CHECKS(X)
 #undef X
 #define X(name) &check_##name,
-const struct checkup_check *const checkup_checks[] = { CHECKS(X) NULL };
+static const struct checkup_check *const all_checks[] = { CHECKS(X) };
 #undef X
 
-enum { CHECK_COUNT = sizeof checkup_checks / sizeof *checkup_checks - 1 };
+enum { CHECK_COUNT = sizeof all_checks / sizeof *all_checks };
 
 const char *checkup_check_name(int index)
 {
-    return index < CHECK_COUNT ? checkup_checks[index]->name : NULL;
+    return index < CHECK_COUNT ? all_checks[index]->name : NULL;
 }
 
 const char *checkup_check_shows(int index)
 {
-    return index < CHECK_COUNT ? checkup_checks[index]->shows : NULL;
+    return index < CHECK_COUNT ? all_checks[index]->shows : NULL;
 }
 
 // --- options -------------------------------------------------------------------------------------
@@ -68,12 +68,11 @@ static int check_only(const struct names *only, struct err *err)
     size_t wrong = only->count;
     for (size_t i = only->count; i-- > 0;) {
         bool found = false;
-        for (int k = 0; k < CHECK_COUNT; k++)
-            found |= !strcmp(only->list[i], checkup_checks[k]->name);
+        for (int k = 0; k < CHECK_COUNT; k++) found |= !strcmp(only->list[i], all_checks[k]->name);
         if (!found) wrong = i;
     }
     for (int k = 0; k < CHECK_COUNT; k++)
-        buf_printf(&all, "%s%s", k ? ", " : "", checkup_checks[k]->name);
+        buf_printf(&all, "%s%s", k ? ", " : "", all_checks[k]->name);
     if (wrong < only->count)
         err_set(err, "--only: there is no check '%s': %s", only->list[wrong], all.data);
     buf_release(&all);
@@ -314,8 +313,7 @@ static void add_check(struct run *r, const struct checkup_check *check)
     cJSON_AddItemToObject(item, "figures", r->c.figures);
     cJSON_AddStringToObject(item, "verdict", check_verdict(item));
     r->c.rows = r->c.figures = NULL;
-    for (int i = 0; i < CHECK_COUNT && checkup_checks[i] != check; i++)
-        at += is_done(r, checkup_checks[i]);
+    for (int i = 0; i < CHECK_COUNT && all_checks[i] != check; i++) at += is_done(r, all_checks[i]);
     cJSON_InsertItemInArray(list, at, item);
 }
 
@@ -521,7 +519,7 @@ static int plan_time(struct run *r, struct err *err)
     if (measure_rates(r, err) < 0) return -1;
     double all = 0;
     for (int i = 0; i < CHECK_COUNT; i++)
-        if (wanted(&r->work->options, checkup_checks[i])) all += seconds_of(r, checkup_checks[i]);
+        if (wanted(&r->work->options, all_checks[i])) all += seconds_of(r, all_checks[i]);
     const double budget = r->work->options.quick ? QUICK_S : BUDGET_S;
     c->scale = all > budget ? budget / all : 1;
     cJSON *made = cJSON_AddObjectToObject(to, "plan");
@@ -560,7 +558,7 @@ static int run_model(struct run *r, struct err *err)
     // A model that could not be opened may have been repaired since.
     if (!json_get(model_record(r), "identity"))
         cJSON_ReplaceItemInObject(model_record(r), "checks", cJSON_CreateArray());
-    for (int i = 0; i < CHECK_COUNT; i++) due |= is_due(r, checkup_checks[i]);
+    for (int i = 0; i < CHECK_COUNT; i++) due |= is_due(r, all_checks[i]);
     if (!due) return 0;
     r->computed = true;
     status = open_model(r, err);
@@ -569,12 +567,12 @@ static int run_model(struct run *r, struct err *err)
     if (status == 0) status = write_record(r, err);
     r->done = r->all = 0;
     for (int i = 0; i < CHECK_COUNT && status == 0; i++)
-        if (is_due(r, checkup_checks[i])) r->all += seconds_of(r, checkup_checks[i]);
+        if (is_due(r, all_checks[i])) r->all += seconds_of(r, all_checks[i]);
     for (int i = 0; i < CHECK_COUNT && status == 0; i++) {
-        if (!is_due(r, checkup_checks[i])) continue;
-        r->now = seconds_of(r, checkup_checks[i]);
+        if (!is_due(r, all_checks[i])) continue;
+        r->now = seconds_of(r, all_checks[i]);
         report(&r->c, 0);
-        status = run_check(r, checkup_checks[i], err);
+        status = run_check(r, all_checks[i], err);
         r->done += r->now;
     }
     if (status < 0 && checkup_stopped(&r->c)) status = JOB_STOPPED;

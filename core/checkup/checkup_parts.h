@@ -87,8 +87,6 @@ struct checkup {
     void (*progress)(struct checkup *c, double share);
 };
 
-extern const struct checkup_check *const checkup_checks[]; // ended by NULL
-
 // --- findings (record.c) -------------------------------------------------------------------------
 
 struct finding {

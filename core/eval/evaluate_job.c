@@ -143,7 +143,7 @@ void evaluate_options_release(struct evaluate_options *o)
     *o = (struct evaluate_options){ 0 };
 }
 
-struct evaluate_request evaluate_options_request(const struct evaluate_options *o)
+static struct evaluate_request request_of(const struct evaluate_options *o)
 {
     // A set's total needs the set's own metric.
     return (struct evaluate_request){ .kinds = (const char *const *)o->kinds.list,
@@ -166,7 +166,9 @@ static int check_output(const char *option, const char *path, struct err *err)
     return 0;
 }
 
-int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err)
+// Checks that the files of --submit and --export-predictions can be written, before the answers,
+// which may take hours.
+static int check_outputs(const struct evaluate_options *o, struct err *err)
 {
     if (!o->submit && !o->predictions) return 0;
     // Applies to all outputs of this thread: a job has no others; command_execute resets it.
@@ -179,7 +181,7 @@ int evaluate_options_check(const struct evaluate_options *o, struct err *err)
 {
     if (o->answers && dataset_check(o->answers, err) < 0) return err_in(err, "--answers");
     if (set_source_check(&o->set, err) < 0) return -1;
-    return evaluate_options_check_submission(o, err); // no output may be a file that was read
+    return check_outputs(o, err); // no output may be a file that was read
 }
 
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
@@ -366,7 +368,7 @@ static int open_set(struct evaluate_work *w, const struct set_source *set, struc
         return err_in(err, "--answers");
     if (set_source_open(set, &w->data, err) < 0) return -1;
     if (!o->answer_file) return 0;
-    struct evaluate_request request = evaluate_options_request(o);
+    struct evaluate_request request = request_of(o);
     request.data = &w->data;
     if (evaluate_match_answers(&request, o->answer_file, report_match, w, err) == 0) return 0;
     return w->stopped && w->grid->job ? JOB_STOPPED : -1;
@@ -382,7 +384,7 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     struct hooks hooks = { 0 };
     w->grid = g;
     w->notices = data_notices_new(g->cells[cell].settings);
-    w->result.total = evaluate_options_request(o).total;
+    w->result.total = request_of(o).total;
     if (o->submit) w->submission = submission_new();
     if (o->predictions) w->predictions = submission_new();
 
@@ -391,7 +393,7 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     const int opened = open_set(w, set, err);
     if (opened) return opened;
     if (job_data_same(ranks, set->data, eval_set_hash(&w->data), err) < 0) return -1;
-    if (first && evaluate_options_check_submission(o, err) < 0) return -1;
+    if (first && check_outputs(o, err) < 0) return -1;
     if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
     if (set->shots && job_data_same(ranks, set->shots, NULL, err) < 0) return -1;
     const struct job_data of = { .data = w->data.path,
@@ -403,7 +405,7 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     if (grid_keep(g, cell, evaluate_kept, of, take_line, w, err) < 0) return -1;
     ranks_share(ranks, &w->first, sizeof w->first, 0);
 
-    struct evaluate_request request = evaluate_options_request(o);
+    struct evaluate_request request = request_of(o);
     request.model = g->model;
     request.backend = g->backend;
     request.settings = g->cells[cell].settings;
@@ -442,7 +444,7 @@ int evaluate_work_read(struct evaluate_work *w, const char *kept, struct err *er
     struct grid *grid = w->grid;
     // cppcheck-suppress autoVariables ; put back below
     w->grid = &none;
-    w->result.total = evaluate_options_request(&w->options).total;
+    w->result.total = request_of(&w->options).total;
     const int status = job_data_read(kept, take_line, w, err);
     w->grid = grid;
     if (status == 0) evaluate_totals(&w->result);

@@ -87,13 +87,9 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 // says which one does not hold.
 int evaluate_expect(const struct evaluate_options *o, const struct job_results *r, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
-struct evaluate_request evaluate_options_request(const struct evaluate_options *o);
 // Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of
 // DATA: for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
-// Checks that the files of --submit and --export-predictions can be written; call it before the
-// answers, which may take hours.
-int evaluate_options_check_submission(const struct evaluate_options *o, struct err *err);
 // Adds an evaluation set's name, suite, prompt, answer length and source to a report.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              struct job_results *to);

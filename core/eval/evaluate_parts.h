@@ -157,9 +157,7 @@ int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t 
 int evaluate_loss(struct evaluate_passes *p, const struct message *messages, size_t count,
                   double *loss, struct err *err);
 
-// evaluate_totals.c. Returns the tally of a metric and kind, created on first use.
-struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind);
-// Computes the totals of struct evaluation from the tallies by metric and kind.
+// evaluate_totals.c. Computes the totals of struct evaluation from the tallies by metric and kind.
 void evaluate_totals(struct evaluation *e);
 
 // evaluate_share.c. Returns true if this member of the team evaluates the sample with this number

@@ -9,7 +9,8 @@
 
 // --- sums ----------------------------------------------------------------------------------------
 
-struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m, const char *kind)
+// Returns the tally of a metric and kind, created on first use.
+static struct metric_tally *tally_of(struct evaluation *e, const struct metric *m, const char *kind)
 {
     // Looked up by hash: a data set may have as many kinds as samples.
     char *name = xasprintf("%s\n%s", m->name, kind);
@@ -26,7 +27,7 @@ struct metric_tally *evaluate_total(struct evaluation *e, const struct metric *m
 
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
 {
-    metric_tally_add(evaluate_total(e, outcome->metric, outcome->kind),
+    metric_tally_add(tally_of(e, outcome->metric, outcome->kind),
                      &(struct metric_outcome){ .score = outcome->score,
                                                .overlap = outcome->overlap,
                                                .class = outcome->class });

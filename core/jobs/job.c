@@ -119,7 +119,7 @@ void job_kinds_register(const struct job_kind *const *all)
     kinds = all;
 }
 
-const struct job_kind *job_kind_at(int index)
+static const struct job_kind *job_kind_at(int index)
 {
     for (int i = 0; i < index; i++)
         if (!kinds[i]) return NULL;

@@ -140,7 +140,6 @@ const char *job_end_value(const struct job_end *end, const char *key); // NULL: 
 
 // Sets the list of all kinds: NULL-terminated, and valid as long as the program runs.
 void job_kinds_register(const struct job_kind *const *all);
-const struct job_kind *job_kind_at(int index); // NULL past the end
 const struct job_kind *job_kind_find(const char *name);
 
 // Lets the job cancel long file reads in this thread, and reports their progress

@@ -38,8 +38,9 @@ bool python_is_digit(int32_t c)
     return c >= 0 && utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
 }
 
-// Unicode numbers the ten digits of a script consecutively, from 0.
-int python_digit(int32_t c)
+// Returns the value of a digit in any script: Unicode numbers the ten digits of a script
+// consecutively, from 0.
+static int python_digit(int32_t c)
 {
     int before = 0;
     while (python_is_digit(c - 1 - before)) before++;

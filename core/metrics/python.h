@@ -18,7 +18,6 @@
 int32_t python_char(const char *p, size_t *length);
 void python_put_char(struct buf *b, int32_t c); // as UTF-8
 bool python_is_digit(int32_t c);                // \d
-int python_digit(int32_t c);                    // value, 0 to 9, of a digit in any script
 bool python_is_alpha(int32_t c);                // str.isalpha
 // A letter, mark or number (unlike \w, not '_'); or a byte that is not UTF-8.
 bool python_is_word(int32_t c);

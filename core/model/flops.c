@@ -13,8 +13,8 @@ int64_t flops_keys(const struct site_args *args, int64_t i)
     return site_keys(args, i).count;
 }
 
-double flops_row_keys(const struct decoder_config *c, int layer, const struct sequence *s,
-                      int64_t row)
+static double flops_row_keys(const struct decoder_config *c, int layer, const struct sequence *s,
+                             int64_t row)
 {
     const struct row_range sees = pass_sees(c, decoder_slides(c, layer), s, row);
     return (double)(sees.end - sees.first);

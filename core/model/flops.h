@@ -17,10 +17,8 @@
 int64_t flops_rows(const struct site *site, const struct site_args *args);
 // Returns the number of keys that row i of a pass sees at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
-// Returns the number of keys that row `row` of the sequence sees in a layer if no method changes
-// the pass, and the sum over rows 0..n-1.
-double flops_row_keys(const struct decoder_config *c, int layer, const struct sequence *s,
-                      int64_t row);
+// Returns the number of keys that rows 0..n-1 of the sequence see in a layer, in all, if no method
+// changes the pass.
 double flops_pairs(const struct decoder_config *c, int layer, const struct sequence *s, int64_t n);
 // Returns the FLOPs of the projections of `rows` rows: 4 D H d + 4 D Hkv d per row with
 // grouped-query attention, plus LoRA.

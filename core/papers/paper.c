@@ -130,7 +130,8 @@ char *paper_expand(const char *text, const char *const *values, struct err *err)
     return buf_take(&b);
 }
 
-const char paper_demo_sets[] =
+// The sets of a demo's plan of scores.
+static const char demo_sets[] =
     "set questions: ${OUT}/world/questions.json --limit ${LIMIT}\n"
     "set yesno: ${OUT}/world/yesno.json --limit ${LIMIT}\n"
     "set reasoning: ${OUT}/world/reasoning.json --limit ${LIMIT}\n"
@@ -140,7 +141,7 @@ char *paper_scores_plan(const struct paper_table *t, bool demo, const char *cons
                         struct err *err)
 {
     struct buf b = { 0 };
-    buf_printf(&b, "%s%s", demo ? paper_demo_sets : "sets ${SETS}\n", t->rows);
+    buf_printf(&b, "%s%s", demo ? demo_sets : "sets ${SETS}\n", t->rows);
     for (const struct paper_claim *c = t->claims; c && c->text; c++) {
         char *line = c->from ? xasprintf("compare %s | %s\n", c->from, c->to) : xstrdup("");
         if (!b.data || !strstr(b.data, line)) buf_puts(&b, line);

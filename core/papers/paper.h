@@ -49,9 +49,8 @@ struct paper_claim {
     double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
-// Commands that draw the scenes of a demo; and the sets of its plan of scores.
+// Commands that draw the scenes of a demo.
 #define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
-extern const char paper_demo_sets[];
 
 // Commands that make training data and, in OUT/base, the demo model with a new connector, like
 // models that papers join from an encoder and a language model. Learning rates for millions of

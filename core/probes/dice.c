@@ -32,7 +32,8 @@ double dice_soft(const float *map, const float *mask, int64_t n)
     return squares > 0 ? 2 * both / squares : NAN;
 }
 
-double dice_pixels(const float *map, const float *mask, const double *area, int64_t n)
+// Returns the soft Dice over pixels; area[n]: area of each cell. NaN if both are empty.
+static double dice_pixels(const float *map, const float *mask, const double *area, int64_t n)
 {
     double most = 0, both = 0, sum = 0;
     for (int64_t i = 0; i < n; i++)

@@ -30,7 +30,8 @@ int query_count(const struct query *q, const struct scene *s)
     return count;
 }
 
-void put_place(struct buf *b, int place)
+// "at the top left"
+static void put_place(struct buf *b, int place)
 {
     buf_printf(b, "%s the %s", place == PLACES / 2 ? "in" : "at", place_names[place]);
 }

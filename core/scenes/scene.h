@@ -108,7 +108,6 @@ int query_count(const struct query *q, const struct scene *s);
 void put_query(struct buf *b, const struct query *q, bool plural);
 void put_article(struct buf *b, const struct query *q); // "a red circle", "an orange ..."
 void put_counted(struct buf *b, const struct query *q, int number); // "2 red circles"
-void put_place(struct buf *b, int place);                           // "at the top left"
 static inline struct query object_query(const struct object *o, unsigned has)
 {
     return (struct query){ .has = has, .is = o->is };

@@ -149,10 +149,10 @@ static void put(struct merging *m, const struct extra *x)
 
 static const char *const lists[] = { "additional_special_tokens", "extra_special_tokens" };
 
-const char *const companions_names[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
-                                         "pad_token", "cls_token", "mask_token", NULL };
+static const char *const special_keys[] = { "bos_token", "eos_token", "unk_token",  "sep_token",
+                                            "pad_token", "cls_token", "mask_token", NULL };
 
-enum { NAMES = sizeof companions_names / sizeof *companions_names - 1, OTHERS_MOST = 1024 };
+enum { NAMES = sizeof special_keys / sizeof *special_keys - 1, OTHERS_MOST = 1024 };
 
 // Visits a special token: a text or an object with its "content" and flags.
 static int visit(struct merging *m, const cJSON *value, bool five, bool add, struct err *err)
@@ -184,11 +184,11 @@ static int visit_all(struct merging *m, const cJSON *config, bool add, struct er
     const bool infill = kind && kind->flags & CLASS_INFILL;
     int most = OTHERS_MOST;
     for (int i = 0; i < NAMES; i++)
-        if (visit(m, json_get(config, companions_names[i]), false, add, err) < 0) return -1;
+        if (visit(m, json_get(config, special_keys[i]), false, add, err) < 0) return -1;
     cJSON_ArrayForEach(item, config)
     {
         if (!item->string || !text_ends(item->string, "_token") ||
-            text_listed(companions_names, item->string))
+            text_listed(special_keys, item->string))
             continue;
         if (!most--)
             return err_set(err, "tokenizer_config.json: more than %d special tokens with names",
@@ -233,9 +233,9 @@ static int put_extras(struct merging *m, const struct companions *c, struct err 
     int status = 0;
     if (items && !cJSON_IsObject(items)) return err_set(err, "%s must be an object", where);
     // added_tokens.json does not say which of its tokens are special.
-    for (int i = 0; !decoder && companions_names[i]; i++)
-        if (companions_token(c, companions_names[i]))
-            names_add(&special, companions_token(c, companions_names[i]), NULL);
+    for (int i = 0; !decoder && special_keys[i]; i++)
+        if (companions_token(c, special_keys[i]))
+            names_add(&special, companions_token(c, special_keys[i]), NULL);
     cJSON_ArrayForEach(item, json_get(c->config, "additional_special_tokens"))
     {
         if (!decoder && token_content(item)) names_add(&special, token_content(item), NULL);
@@ -290,11 +290,11 @@ static void note_unread(const struct merging *m, const struct companions *c, str
             note(t, "%.40s (%.0f in added_tokens.json)", item->string, item->valuedouble);
     }
     for (int i = 0; i < NAMES; i++) {
-        const char *mine = companions_token(c, companions_names[i]);
+        const char *mine = companions_token(c, special_keys[i]);
         const struct companions map = { .config = c->special };
-        const char *other = companions_token(&map, companions_names[i]);
+        const char *other = companions_token(&map, special_keys[i]);
         if (other && (!mine || strcmp(mine, other) != 0))
-            note(t, "%s (%.40s, not %.40s of special_tokens_map.json)", companions_names[i],
+            note(t, "%s (%.40s, not %.40s of special_tokens_map.json)", special_keys[i],
                  mine ? mine : "none", other);
     }
 }

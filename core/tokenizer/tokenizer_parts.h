@@ -32,9 +32,8 @@
 
 // --- bytes -------------------------------------------------------------------------------------
 
-// Map a byte to its character in GPT-2's byte alphabet, which has only printable characters, and
-// back (-1: not in the alphabet).
-int32_t byte_char(uint8_t byte);
+// Returns the byte of a character in GPT-2's byte alphabet, which has only printable characters;
+// -1: not in the alphabet.
 int char_byte(int32_t c);
 // Appends the text in GPT-2's byte alphabet.
 void bytes_put(struct buf *out, const char *text, size_t length);
@@ -355,8 +354,6 @@ int companions_added(struct tokenizer *t, const struct companions *c, size_t wor
 
 // Returns the text of a special token given as a text or {"content": text}; NULL if neither.
 const char *token_content(const cJSON *token);
-// Keys of special tokens, NULL-terminated.
-extern const char *const companions_names[];
 // Returns the text of "bos_token" and the like; NULL if missing.
 const char *companions_token(const struct companions *c, const char *key);
 

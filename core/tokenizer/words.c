@@ -11,7 +11,7 @@
 
 // Printable Latin-1 maps to itself, the other bytes in order to U+0100, U+0101, ...: 0x00-0x20
 // (33), 0x7F-0xA0 (34), 0xAD.
-int32_t byte_char(uint8_t byte)
+static int32_t byte_char(uint8_t byte)
 {
     if (byte <= 0x20) return 0x100 + byte;
     if (byte >= 0x7F && byte <= 0xA0) return 0x100 + 33 + (byte - 0x7F);

@@ -35,7 +35,8 @@ const char *select_method_name(int index)
                                                                          : NULL;
 }
 
-const char *select_method_rules(const char *name)
+// NULL: no such method.
+static const char *select_method_rules(const char *name)
 {
     const struct method_row *row = method_find(name);
     return row ? row->rules : NULL;

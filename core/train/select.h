@@ -67,9 +67,8 @@ struct select_lora {
     bool stabilised; // rsLoRA: alpha applies to every rank
 };
 
-// Return the name and the rules of a method of train.method. NULL past the end.
+// Returns the name of a method of train.method. NULL past the end.
 const char *select_method_name(int index);
-const char *select_method_rules(const char *name); // NULL: no such method
 // Returns the method's default learning rate.
 double select_method_rate(const char *name);
 

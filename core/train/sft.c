@@ -30,7 +30,7 @@ const struct option_row sft_rows[] = {
     { 0 },
 };
 
-int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err)
+static int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err)
 {
     *o = (struct sft_options){ 0 };
     return options_parse(sft_rows, o, argc, argv, err) < 0 ? -1 : 0;

@@ -12,6 +12,4 @@ struct sft_options {
 extern const struct option_row sft_rows[];
 extern const struct option_row sweep_rows[]; // of the job `sweep` (core/train/sweep.c)
 
-int sft_options_read(struct sft_options *o, int argc, char **argv, struct err *err);
-
 #endif
