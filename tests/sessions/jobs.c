@@ -725,6 +725,9 @@ static void a_former_schema_is_migrated(void **state)
                      "DROP TABLE calibrations; DROP TABLE results; DROP TABLE presets; "
                      "ALTER TABLE settings_changes DROP COLUMN tokens; "
                      "ALTER TABLE answers DROP COLUMN boxes; "
+                     "ALTER TABLE answers DROP COLUMN reasoning; "
+                     "ALTER TABLE answers DROP COLUMN reasoning_tokens; "
+                     "ALTER TABLE answers DROP COLUMN answer_at; "
                      "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
