@@ -24,9 +24,9 @@ struct rotary_kind {
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
-    // With `multimodal`: the axes alternate. Of the first 3 section[1] pairs every third, from the
-    // second on, rotates by the row, of the first 3 section[2], from the third on, by the column,
-    // and all others by the time (Qwen3-VL).
+    // With `multimodal`: the axes alternate (Qwen3-VL). Pair j of the first 3 section[1] rotates by
+    // the row if j % 3 is 1, pair j of the first 3 section[2] by the column if j % 3 is 2, and all
+    // others by the time.
     bool alternating;
     // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,

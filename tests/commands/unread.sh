@@ -287,6 +287,8 @@ eyes qwen2.5-vl "" clip.use_glu_mlp=true clip.use_rms_norm=true clip.use_gelu=fa
     'clip.vision.fullatt_block_indexes=[1, 3]' clip.vision.n_wa_pattern=null clip.vision.image_size=560 'clip.projector_type=null' 'clip.vision.projector_type="qwen2.5vl_merger"'
 eyes qwen2.5-vl "!'clip.use_gelu' is true, which is not supported" clip.use_gelu=true
 eyes qwen2.5-vl "metadata 'clip.vision.attention.layer_norm_epsilon' 0.01" clip.vision.attention.layer_norm_epsilon=0.01
+eyes qwen3-vl "!it has 2 mergers of DeepStack" 'clip.vision.is_deepstack_layers=[true, false, false, false]'
+eyes qwen3-vl "!it has 2 mergers of DeepStack" qwen3vl.n_deepstack_layers=1
 eyes kimi-vl "" clip.vision.image_size=896
 eyes internvl3 "" clip.vision.projection_dim=64
 eyes glm-4.1v "" clip.vision.projection_dim=64
