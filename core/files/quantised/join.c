@@ -269,7 +269,7 @@ static void choose_dtypes(struct joining *j)
     struct quantised_folder *f = j->f;
     const enum dtype rounded = rounded_dtype(j->c);
     uint64_t bytes_exact = 0, bytes_rounded = 0;
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (f->count > 1)
     for (int64_t i = 0; i < f->count; i++)
         f->list[i].dtype = quantised_exact_dtype(&f->matrices[i]);
     for (int64_t i = 0; i < f->count; i++) {

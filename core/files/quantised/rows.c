@@ -338,7 +338,7 @@ static void unpack_rows(const struct quantised *q, int64_t first, int64_t rows, 
                         char *to)
 {
     const size_t row = dtype_bytes(dtype, q->columns);
-#pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic) if (rows > TILE)
     for (int64_t i = 0; i < rows; i += TILE)
         unpack_tile(q, first + i, rows - i < TILE ? rows - i : TILE, dtype, to + (size_t)i * row);
 }
