@@ -242,9 +242,10 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
     char *text = xstrndup(line + skip, length - skip), *end = strstr(text, "-->");
     if (end) *end = 0;
     int status = end ? words_parse(&w, text, shell, err) : err_set(err, "the line has no '-->'");
-    if (status == 0 && (!w.list || w.count < 2))
+    const bool whole = w.list && w.count >= 2;
+    if (status == 0 && !whole)
         status = err_set(err, "write <!-- plot FIGURE ARGUMENTS -->, as for /plot");
-    if (status == 0) {
+    if (status == 0 && whole) {
         char **argv = xcalloc((size_t)w.count + 2, sizeof *argv);
         char *file = find_file(w.list[1], folders);
         char *figure = xasprintf("--figure=%s%s", folders->to, w.list[0]);
