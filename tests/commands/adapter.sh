@@ -274,17 +274,20 @@ awk -v m="$merged" 'BEGIN { split(m, n); exit !(n[2] > 0 && n[1] < 2e-2 * n[2]) 
 
 # With a router, a large difference is explained.
 check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""
-mkdir "$work/routed"
-python3 - "$work/routed" <<'P'
+lora_of() { # FOLDER MODULE IN OUT: a LoRA of rank 1 for one matrix
+    mkdir "$1" && python3 - "$@" <<'P'
 import json, struct, sys
-key = "base_model.model.model.layers.1.mlp.shared_experts.down_proj.lora_%s.weight"
-head = json.dumps({key % "A": {"dtype": "F32", "shape": [1, 48], "data_offsets": [0, 192]},
-                   key % "B": {"dtype": "F32", "shape": [48, 1], "data_offsets": [192, 384]}}).encode()
-with open(sys.argv[1] + "/adapter_model.safetensors", "wb") as f:
-    f.write(struct.pack("<Q", len(head)) + head + struct.pack("<96f", *[.1] * 96))
-with open(sys.argv[1] + "/adapter_config.json", "w") as f:
-    json.dump({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["down_proj"]}, f)
+folder, module, n, m = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+key = "base_model.model.model." + module + ".lora_%s.weight"
+head = json.dumps({key % "A": {"dtype": "F32", "shape": [1, n], "data_offsets": [0, 4 * n]},
+                   key % "B": {"dtype": "F32", "shape": [m, 1], "data_offsets": [4 * n, 4 * (n + m)]}}).encode()
+with open(folder + "/adapter_model.safetensors", "wb") as f:
+    f.write(struct.pack("<Q", len(head)) + head + struct.pack(f"<{n + m}f", *[.1] * (n + m)))
+with open(folder + "/adapter_config.json", "w") as f:
+    json.dump({"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": [module.split(".")[-1]]}, f)
 P
+}
+lora_of "$work/routed" layers.1.mlp.shared_experts.down_proj 48 48
 session "a router" tests/goldens/kimi-text <<E
 > /adapter load $work/routed
 adapter = $work/routed
@@ -295,6 +298,16 @@ the adapter has no tensors for 27 of the 28 weights that its adapter_config.json
 merged into '$work/routed.merged'; logits before and after merging (53 tokens of a fixed prompt): largest difference 0.0..., largest logit ...
 this model is a mixture of experts: where rounding the merged weights to the folder's dtype changes the router's choice, logits differ much more than by rounding alone
 E
+
+# A file that holds all experts in one tensor keeps it: a merge may change the other weights.
+lora_of "$work/values" language_model.layers.1.self_attn.v_proj 32 16
+lora_of "$work/expert" language_model.layers.1.mlp.experts.2.down_proj 16 32
+for name in values expert; do
+    lines "/load tests/goldens/qwen3-vl-moe" "/adapter load $work/$name" "/adapter merge $work/$name.merged"
+    [ -e "$work/$name.merged/model.safetensors" ] && echo $name
+done >"$work/written"
+same "merged beside experts" "$(cat "$work/written")" values
+check_has "experts in one tensor" 'select(.event == "error").message' "store 'model.language_model.layers.1.mlp.experts.2.down_proj.weight' as a part of another tensor"
 
 # A notice names training options that are not used here, however the adapter is loaded.
 cp -r "$lora" "$work/beside"
