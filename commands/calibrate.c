@@ -45,9 +45,9 @@ static const struct command_action calibrate_actions[] = {
 
 const struct command command_calibrate = {
     .name = "calibrate",
-    .usage = "/calibrate ffn|norms|sinks|phases DATA OUT " SET_SOURCE_USAGE
+    .usage = "/calibrate ffn|norms|sinks|phases|lens DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
-    .help = "Calibrates methods on a data set: FFN redundancy, token norms, sinks, phases.",
+    .help = "Calibrates methods on a data set: FFN redundancy, token norms, sinks, phases, lenses.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
         "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
@@ -59,6 +59,10 @@ const struct command command_calibrate = {
         "phases       by layer: contribution of visual tokens, and how far the layer's prediction\n"
         "             of the next token is from the model's (Hellinger distance); from these,\n"
         "             the early, transition and late layers, for prune.layer auto\n"
+        "lens         by layer: the affine map from the layer's output to the last layer's, "
+        "fitted\n"
+        "             by least squares, for /lens --tuned; its file has three numbers for each\n"
+        "             layer and pair of dimensions\n"
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,

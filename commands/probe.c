@@ -269,6 +269,10 @@ static const struct option_row rows[] = {
     { "--resample", NULL,
       "replaces outputs by the outputs of another visual or text position, drawn with a fixed seed",
       OPTION_FLAG, AT(request.options.resample) },
+    { "--tuned", NULL,
+      "maps each layer's output to that of the last layer first, by lens.calibration (/calibrate "
+      "lens)",
+      OPTION_FLAG, AT(request.options.tuned) },
     { "--nearest", NULL,
       "the word of the conversation whose state in the same layer is nearest to that of a visual "
       "token, by cosine",

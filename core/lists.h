@@ -31,6 +31,7 @@
 #define SETTINGS_LAST(X)                                                                           \
     X(sinks)  /* core/methods/sinks.c */                                                           \
     X(phases) /* core/methods/phases.c */                                                          \
+    X(lens)   /* core/probes/calibration_lens.c */                                                \
     X(norms)  /* core/probes/norms.c */                                                            \
     X(eval)   /* core/eval/evaluate_batch.c */                                                    \
     X(first)  /* core/eval/evaluate_first.c */                                                    \
@@ -60,7 +61,7 @@
     X(lens) X(knockout) X(ablate) X(patch)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
-#define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases)
+#define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases) X(lens)
 
 // `const struct job_kind job_kind_NAME` in the file of its subject.
 #define JOB_KINDS(X)                                                                               \

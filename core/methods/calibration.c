@@ -86,7 +86,7 @@ int calibration_open(struct calibration *c, const char *path, struct err *err)
         calibration_close(c);
         return err_set(err,
                        "'%s' is not a calibration: it has no tensor named ffn.*, norms.*, "
-                       "sinks.* or phases.* (see /calibrate)",
+                       "sinks.*, phases.* or lens.* (see /calibrate)",
                        path);
     }
     struct err why;
@@ -339,6 +339,25 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
     return err_set(err, "%s of '%s' is damaged: calibrate again", s->kind->sums->name, path);
 }
 
+// True if a file can hold results of that size: its first tensor is small where others grow with
+// the square of the width, and must not decide alone how much memory the sums take.
+static bool sums_fit(const struct calibration_kind *kind, const struct calibration_sums *size,
+                     const struct safetensors *file)
+{
+    for (const struct calibration_tensor *t = kind->results; t->name; t++) {
+        double count = 1;
+        for (int i = 0; t->shape[i]; i++)
+            count *= t->shape[i] == OF_LAYERS   ? (double)size->layers
+                     : t->shape[i] == OF_WIDTH  ? (double)size->width
+                     : t->shape[i] == OF_STATES ? (double)size->layers + 1
+                                                : (double)t->shape[i];
+        const struct safetensor *there = safetensors_find(file, t->name);
+        const bool square = t->shape[0] && t->shape[1] == OF_WIDTH && t->shape[2] == OF_WIDTH;
+        if (square && (!there || (double)there->bytes != count * sizeof(float))) return false;
+    }
+    return true;
+}
+
 // Makes zeroed sums, sized by the file's first result tensor.
 static struct calibration_sums *sums_for(const struct calibration *c, struct err *err)
 {
@@ -347,8 +366,11 @@ static struct calibration_sums *sums_for(const struct calibration *c, struct err
     const struct safetensor *t = safetensors_find(c->file, first->name);
     const bool states = first->shape[0] == OF_STATES;
     const int64_t least = states ? 2 : 1;
-    if (t && t->rank == (states ? 1 : 2) && t->shape[0] >= least && (states || t->shape[1] >= 1))
-        return sums_new(kind, t->shape[0] - states, states ? 0 : t->shape[1]);
+    if (t && t->rank == (states ? 1 : 2) && t->shape[0] >= least && (states || t->shape[1] >= 1)) {
+        const struct calibration_sums size = { .layers = t->shape[0] - states,
+                                               .width = states ? 0 : t->shape[1] };
+        if (sums_fit(kind, &size, c->file)) return sums_new(kind, size.layers, size.width);
+    }
     err_set(err, "'%s' has no tensor %s %s", c->file->path, first->name,
             states ? "[layers + 1]" : "[layers, hidden size]");
     return NULL;

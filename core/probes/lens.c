@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/methods/calibration.h"
 #include "core/ops/ops.h"
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
@@ -28,10 +29,11 @@ struct guess {
 
 struct lens {
     const struct probe_env *env;
-    bool *at;            // [N] chosen positions
-    bool *said;          // [N] words of the messages and of the answer, for --nearest
-    int32_t word;        // the target at every position; -1: the token that follows
-    struct guess *guess; // [L,N]
+    bool *at;             // [N] chosen positions
+    bool *said;           // [N] words of the messages and of the answer, for --nearest
+    int32_t word;         // the target at every position; -1: the token that follows
+    struct guess *guess;  // [L,N]
+    float *update, *bias; // [L,D,D], [L,D] of --tuned; NULL: none
     struct rows rows;
 };
 
@@ -40,6 +42,8 @@ static void lens_release(void *state)
     struct lens *s = state;
     free(s->at);
     free(s->said);
+    free(s->update);
+    free(s->bias);
     free(s->guess);
     rows_release(&s->rows);
     free(s);
@@ -114,6 +118,25 @@ static int find_said(struct lens *s, struct err *err)
     return err_set(err, "--nearest compares visual tokens: the prompt has no picture");
 }
 
+static int find_tuned(struct lens *s, struct err *err)
+{
+    const struct decoder_config *d = &s->env->model->decoder.config;
+    struct calibration c;
+    if (!s->env->options->tuned) return 0;
+    if (s->env->options->nearest) return err_set(err, "give either --tuned or --nearest");
+    if (calibration_of_setting(&c, s->env->settings, "lens.calibration", s->env->model, err) < 0)
+        return -1;
+    if (!c.file)
+        return err_set(err, "--tuned needs a calibration: /calibrate lens DATA OUT, then "
+                            "/calibration load OUT");
+    s->update = calibration_numbers(&c, "lens.update", 3,
+                                    (int64_t[]){ d->layers, d->hidden, d->hidden }, err);
+    if (s->update)
+        s->bias = calibration_numbers(&c, "lens.bias", 2, (int64_t[]){ d->layers, d->hidden }, err);
+    calibration_close(&c);
+    return s->bias ? 0 : -1;
+}
+
 static void *lens_start(const struct probe_env *env, struct err *err)
 {
     const int64_t n = env->sequence->n, cells = env->model->decoder.config.layers * n;
@@ -124,7 +147,7 @@ static void *lens_start(const struct probe_env *env, struct err *err)
     for (int64_t i = 0; i < cells; i++) s->guess[i].best = -1;
     s->said = xcalloc((size_t)n + 1, sizeof *s->said);
     if (find_word(s, err) == 0 && choose(s, err) == 0 &&
-        (!env->options->nearest || find_said(s, err) == 0))
+        (!env->options->nearest || find_said(s, err) == 0) && find_tuned(s, err) == 0)
         return s;
     lens_release(s);
     return NULL;
@@ -174,15 +197,31 @@ static struct guess guess_of(const float *logits, int64_t vocab, int32_t target)
     return g;
 }
 
+// The map of a layer on the device; NULL: none, as at the last layer.
+struct tuned {
+    struct tensor *update, *bias;
+};
+
+static struct tuned tuned_of(const struct lens *s, struct graph *g, int layer)
+{
+    const int64_t D = s->env->model->decoder.config.hidden, shape[] = { D, D };
+    if (!s->update || layer + 1 == s->env->model->decoder.config.layers)
+        return (struct tuned){ NULL, NULL };
+    return (struct tuned){ graph_upload(g, DTYPE_F32, 2, shape, s->update + layer * D * D),
+                           graph_upload(g, DTYPE_F32, 1, shape, s->bias + layer * D) };
+}
+
 // Reads rows index[0..m) of h.
 static void read_rows(struct lens *s, struct graph *g, const struct site_args *args,
-                      const int32_t *index, int64_t m)
+                      struct tuned tuned, const int32_t *index, int64_t m)
 {
     const struct decoder *d = &s->env->model->decoder;
     const int64_t vocab = d->config.vocab;
     struct arena_mark scratch = graph_scratch_begin(g);
-    struct tensor *rows =
-        m == 1 ? graph_rows(g, args->x, index[0], 1) : op_gather_rows(g, args->x, index, m);
+    struct tensor *rows = m == 1 && !tuned.update ? graph_rows(g, args->x, index[0], 1)
+                                                  : op_gather_rows(g, args->x, index, m);
+    // op_add adds in place: to the copy.
+    if (tuned.update) rows = op_add(g, rows, op_matmul(g, rows, tuned.update, tuned.bias));
     struct tensor *logits = decoder_logits(g, d, rows); // [m, V]
     const float *x = logits && graph_ok(g) ? rows_read(&s->rows, g, logits) : NULL;
     for (int64_t i = 0; x && i < m; i++) {
@@ -222,16 +261,19 @@ static int lens_run(void *state, struct graph *g, const struct site *site, struc
         if (maps_layer(s, args->layer)) find_nearest(s, args, rows_read(&s->rows, g, args->x));
         return graph_ok(g) ? 0 : -1;
     }
+    struct arena_mark scratch = graph_scratch_begin(g);
+    const struct tuned tuned = tuned_of(s, g, args->layer);
     for (int32_t i = 0; i < args->x->shape[0] && graph_ok(g); i++) {
         if (!s->at[site_row(args, i)]) continue;
         if (!site_visual(args, i)) {
-            read_rows(s, g, args, &i, 1);
+            read_rows(s, g, args, tuned, &i, 1);
         } else if (maps_layer(s, args->layer)) {
             list[m++] = i;
         }
-        if (m == ROWS) read_rows(s, g, args, list, m), m = 0;
+        if (m == ROWS) read_rows(s, g, args, tuned, list, m), m = 0;
     }
-    if (m) read_rows(s, g, args, list, m);
+    if (m) read_rows(s, g, args, tuned, list, m);
+    graph_scratch_end(g, scratch);
     return graph_ok(g) ? 0 : -1;
 }
 
@@ -380,9 +422,10 @@ static const struct result_kind lens_results[] = {
 const struct probe probe_lens = {
     .name = "lens",
     .also = "logit lens words layers predict unembed vocabulary measure probe",
-    .usage = "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--nearest] "
-             "[--picture I] "
-             "[--objects FILE [--boxes]]" PROBE_USAGE,
+    .usage =
+        "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--tuned | --nearest] "
+        "[--picture I] "
+        "[--objects FILE [--boxes]]" PROBE_USAGE,
     .help =
         "Words that each layer would predict at a position, also over the picture (logit lens).",
     .details =

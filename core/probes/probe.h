@@ -55,6 +55,7 @@ struct probe_options {
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
     const char *words;        // the arguments: names of positions, as typed; NULL: none
     const char *word;         // of the vocabulary; NULL: none
+    bool tuned;               // uses the maps of lens.calibration
     bool nearest;             // compares with text positions, not with the vocabulary
     // Of interventions (core/interventions/).
     const char *layers;          // core/positions/positions.h; NULL: all

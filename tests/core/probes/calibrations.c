@@ -218,6 +218,96 @@ static void files_of_other_shapes_are_refused(void **state)
     }
 }
 
+// The maps solve the normal equations of weighted least squares with their ridge, and the distance
+// that they leave is the one measured, in plain loops over dumped states.
+static void lenses_are_least_squares(void **state)
+{
+    struct golden g;
+    struct sequence s;
+    struct err err = { 0 };
+    golden_open(&g, "llava-1.5");
+    write_file(&g, "lens", paths[0], 1);
+    const struct decoder_config *d = &engine_model(g.engine)->decoder.config;
+    const int64_t L = d->layers, D = d->hidden;
+    int64_t count;
+    float *update = numbers(paths[0], "lens.update", &count);
+    float *bias = numbers(paths[0], "lens.bias", &count),
+          *left = numbers(paths[0], "lens.left", &count);
+    struct conversation *c = golden_conversation(&g);
+    must(conversation_sequence(c, c->message_count, engine_settings(g.engine), true, &s, &err),
+         &err);
+    int64_t visual = sequence_visual_count(&s, 0);
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "layer.2.in layer.out");
+    const float *x = safetensors_find(f, "layer.2.in")->data;
+    const float *y = safetensors_find(f, "layer.out")->data;
+    const float *B = update + 1 * D * D, *b = bias + 1 * D;
+    double *mean = xcalloc((size_t)D, sizeof *mean), *spread = xcalloc((size_t)D, sizeof *spread);
+    double *normal = xcalloc((size_t)(D * D), sizeof *normal), all = 0, rest = 0, largest = 0;
+    const double n = (double)s.n;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < s.n; i++) {
+            const double w = n / (2 * (double)(s.picture[i] >= 0 ? visual : s.n - visual));
+            for (int64_t k = 0; k < D && pass == 0; k++) mean[k] += w * (double)x[i * D + k] / n;
+            for (int64_t k = 0; k < D && pass == 1; k++) {
+                const double delta = (double)y[i * D + k] - (double)x[i * D + k];
+                double error = delta - (double)b[k];
+                spread[k] += w * pow((double)x[i * D + k] - mean[k], 2) / n;
+                for (int64_t e = 0; e < D; e++)
+                    error -= (double)B[k * D + e] * (double)x[i * D + e];
+                for (int64_t e = 0; e < D; e++)
+                    normal[k * D + e] += w * error * ((double)x[i * D + e] - mean[e]) / n;
+                all += w * delta * delta / n;
+                rest += w * error * error / n;
+            }
+        }
+    near(&g, "lens.left", (double)left[1], rest / all, 1e-3);
+    assert_true(rest < all);
+    for (int64_t k = 0; k < D; k++)
+        for (int64_t e = 0; e < D; e++) {
+            const double gap = normal[k * D + e] - 1e-3 * spread[e] * (double)B[k * D + e];
+            largest = fmax(largest, fabs(gap) / sqrt(spread[e] * all));
+        }
+    if (!(largest < 1e-4)) fail_msg("the normal equations are off by %g", largest);
+    for (int64_t i = 0; i < D; i++) assert_true(bias[(L - 1) * D + i] == 0);
+    for (int64_t i = 0; i < D * D; i++) assert_true(update[(L - 1) * D * D + i] == 0);
+
+    // Merging the file with itself changes nothing; /lens --tuned reads it.
+    const char *const both[] = { paths[0], paths[0] };
+    unlink(paths[2]);
+    must(calibration_merge(both, 2, paths[2], &err), &err);
+    float *merged = numbers(paths[2], "lens.update", &count);
+    for (int64_t i = 0; i < count; i++)
+        near(&g, "merged", (double)merged[i], (double)update[i], 1e-4);
+    struct results plain = { 0 }, tuned = { 0 };
+    struct probe_options o = probe_defaults;
+    o.words = "last";
+    run_probe(&g, &probe_lens, &o, &plain);
+    o.tuned = true;
+    struct measure_request request = { .probe = &probe_lens, .options = o };
+    assert_int_equal(engine_measure(g.engine, &request, &tuned, &err), -1);
+    results_release(&tuned);
+    must(engine_set(g.engine, "lens.calibration", paths[2], &err), &err);
+    run_probe(&g, &probe_lens, &o, &tuned);
+    char first[] = "0", last[16];
+    snprintf(last, sizeof last, "%lld", (long long)L - 1);
+    assert_true(*results_value(&plain, "lens", last, "best") ==
+                *results_value(&tuned, "lens", last, "best"));
+    assert_true(*results_value(&plain, "lens", first, "entropy") !=
+                *results_value(&tuned, "lens", first, "entropy"));
+    results_release(&plain);
+    results_release(&tuned);
+    free(merged);
+    free(normal);
+    free(spread);
+    free(mean);
+    free(update);
+    free(bias);
+    free(left);
+    sequence_release(&s);
+    safetensors_close(f);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const char *base = getenv("TMPDIR");
@@ -230,6 +320,7 @@ int main(void)
         cmocka_unit_test(norms_of_data_and_prompt_are_compared),
         cmocka_unit_test(sinks_find_the_reference_dimensions),
         cmocka_unit_test(files_of_other_shapes_are_refused),
+        cmocka_unit_test(lenses_are_least_squares),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < 3; i++) unlink(paths[i]);
