@@ -549,11 +549,12 @@ static const struct paper_table tables[] = {
                "trainings)",
       .columns = tuned_sets,
       .published = "",
-      .plan = "/reset all\n/preset load layernorm-2\n/set train.validation ${DATA2}\n" TUNE_SEEDS(
-          "${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
+      .plan = "/reset all\n/preset load layernorm-2\n/set train.validation ${DATA2}\n/set "
+              "train.score loss\n" TUNE_SEEDS("${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
       .demo = PAPER_SMALL_WORLD
       "/load ${MODEL}\n/adapter merge ${OUT}/start --once\n/adapter unload\n"
       "/set train.validation ${OUT}/choose-lessons/lessons.json\n"
+      "/set train.score loss\n"
       "/set train.eval_every ${STEPS}\n"
       "/set train.steps ${STEPS}\n" TUNE_SEEDS("${OUT}/start", "${OUT}/train/lessons.json") CHOSEN
       "/load ${OUT}/start\n",
