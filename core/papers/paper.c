@@ -369,6 +369,7 @@ static double published(const struct paper_results *r, const char *row, const ch
 static char *number_text(double x)
 {
     if (isnan(x)) return xstrdup("-");
+    if (fabs(x) < 1e-12) x = 0; // a difference of equal means, rounded
     return fabs(x) >= 10 ? xasprintf("%.2f", x) : xasprintf("%.3g", x);
 }
 
