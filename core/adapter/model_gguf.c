@@ -114,8 +114,7 @@ static int put_window(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
     const bool gemma = d->kind->sliding_pattern;
-    const double scalar =
-        gemma && d->layers == 62 ? (double)(d->hidden / d->heads) : (double)d->dim;
+    const int64_t scalar = gemma && d->layers == 62 ? d->hidden / d->heads : d->dim;
     if (d->score_scale != 1 / sqrtf((float)scalar))
         return err_set(err, "GGUF has no key for its \"query_pre_attn_scalar\"");
     if (!d->window) return 0;

@@ -53,6 +53,7 @@ static const char *remove_thinking(struct scratch *s, const char *text,
                                    const struct thinking_marks *t)
 {
     struct buf b = { 0 };
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): callers pass no row without marks
     const size_t n = strlen(t->open);
     const char *end = "";
     for (const char *p = text; *p && end; p++) {

@@ -26,7 +26,8 @@ static void set_slides(struct decoder_config *c, const cJSON *json, int64_t full
     for (int l = 0; l < c->layers; l++) {
         c->slides[l] = l >= full && !(pattern && (l + 1) % pattern == 0);
         if (cJSON_IsArray(types))
-            c->slides[l] = cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention");
+            c->slides[l] =
+                type && cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention");
         if (type) type = type->next;
     }
 }

@@ -165,7 +165,7 @@ static int read_if_there(struct csv *t, const char *folder, const char *name, co
     *t = (struct csv){ 0 };
     int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
     // Several conditions of one measurement are rows.
-    const int condition = status == 0 ? csv_column(t, "condition") : -1;
+    const int condition = status == 0 && t->columns ? csv_column(t, "condition") : -1;
     if (condition >= 0 && csv_column(t, first) < 0) {
         free(t->columns[condition]);
         t->columns[condition] = xstrdup(first);
