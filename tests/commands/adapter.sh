@@ -113,7 +113,7 @@ mkdir "$work/running"
 echo '{"state": "running"}' >"$work/running/training.json"
 session "an unfinished training" $llava <<E
 > /adapter load $work/running
-error: '$work/running' contains an unfinished training run or a sweep (/job $work/running): load one of its folders instead, checkpoint-N (train.keep) or a value of the sweep
+error: '$work/running' contains an unfinished training run or a sweep (/job $work/running): load one of its folders instead, checkpoint-N (train.keep), a value of the sweep or best
 E
 session "another model's adapter" $llama <<E
 > /adapter load $lora

@@ -138,7 +138,7 @@ opens "a key that is ignored" "$work/k" '"logit_scale" 0.5' --ignore-weights
 
 odd='is not supported (known:'
 keys tests/goldens/internvl2.5-qwen2 "$odd intern_vit_6b)" '.vision_config.model_type = "uniflow"' '.vision_config.model_type = "siglip_vision_model"'
-keys tests/goldens/internvl3 "$odd" '.vision_config.model_type = "intern_vit_6b"' '.text_config.model_type = "gemma3_text"'
+keys tests/goldens/internvl3 "$odd" '.vision_config.model_type = "intern_vit_6b"' '.text_config.model_type = "gpt_oss"'
 keys $qwen "$odd" '.vision_config.model_type = "qwen3_vl"' '.text_config = {"model_type": "qwen3"}'
 keys tests/goldens/glm-4.1v "$odd" '.vision_config.model_type = "glm4v_moe_vision"' '.text_config.model_type = "glm4v_moe_text"'
 keys tests/goldens/kimi-vl "$odd" '.vision_config.model_type = "siglip_vision_model"' '.text_config.model_type = "llama4"'
