@@ -357,8 +357,7 @@ const struct probe probe_patch = {
     .usage = "/patch noise|mean|FILE [POSITIONS] [--at residual|attention|ffn|head|value] "
              "[--layers A-B] [--tokens] [--token answer|N] [--picture I] [--objects FILE "
              "[--boxes]]" PROBE_USAGE,
-    .help = "How much of the answer comes back when activations of its run replace those of a run "
-            "with another picture.",
+    .help = "How much of the answer comes back with activations from the run with its own picture.",
     .details =
         "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
         "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
