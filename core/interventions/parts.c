@@ -48,18 +48,31 @@ static void collect(struct parts *w, const struct site_args *args, const float *
         const int64_t row = site_row(args, i);
         o->there[row] = true;
         for (int64_t k = 0; k < width; k++)
-            o->output[row * width + k] = x[i * width + k] - (minus ? w->before[i * width + k] : 0);
+            o->output[row * width + k] =
+                x[i * width + k] - (minus ? w->before[row * width + k] : 0);
     }
 }
 
-// Lists the rows at the chosen positions (`chosen`), or the others, among m rows.
-static int32_t *rows_at(const struct parts *w, const struct site_args *args, int64_t m, bool chosen,
-                        int64_t *count)
+// Keeps the residual stream x [m,width] before the part. A method may drop rows before the part
+// ends, so rows are kept by their number in the sequence.
+static void keep_before(struct parts *w, const struct site_args *args, const float *x, int64_t m,
+                        int64_t width)
+{
+    for (int64_t i = 0; i < m; i++)
+        memcpy(w->before + site_row(args, i) * width, x + i * width, (size_t)width * sizeof *x);
+}
+
+// Lists the rows at the chosen positions (`chosen`), or the others, among from[m], or with from
+// NULL among rows 0..m-1.
+static int32_t *rows_at(const struct parts *w, const struct site_args *args, const int32_t *from,
+                        int64_t m, bool chosen, int64_t *count)
 {
     int32_t *list = xreallocarray(NULL, (size_t)m + 1, sizeof *list);
     *count = 0;
-    for (int32_t i = 0; i < m; i++)
-        if (w->at[site_row(args, i)] == chosen) list[(*count)++] = i;
+    for (int32_t i = 0; i < m; i++) {
+        const int32_t row = from ? from[i] : i;
+        if (w->at[site_row(args, row)] == chosen) list[(*count)++] = row;
+    }
     return list;
 }
 
@@ -73,8 +86,9 @@ static int put(struct parts *w, struct graph *g, const struct site_args *args, s
     float *host = xcalloc((size_t)(count * width) + 1, sizeof *host);
     for (int64_t i = 0; i < count; i++) {
         float *to = host + i * width;
-        w->replacement(w->self, args->layer, site_row(args, list[i]), width, to);
-        for (int64_t k = 0; k < width && add; k++) to[k] += w->before[list[i] * width + k];
+        const int64_t row = site_row(args, list[i]);
+        w->replacement(w->self, args->layer, row, width, to);
+        for (int64_t k = 0; k < width && add; k++) to[k] += w->before[row * width + k];
     }
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *values = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ count, width }, host);
@@ -97,7 +111,10 @@ static bool parts_wants(void *self, const struct site *site, int layer)
     case OUTPUT_LAYER: here = site == SITE_LAYER_IN || site == SITE_LAYER_OUT; break;
     case OUTPUT_ATTENTION:
     case OUTPUT_HEAD: here = site == SITE_HEADS; break;
-    case OUTPUT_FFN: here = site == SITE_FFN || (w->collecting && site == SITE_FFN_OUT); break;
+    case OUTPUT_FFN:
+        // Methods may compute FFNs at SITE_FFN: the residual stream before them is at SITE_FFN_IN.
+        here = site == SITE_FFN_IN || site == (w->collecting ? SITE_FFN_OUT : SITE_FFN);
+        break;
     case OUTPUT_VALUE: here = site == SITE_VALUES; break;
     }
     return here && (layer < 0 || w->layers[layer]);
@@ -114,22 +131,23 @@ static int parts_run(void *self, struct graph *g, const struct site *site, struc
     const int64_t width = x ? tensor_count(x) / m : 0;
     w->reached[args->layer] = true;
     if (!graph_ok(g)) return -1;
-    if (site == SITE_LAYER_IN || site == SITE_FFN) { // the part begins
-        if (now || w->collecting) graph_download(g, w->before, x);
-    } else if (w->collecting) {
+    const bool begins = site == SITE_LAYER_IN || site == SITE_FFN_IN;
+    if (begins && (now || w->collecting)) {
+        keep_before(w, args, rows_read(&w->rows, g, x), m, width);
+    } else if (!begins && w->collecting) {
         collect(w, args, rows_read(&w->rows, g, x), m, width, delta);
     }
-    if (!now || site == SITE_LAYER_IN || site == SITE_FFN_OUT) return graph_ok(g) ? 0 : -1;
+    if (!now || begins) return graph_ok(g) ? 0 : -1;
     int64_t count, others;
-    int32_t *list = rows_at(w, args, m, true, &count);
+    int32_t *list = rows_at(w, args, NULL, m, true, &count);
     const int64_t head = w->part == OUTPUT_HEAD ? args->x->shape[2] : 0;
     const int status = put(w, g, args, graph_view(g, x, 2, (int64_t[]){ m, width }), list, count,
                            head * w->head, head, delta);
     free(list);
     if (site != SITE_FFN) return status;
+    list = rows_at(w, args, args->only, args->only ? args->only_count : m, false, &others);
     free(w->only);
-    w->only = rows_at(w, args, m, false, &others);
-    args->only = w->only;
+    args->only = w->only = list;
     args->only_count = others;
     return status;
 }

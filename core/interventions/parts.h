@@ -41,7 +41,7 @@ struct parts {
     void *self;
     bool *reached; // [L] layers that have the part
 
-    float *before; // [N,D] of the current layer: the residual stream before the part
+    float *before; // [N,D] of the current layer: the residual stream before the part, by position
     int32_t *only; // rows of the FFN that remain
     struct rows rows;
 };
