@@ -4,7 +4,7 @@
 //   heads:  the output of a head, before the output projection
 //   ffn:    the output of a layer's FFN (what it adds to the residual stream)
 //   layers: what a whole layer adds to the residual stream
-//   tokens: a position that no later one attends to, in any layer
+//   tokens: a position that no later one attends to, in the chosen layers
 //
 // The output is replaced at the named positions by zeros, by its mean over the positions of the
 // pass without a change, or by the output of another of these positions. Visual and text positions
@@ -81,10 +81,10 @@ static int choose(struct ablate *s, struct err *err)
     const int layers = s->env->model->decoder.config.layers;
     const char *text;
     if (read_part(o->words, &s->part, &text, err) < 0) return -1;
-    if (s->part == TOKENS && (o->mean || o->resample))
+    if (s->part == TOKENS && (o->zero || o->mean || o->resample))
         return err_set(err,
-                       "--mean and --resample replace outputs; /ablate tokens hides tokens from "
-                       "all later attention instead");
+                       "--zero, --mean and --resample replace outputs; /ablate tokens hides tokens "
+                       "from all later attention instead");
     if (!*text) text = s->part != TOKENS ? "all" : s->env->visual ? "picture" : "question";
     if (probe_positions(s->env, text, s->parts.at, err) < 0) return -1;
     return positions_layers(o->layers, "--layers", layers, s->parts.layers, err) < 0 ? -1 : 0;
@@ -166,7 +166,8 @@ static void replacement(void *self, int layer, int64_t row, int64_t width, float
 
 static bool token_wants(void *self, const struct site *site, int layer)
 {
-    return site == SITE_VALUES;
+    const struct ablate *s = self;
+    return site == SITE_VALUES && (layer < 0 || s->parts.layers[layer]);
 }
 
 static int token_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
@@ -217,7 +218,7 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     for (int64_t i = 0; i < s->env->sequence->n && status == 0; i++)
         if (s->part == TOKENS && s->parts.at[i]) status = change(s, -1, -1, i, &s->change[i], err);
     for (int k = 0; k < c->layers * heads && status == 0; k++)
-        if (s->part != TOKENS && s->parts.layers[k / heads])
+        if (s->part != TOKENS && s->parts.layers[k / heads] && s->parts.reached[k / heads])
             status =
                 change(s, k / heads, s->part == HEADS ? k % heads : -1, -1, &s->change[k], err);
     return status;
@@ -299,8 +300,8 @@ const struct probe probe_ablate = {
         "Runs the answer once for each part and ranks the parts, the most important first. Maps\n"
         "show the loss of log-probability.\n"
         "Outputs are replaced at POSITIONS (/help positions; default: all). A token is hidden\n"
-        "from the attention of all later positions (default: the tokens of the picture, as a\n"
-        "map)." PROBE_DETAILS,
+        "from the attention of all later positions in --layers (default: the tokens of the\n"
+        "picture, as a map)." PROBE_DETAILS,
     .results = ablate_results,
     .words = ablate_words,
     .complete = ablate_complete,

@@ -88,6 +88,63 @@ static void the_last_token_has_no_effect(void **state)
     golden_close(&g);
 }
 
+// Returns the answer's log-probability with one layer's part removed under these settings.
+static double without(const char *folder, const char *words, int layer, const char *const *settings)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct probe_options o = probe_defaults;
+    char number[16];
+    ask(&g, folder, 3);
+    for (; *settings; settings += 2)
+        must(engine_set(g.engine, settings[0], settings[1], &err), &err);
+    snprintf(number, sizeof number, "%d", layer);
+    o.words = words;
+    o.layers = number;
+    run_probe(&g, &probe_ablate, &o, &r);
+    char *table = xasprintf("ablate.%s", *words == 'f' ? "ffn" : "layers");
+    const double logp = *results_value(&r, "ablate", "the answer", "log-probability") +
+                        *results_value(&r, table, number, "change");
+    free(table);
+    results_release(&r);
+    golden_close(&g);
+    return logp;
+}
+
+// Methods that drop rows or compute FFNs themselves do not disturb an ablation: without its first
+// layer, a model that drops tokens after this layer drops them at the input; without the FFN of
+// text, a layer that skips the FFN of visual tokens has none.
+static void methods_act_too(void **state)
+{
+    static const char *const after[] = { "prune.score", "uniform", "prune.layer", "0", NULL };
+    static const char *const before[] = { "prune.score", "uniform", "prune.layer", "input", NULL };
+    static const char *const skips[] = { "ffn.layers", "1", "ffn.approx", "skip", NULL };
+    static const char *const off[] = { NULL };
+    struct golden g = { .name = "llava-1.5" };
+    near(&g, "a layer that drops tokens", without("llava-1.5", "layers", 0, after),
+         without("llava-1.5", "layers", 0, before), 1e-5);
+    near(&g, "an FFN that is skipped", without("llava-1.5", "ffn text", 1, skips),
+         without("llava-1.5", "ffn", 1, off), 1e-5);
+}
+
+// A token is hidden in the chosen layers alone.
+static void tokens_are_hidden_in_chosen_layers(void **state)
+{
+    struct golden g;
+    struct probe_options o = probe_defaults;
+    ask(&g, "llava-1.5", 2);
+    o.words = "tokens 0";
+    const double all = change_of(&g, &probe_ablate, &o, "ablate.tokens", "0", "change");
+    o.layers = "1";
+    const double one = change_of(&g, &probe_ablate, &o, "ablate.tokens", "0", "change");
+    o.words = "0 > all";
+    near(&g, "one layer", one,
+         change_of(&g, &probe_knockout, &o, "knockout", "change", "log-probability"), 2e-5);
+    assert_true(one != all);
+    golden_close(&g);
+}
+
 static void wrong_words_are_refused(void **state)
 {
     struct err err = { 0 };
@@ -100,9 +157,9 @@ static void wrong_words_are_refused(void **state)
     ask(&g, "llava-1.5", 1);
     struct measure_request request = { .probe = &probe_ablate, .options = probe_defaults };
     request.options.words = "tokens";
-    request.options.mean = true;
+    request.options.zero = true;
     assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
-    assert_non_null(strstr(err.text, "--mean"));
+    assert_non_null(strstr(err.text, "--zero"));
     results_release(&r);
     golden_close(&g);
 }
@@ -112,6 +169,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_removed),
         cmocka_unit_test(the_last_token_has_no_effect),
+        cmocka_unit_test(methods_act_too),
+        cmocka_unit_test(tokens_are_hidden_in_chosen_layers),
         cmocka_unit_test(wrong_words_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
