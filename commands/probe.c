@@ -518,6 +518,13 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
+static bool names_option(const char *usage, const char *option)
+{
+    const char *found = strstr(usage, option);
+    while (found && !strchr(" ]", found[strlen(option)])) found = strstr(found + 1, option);
+    return found;
+}
+
 // Returns the positional argument, the options that the usage names, and former names of options.
 // The list lives as long as the table of commands and is never freed.
 static const struct option_row *options_of(const char *usage)
@@ -525,9 +532,7 @@ static const struct option_row *options_of(const char *usage)
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),
                       *to = options;
     for (const struct option_row *row = rows; row->name; row++) {
-        const char *found = strstr(usage, row->name);
-        const bool named = found && strchr(" ]", found[strlen(row->name)]);
-        if (named || row == rows || row->former) *to++ = *row;
+        if (names_option(usage, row->name) || row == rows || row->former) *to++ = *row;
     }
     return options;
 }

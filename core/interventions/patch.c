@@ -11,6 +11,7 @@
 #include "core/base/random.h"
 #include "core/interventions/effect.h"
 #include "core/interventions/parts.h"
+#include "core/model/pass.h"
 #include "core/positions/positions.h"
 #include "core/probes/passes.h"
 
@@ -36,7 +37,7 @@ struct patch {
     enum corruption corruption;
     bool *corrupted; // [N] visual tokens
     int picture;     // that they belong to
-    int64_t first;   // position
+    int64_t first;   // position that the corruption affects
     struct parts parts;
     struct effect effect;
     bool *group[GROUPS];   // [N]
@@ -91,6 +92,9 @@ static int choose_part(struct patch *s, struct err *err)
     if (i == PLACES)
         return err_set(err, "--at takes residual, attention, ffn, head or value, not '%s'", at);
     s->parts.part = places[i].part;
+    if (s->parts.part == OUTPUT_HEAD && s->env->options->tokens)
+        return err_set(err,
+                       "--tokens patches positions, --at head patches heads: give one of them");
     return positions_layers(s->env->options->layers, "--layers",
                             s->env->model->decoder.config.layers, s->parts.layers, err) < 0
                ? -1
@@ -119,12 +123,14 @@ static int choose_tokens(struct patch *s, struct err *err)
         s->picture = q->picture[i];
         if (s->first < 0) s->first = i;
     }
-    return s->picture >= 0
-               ? 0
-               : err_set(err, "no visual token of picture %d is named", s->env->options->picture);
+    if (s->picture < 0)
+        return err_set(err, "no visual token of picture %d is named", s->env->options->picture);
+    // Earlier tokens of the picture change too if its tokens see each other.
+    s->first = pass_start(&s->env->model->decoder.config, q, s->first);
+    return 0;
 }
 
-// Positions from the first corrupted one on, by group.
+// Positions from the first one on that the corruption affects, by group.
 static void find_groups(struct patch *s)
 {
     const struct sequence *q = s->env->sequence;
@@ -354,7 +360,7 @@ static const struct result_kind patch_results[] = {
 const struct probe probe_patch = {
     .name = "patch",
     .also = "activation patching causal tracing intervention restore corrupt noise measure",
-    .usage = "/patch noise|mean|FILE [POSITIONS] [--at residual|attention|ffn|head|value] "
+    .usage = "/patch noise|mean [POSITIONS] | FILE [--at residual|attention|ffn|head|value] "
              "[--layers A-B] [--tokens] [--token answer|N] [--picture I] [--objects FILE "
              "[--boxes]]" PROBE_USAGE,
     .help = "How much of the answer comes back with activations from the run with its own picture.",

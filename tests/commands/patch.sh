@@ -24,4 +24,6 @@ error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], ob
 ...
 > /patch demo/pictures/scene-1.png
 error: the other picture does not change the answer's log-probability: nothing can come back
+> /patch noise --token 3
+error: --token 3: the answer has tokens 0 to 0
 E

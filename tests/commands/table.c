@@ -25,6 +25,19 @@ static void check_options(const struct command *c, const struct option_row *rows
     }
 }
 
+// A measurement has all options that its usage names.
+static void check_usage(const struct command *c)
+{
+    for (const char *p = c->usage; (p = strstr(p, "--"));) {
+        const size_t length = strcspn(p, " ]|");
+        const struct option_row *row = c->options;
+        while (row->name && (strlen(row->name) != length || strncmp(row->name, p, length) != 0))
+            row++;
+        if (!row->name) fail_msg("/%s has no option %.*s", c->name, (int)length, p);
+        p += length;
+    }
+}
+
 static void check_complete(const struct command *c)
 {
     assert_non_null(c->name);
@@ -40,6 +53,7 @@ static void check_complete(const struct command *c)
     if (c->rest && !c->options) assert_int_equal(c->max, 1);
     if (c->complete == COMPLETE_WORDS) assert_true(c->words || c->actions);
     check_options(c, c->options);
+    if (c->probe) check_usage(c);
     for (const struct command_action *a = c->actions; a && a->name; a++) {
         if (!strstr(c->usage, a->name)) fail_msg("usage of /%s: no %s", c->name, a->name);
         assert_non_null(a->run);

@@ -26,6 +26,8 @@ static void the_whole_stream_gives_run_a(void **state)
             must(engine_set(g.engine, "prune.layer", "1", &err), &err);
         }
         o.words = i % 2 ? "mean" : "noise";
+        // Tokens of one picture see each other: those before the box change, too.
+        if (i == 2) o.words = "noise picture[50%,50%,50%,50%]";
         run_probe(&g, &probe_patch, &o, &r);
         const int last = golden_layers(&g) - 1;
         for (int l = 0; l <= last; l++)
@@ -96,7 +98,9 @@ static void what_cannot_be_patched_is_refused(void **state)
     o.words = "noise";
     o.at = "everything";
     fails(&g, &o, "--at takes");
-    o.at = NULL;
+    o.at = "head", o.tokens = true;
+    fails(&g, &o, "give one of them");
+    o.at = NULL, o.tokens = false;
     o.words = "nowhere.png";
     fails(&g, &o, "nowhere.png");
     o.words = "demo/pictures/scene-1.png";
