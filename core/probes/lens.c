@@ -106,16 +106,26 @@ static int find_said(struct lens *s, struct err *err)
 {
     const struct sequence *q = s->env->sequence;
     const struct positions_env *where = s->env->where;
-    bool any = false;
+    bool any = false, word = s->word < 0, visual = false;
     for (size_t k = 0; k < where->text_count; k++)
         for (int64_t i = where->texts[k].first; i < where->texts[k].end; i++)
             s->said[i] = q->picture[i] < 0;
     for (int64_t i = q->prompt; i < q->n; i++) s->said[i] = true;
-    for (int64_t i = 0; i < q->n; i++) any |= s->said[i];
-    for (int64_t i = 0; i < q->n; i++) s->at[i] &= q->picture[i] >= 0;
+    for (int64_t i = 0; i < q->n; i++) {
+        any |= s->said[i];
+        word |= s->said[i] && q->ids[i] == s->word;
+        visual |= s->at[i] &= q->picture[i] >= 0;
+    }
     if (!any) return err_set(err, "--nearest needs words: a question or an answer");
-    if (s->env->visual) return 0;
-    return err_set(err, "--nearest compares visual tokens: the prompt has no picture");
+    if (!visual)
+        return err_set(err, s->env->visual ? "--nearest compares visual tokens: name those, as in "
+                                             "/lens picture --nearest"
+                                           : "--nearest compares visual tokens: the prompt has no "
+                                             "picture");
+    if (!word)
+        return err_set(err, "--nearest compares words of the conversation, but '%s' is not one",
+                       s->env->options->word);
+    return 0;
 }
 
 static int find_tuned(struct lens *s, struct err *err)

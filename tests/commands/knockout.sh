@@ -22,7 +22,10 @@ same "nothing remains of it" "$(jq -c 'select(.event == "answer").ids' "$work/ev
 [ -s "$work/k.png" ] || fail "no figure"
 same "windows" "$(cut -d, -f1 "$work/k-knockout.windows.csv" | tr '\n' ' ')" '"layer" "0" "1" "2" "3" "4" "5" "6" '
 
+echo '[{"conversations": [{"from": "human", "value": "Where?"}, {"from": "gpt", "value": ""}]}]' >"$work/empty.json"
 session "refusals" demo/model <<E
+> /knockout question > answer --data $work/empty.json --given
+error: no sample of '$work/empty.json' could be measured: no answer to measure: ask something first
 > /knockout picture
 error: write the positions whose attention to cut as FROM > TO: /knockout picture > answer
 > /knockout picture > nowhere

@@ -21,6 +21,8 @@ error: the conversation is empty: ask something first
 ...
 > /lens picture
 error: the prompt has no picture: /image FILE, then ask
+> /lens last --nearest
+error: --nearest compares visual tokens: the prompt has no picture
 > /lens last --token 0
 error: give either positions ('last') or --token
 > /lens --token each
