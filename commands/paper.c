@@ -260,10 +260,10 @@ static void name_unused(const struct plan *p)
 }
 
 // Checks the paths, which the plan's commands do not quote, and that the data can be read.
-static int check_words(const struct plan *p, const char *model, const char *data1,
-                       const char *data2, struct err *err)
+static int check_words(const struct plan *p, const char *model, const char *const data[3],
+                       struct err *err)
 {
-    const char *const words[] = { p->out, model, data1, data2 };
+    const char *const words[] = { p->out, model, data[0], data[1], data[2] };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i] && strpbrk(words[i], " \t\n\"'|#"))
             return err_set(err,
@@ -313,7 +313,8 @@ static int expand(struct plan *p, struct err *err)
     char *after = paper_expand(p->table->after ? p->table->after : "", values, &name);
     if (text && p->table->rows) p->scores = paper_scores_plan(p->table, a->demo, values, &name);
     const bool whole = text && after && (p->scores || !p->table->rows);
-    const int status = whole ? check_words(p, model, data1, data2, err) : 0;
+    const int status =
+        whole ? check_words(p, model, (const char *[]){ data1, data2, data3 }, err) : 0;
     if (whole) {
         name_unused(p);
         struct buf b = { 0 };

@@ -30,6 +30,9 @@ error: ira table4 trains models, which --small does not: use --demo
 error: layernorm tuned trains the model that sees: use --small (make real)
 > /paper capa figure3 --demo --out "$work/a b"
 error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
+> /paper capa figure3 --demo --data "1,2,a b"
+--data is not used by capa figure3 --demo
+error: 'a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
 > /paper capa figure3 --model $work/tiny --data $work/none.json
 error: --data: cannot open '$work/none.json': No such file or directory
 > /paper capa table1 --demo --out $work/sets
