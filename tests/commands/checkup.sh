@@ -32,6 +32,11 @@ out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
 out=$(checkup tests/goldens/qwen2 --quick --out "$dir/text" --only sees,learns) || fail "a text-only model" "$out"
 [[ $out == *"the model is text-only"*norms*works* ]] || fail "a text-only model" "$out"
 
+# A model with one decoder layer has no layer to approximate.
+cp -rL $model "$dir/one" && jq '.text_config.num_hidden_layers = 1' $model/config.json >"$dir/one/config.json"
+out=$(checkup "$dir/one" --quick --out "$dir/one-checkup" --only methods) || fail "one decoder layer" "$out"
+[[ $out == *"the model has one decoder layer"*"of no layer"*works* ]] || fail "one decoder layer" "$out"
+
 # Settings of the shell that concern other work change nothing.
 out=$("$VLMSH" --plain $model -c "/set train.filter nothing" -c "/set train.clip 1e-7" \
     -c "/checkup --here --quick --out $dir/settings --only learns" </dev/null 2>&1) || fail "with settings" "$out"

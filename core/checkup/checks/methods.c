@@ -133,8 +133,8 @@ static int try_pruning(struct methods_check *k, struct err *err)
 
 // --- FFN approximation ---------------------------------------------------------------------------
 
-// Returns the most redundant quarter of the layers, never the last layer: "3,5,6". The caller frees
-// the list.
+// Returns the most redundant quarter of the layers, never the last layer: "3,5,6"; "" if that is
+// the only one. The caller frees the list.
 static char *redundant_layers(const float *redundancy, int layers, double *least)
 {
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen);
@@ -154,6 +154,34 @@ static char *redundant_layers(const float *redundancy, int layers, double *least
     return buf_take(&b);
 }
 
+// Approximates, then skips, the FFNs of the most redundant layers.
+static int try_redundant(struct methods_check *k, const char *path, const float *redundancy,
+                         int layers, struct err *err)
+{
+    static const char name[] = "FFN approximation, a quarter of the layers";
+    struct checkup *c = k->c;
+    double least;
+    char *list = redundant_layers(redundancy, layers, &least);
+    if (!*list) {
+        struct finding f = finding(c, name);
+        finding_skip(&f, "the model has one decoder layer, and the last one is never approximated");
+        free(list);
+        return 0;
+    }
+    struct settings *some = checkup_with(c, "ffn.calibration", path, "ffn.layers", list,
+                                         "ffn.approx", "hadamard", NULL),
+                    *skip = checkup_with(c, "ffn.layers", list, "ffn.approx", "skip", NULL);
+    char *which = xasprintf("layers %s, redundancy %.3g and more", list, least);
+    struct measured m;
+    int status = try_settings(k, name, some, which, &m, err);
+    if (status == 0) status = try_settings(k, "FFN skipped, the same layers", skip, which, &m, err);
+    free(which);
+    free(list);
+    settings_free(some);
+    settings_free(skip);
+    return status;
+}
+
 static int try_approximation(struct methods_check *k, struct err *err)
 {
     struct checkup *c = k->c;
@@ -170,25 +198,15 @@ static int try_approximation(struct methods_check *k, struct err *err)
     if (status == 0) {
         const double eta = settings_real(c->settings, "ffn.eta");
         int above = 0;
-        double least;
         for (int64_t l = 0; l < layers - 1; l++) above += redundancy[l] > eta;
-        char *list = redundant_layers(redundancy, (int)layers, &least);
         struct settings *none = checkup_with(c, "ffn.calibration", path, "ffn.eta", "1",
                                              "ffn.approx", "hadamard", NULL),
                         *all = checkup_with(c, "ffn.calibration", path, "ffn.approx", "hadamard",
-                                            NULL),
-                        *some = checkup_with(c, "ffn.calibration", path, "ffn.layers", list,
-                                             "ffn.approx", "hadamard", NULL),
-                        *skip = checkup_with(c, "ffn.layers", list, "ffn.approx", "skip", NULL);
+                                            NULL);
         char *text = xasprintf("%d of %lld layers have a redundancy above %g", above,
-                               (long long)layers, eta),
-             *which = xasprintf("layers %s, redundancy %.3g and more", list, least);
+                               (long long)layers, eta);
         if (above) status = try_settings(k, "FFN approximation, auto", all, text, &m, err);
-        if (status == 0)
-            status =
-                try_settings(k, "FFN approximation, a quarter of the layers", some, which, &m, err);
-        if (status == 0)
-            status = try_settings(k, "FFN skipped, the same layers", skip, which, &m, err);
+        if (status == 0) status = try_redundant(k, path, redundancy, (int)layers, err);
         // Approximating no layer must change nothing; this identity needs the calibration.
         if (status == 0) status = measure_with(k, none, &m, err);
         if (status == 0) {
@@ -201,12 +219,8 @@ static int try_approximation(struct methods_check *k, struct err *err)
                 finding_fails(&f, "it changes the answers' log-probability");
         }
         free(text);
-        free(which);
-        free(list);
         settings_free(none);
         settings_free(all);
-        settings_free(some);
-        settings_free(skip);
     }
     free(redundancy);
     calibration_close(&calibration);
