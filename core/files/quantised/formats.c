@@ -173,7 +173,7 @@ static int scales_anyhow(struct quantised_reading *r, const struct safetensor *t
         set_group(q, wide);
         return 0;
     }
-    if (safetensor_count(t) > 1) return scales_in_rows(r, t);
+    if (safetensor_count(t) != 1) return scales_in_rows(r, t);
     q->scale = (struct shared){ t, 0, 0 };
     set_group(q, q->columns);
     return 0;
@@ -194,21 +194,26 @@ static int set_groups(struct quantised_reading *r, int64_t groups)
     return 0;
 }
 
-// Uses the groups of `g_idx`, unless they are consecutive and equal. Refuses an index out of range.
+// Uses the groups of `g_idx`, unless they are consecutive and equal, or all are -1 (none). Refuses
+// an index out of range.
 static int read_order(struct quantised_reading *r, const struct safetensor *t)
 {
     struct quantised *q = r->q;
-    bool consecutive = true, none = true;
+    bool consecutive = true;
+    int64_t none = 0; // columns without a group
     if (strcmp(t->type, "I32") != 0 || !is_shape(t, q->columns, 1)) return misshapen(r, t);
     for (int64_t c = 0; c < q->columns; c++) {
         int32_t g;
         memcpy(&g, (const char *)t->data + 4 * c, sizeof g);
-        none &= g == -1;
+        none += g == -1;
         consecutive &= g == c / q->group;
-        if (!none && (g < 0 || g >= q->groups))
+        if (g < -1 || g >= q->groups)
             return err_set(r->err, "'%s' puts column %lld into group %d of %lld", t->name,
                            (long long)c, g, (long long)q->groups);
     }
+    if (none && none < q->columns)
+        return err_set(r->err, "'%s' puts %lld of %lld columns into no group", t->name,
+                       (long long)none, (long long)q->columns);
     if (!consecutive && !none) q->g_idx = t;
     return 0;
 }

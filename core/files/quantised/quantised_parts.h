@@ -86,7 +86,7 @@ int quantised_rename(struct checkpoint *c, struct err *err);
 
 const struct safetensor *quantised_part(struct quantised_reading *r, const char *suffix);
 
-// whether the type is one of them.
+// Returns a scale: a float, F8_E4M3, or else E8M0 in a byte.
 float quantised_number(const struct safetensor *t, int64_t i);
 float quantised_e4m3(uint8_t x);
 // Returns the dtype with blocks that holds the matrix exactly; -1: none does.

@@ -15,9 +15,10 @@
 #include "kernels/blocks.h"
 
 enum {
-    TILE = 16, // rows, a multiple of the 8 that share a word
-    PAD = 64,  // bytes between rows of codes, so that rows use different cache sets
-    BLOCK = 32 // elements of a block
+    TILE = 16,        // rows, a multiple of the 8 that share a word
+    PAD = 64,         // bytes between rows of codes, so that rows use different cache sets
+    BLOCK = 32,       // elements of a block
+    HALF_MOST = 65504 // largest number of half precision
 };
 
 // --- numbers of files ----------------------------------------------------------------------------
@@ -221,7 +222,7 @@ static bool halves_suffice(const struct quantised *q)
         for (int64_t g = 0; g < q->groups && suffice; g++) {
             const float scale = scale_of(q, r, g) * q->factor;
             suffice = is_half(offset_of(q, r, g)) &&
-                      (is_half(scale) || (isfinite(scale) && is_flat(q, r, g)));
+                      (is_half(scale) || (fabsf(scale) <= HALF_MOST && is_flat(q, r, g)));
         }
     return suffice;
 }

@@ -31,8 +31,11 @@ struct edit {
     const char *config; // instead of its config.json; NULL: the same
     const char *drop;   // a tensor to leave out
     const char *base;   // instead of "m" in names
-    const char *patch;  // a tensor of which byte `at` becomes `byte`
-    int at, byte;
+    const char *empty;  // a tensor without elements instead
+    const char *fill;   // a tensor whose bytes all become `with`
+    int with;
+    const char *patch; // a tensor of which `count` bytes (0: one) from `at` on become `byte`
+    int at, byte, count;
     const char *message; // part of the message that refuses it
 };
 
@@ -62,13 +65,17 @@ static char *write_case(const struct safetensors *all, const cJSON *one, const s
                     continue;
                 char *name = e->base ? xasprintf("%s%s", e->base, own + 1) : xstrdup(own);
                 char *bytes = memcpy(xmalloc(t->bytes), t->data, t->bytes);
-                if (e->patch && !strcmp(e->patch, own)) bytes[e->at] = (char)e->byte;
+                const bool empty = e->empty && !strcmp(e->empty, own);
+                const int64_t none = 0;
+                if (e->fill && !strcmp(e->fill, own)) memset(bytes, e->with, t->bytes);
+                if (e->patch && !strcmp(e->patch, own))
+                    memset(bytes + e->at, e->byte, e->count ? (size_t)e->count : 1);
                 if (!give) {
-                    safetensors_writer_declare_type(w, name, t->type, element(t), t->rank,
-                                                    t->shape);
+                    safetensors_writer_declare_type(w, name, t->type, element(t),
+                                                    empty ? 1 : t->rank, empty ? &none : t->shape);
                     buf_printf(&map, "%s\"%s\": \"model-%d.safetensors\"", map.length ? "," : "",
                                name, part);
-                } else if (safetensors_writer_data(w, bytes, t->bytes, &err) < 0) {
+                } else if (safetensors_writer_data(w, bytes, empty ? 0 : t->bytes, &err) < 0) {
                     fail_msg("%s", err.text);
                 }
                 free(bytes);
@@ -215,6 +222,8 @@ static const struct edit refused[] = {
     { "gptq zero points", GPTQ("\"pack_dtype\": \"int16\""), .message = "words of type int16" },
     { "gptq zero points", .patch = "m.g_idx", .byte = 3, .message = "column 0 into group 3 of 3" },
     { "gptq zero points", .patch = "m.g_idx", .at = 3, .byte = 0x80, .message = "column 0 into" },
+    { "packed in order", .patch = "m.weight_g_idx", .byte = 0xff, .count = 4,
+      .message = "1 of 64 columns into no group" },
     { "packed any order", .patch = "m.weight_g_idx", .at = 1, .byte = 9, .message = "into group" },
     { "packed rows", .patch = "m.weight_shape", .at = 1, .byte = 1, .message = "neither 4 nor 8" },
     { "packed rows", .patch = "m.weight_shape", .at = 15, .byte = 0x80, .message = "at most" },
@@ -236,6 +245,7 @@ static const struct edit refused[] = {
     { "mlx f16", MLX("\"bits\": 3, \"group_size\": 32"), .message = "3 bits" },
     { "mlx f16", MLX("\"bits\": 8, \"group_size\": 32"), .message = "does not fit" },
     { "mlx f16", .base = "model.layers.1.mlp.switch_mlp.up_proj", .message = "is an expert" },
+    { "int8 one scale", .empty = "m.weight_scale", .message = "does not fit" },
     { "llm.int8", .patch = "m.weight_format", .byte = 1, .message = "other than 'row'" },
     { "llm.int8", .drop = "m.SCB", .message = "these are INT8 (bitsandbytes) weights" },
     { "fp4", .drop = "m.weight.absmax", .message = "no tensor 'm.weight.absmax'" },
@@ -301,6 +311,34 @@ static void fp8_has_nan_but_no_infinity(void **state)
     safetensors_close(all);
 }
 
+// A group of zeros may have any scale, also one that half precision does not hold.
+static void zeros_stay_zeros_under_a_large_scale(void **state)
+{
+    struct err err;
+    struct tensor kept;
+    struct arena arena = { .backend = backend_cpu() };
+    struct safetensors *all;
+    cJSON *cases;
+    open_cases(&all, &cases);
+    const struct edit edit = {
+        .fill = "m.weight_packed", .with = 0x88, .patch = "m.weight_scale", .at = 3, .byte = 0x4b
+    };
+    char *folder = write_case(all, json_get(cases, "packed f32 scales"), &edit);
+    struct checkpoint *c = checkpoint_open(folder, NULL, &err);
+    if (!c) fail_msg("%s", err.text);
+    const struct safetensor *t = checkpoint_find(c, "m.weight");
+    if (checkpoint_tensor(c, t->name, 2, t->shape, &arena, &kept, &err) < 0)
+        fail_msg("%s", err.text);
+    float numbers[20 * 64];
+    floats_from(numbers, kept.data, kept.dtype, 20 * 64);
+    for (int i = 0; i < 20 * 64; i++) assert_true(numbers[i] == 0);
+    arena_release(&arena);
+    checkpoint_close(c);
+    scratch_remove(folder);
+    cJSON_Delete(cases);
+    safetensors_close(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +346,7 @@ int main(void)
         cmocka_unit_test(other_shapes_and_options_too),
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(fp8_has_nan_but_no_infinity),
+        cmocka_unit_test(zeros_stay_zeros_under_a_large_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
