@@ -280,12 +280,15 @@ static bool one_series(const struct plot *p)
     return true;
 }
 
-// Folder names suffice if all lines show the same series.
+// Folder names suffice if all lines show the same series. With --mean, all values of a sweep
+// ("loss@train.seed=1") have one name.
 static char *line_name(const struct plot *p, const struct drawn *d)
 {
-    if (p->label_count < 2) return xstrdup(d->series);
+    const char *value = p->o->mean ? strrchr(d->series, '@') : NULL;
+    const int length = (int)(value ? (size_t)(value - d->series) : strlen(d->series));
+    if (p->label_count < 2) return xasprintf("%.*s", length, d->series);
     if (one_series(p) && d->label[strspn(d->label, "0123456789")]) return xstrdup(d->label);
-    return xasprintf("%s: %s", d->label, d->series);
+    return xasprintf("%s: %.*s", d->label, length, d->series);
 }
 
 // Makes the lines: one for each curve, or, with --mean, the mean of those that differ in the value
@@ -296,8 +299,7 @@ static struct plot_line *make_lines(const struct plot *p, size_t *lines_count)
     struct plot_line *lines = xcalloc(p->drawn_count, sizeof *lines);
     for (size_t i = 0; i < p->drawn_count; i++) {
         const struct drawn *d = &p->drawn[i];
-        char *name = line_name(p, d), *value = p->o->mean ? strrchr(name, '@') : NULL;
-        if (value) *value = 0; // one line for all values of a sweep
+        char *name = line_name(p, d);
         size_t at = 0;
         while (at < count && (!p->o->mean || strcmp(lines[at].name, name) != 0)) at++;
         struct plot_line *l = &lines[at];
@@ -420,7 +422,7 @@ static int plot_jobs(struct shell *shell, const struct plot_options *o, struct e
             err_set(err, "/plot needs a job number (/jobs), a job's output folder, or a CSV file");
     // With an option, draws or writes instead of listing.
     const bool drawn = o->figure || o->csv || o->smooth > 1 || o->title || o->y || o->log_x ||
-                       o->log_y || o->points;
+                       o->log_y || o->points || o->mean;
     if (status == 0 && !p.series_count && drawn) status = choose_series(shell, &p, err);
     if (status == 0)
         status = p.series_count ? show_curves(shell, &p, err) : list_series(shell, &p, err);
