@@ -1,7 +1,7 @@
 // commands/report.c -- /report: fills the tables of a Markdown file from CSV files, and draws its
 // plots.
 //
-//   <!-- table keep.csv keep score hellinger where method=capa -->
+//   <!-- table keep.csv keep score hellinger method=capa -->
 //   | keep | score | hellinger |        these lines are rewritten each time, up to the end
 //   <!-- end -->
 //   <!-- table keep.csv keep mean score -->  a mean over rows that differ in other columns (seeds)
@@ -253,7 +253,9 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
         argv[0] = access(file, F_OK) == 0 ? file : w.list[1];
         argv[w.count - 1] = figure;
         status = command_execute(command_find("plot"), shell, w.count, argv, err);
-        if (status == 0) buf_printf(b, "![%s](%s)\n", w.list[0], w.list[0]);
+        const bool spaces = strchr(w.list[0], ' ');
+        if (status == 0)
+            buf_printf(b, spaces ? "![%s](<%s>)\n" : "![%s](%s)\n", w.list[0], w.list[0]);
         free(argv);
         free(file);
         free(figure);

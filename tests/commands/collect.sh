@@ -321,7 +321,7 @@ after'
 same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
 # Means over rows that differ in other columns, such as seeds, with Student's t intervals; and plots.
 printf 'method,set,seed,score\nfull,a,1,0.5\nfull,a,2,0.7\nfull,b,1,1\nnorms,a,1,0.25\nnorms,b,1,2\nnorms,b,2,4\nnorms,b,3,6\n' >"$work/seeds.csv"
-printf '<!-- table seeds.csv method set mean score -->\n<!-- end -->\n<!-- table seeds.csv method across set mean score -->\n<!-- end -->\n<!-- plot seeds.svg seeds.csv seed score --by method --mean -->\nold\n<!-- end -->\nafter\n' >"$work/m.md"
+printf '<!-- table seeds.csv method set mean score -->\n<!-- end -->\n<!-- table seeds.csv method across set mean score -->\n<!-- end -->\n<!-- plot seeds.svg seeds.csv seed score --by method --mean -->\nold\n<!-- end -->\n<!-- plot "two words.svg" seeds.csv seed score -->\n<!-- end -->\nafter\n' >"$work/m.md"
 printf '<!-- table seeds.csv method mean -->\n<!-- end -->\n' >"$work/bad.md"
 printf '<!-- plot seeds.svg -->\n<!-- plot a.svg b -->\n<!-- end -->\n' >"$work/worse.md"
 lines "/report $work/m.md" "/report $work/bad.md" "/report $work/worse.md"
@@ -342,6 +342,9 @@ same "means" "$(sed 1d "$work/m.md")" '| method | set | score |
 <!-- end -->
 <!-- plot seeds.svg seeds.csv seed score --by method --mean -->
 ![seeds.svg](seeds.svg)
+<!-- end -->
+<!-- plot "two words.svg" seeds.csv seed score -->
+![two words.svg](<two words.svg>)
 <!-- end -->
 after'
 grep -q '>norms</text>' "$work/seeds.svg" || fail "the plot of the report"
