@@ -400,13 +400,16 @@ static int multiply_seeds(struct score_plan *p, const struct names *seeds, struc
         for (size_t k = 0; k < (has ? seeds->count : 1); k++) {
             row_copy(&to, r, "", NULL, NULL, -1);
             char **texts[] = { &to.rows[to.row_count - 1].words, &to.rows[to.row_count - 1].model };
-            for (int t = 0; t < 2 && has; t++)
-                for (char *at; *texts[t] && (at = strstr(*texts[t], mark));) {
+            for (int t = 0; t < 2 && has; t++) {
+                size_t from = 0; // a seed may contain the mark itself
+                for (char *at; *texts[t] && (at = strstr(*texts[t] + from, mark));) {
                     char *with = xasprintf("%.*s%s%s", (int)(at - *texts[t]), *texts[t],
                                            seeds->list[k], at + sizeof mark - 1);
+                    from = (size_t)(at - *texts[t]) + strlen(seeds->list[k]);
                     free(*texts[t]);
                     *texts[t] = with;
                 }
+            }
         }
     }
     replace_rows(p, &to);

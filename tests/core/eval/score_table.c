@@ -231,6 +231,11 @@ static void plans_are_multiplied(void **state)
     assert_null(strstr(p.rows[3].words, "adapter="));
     score_plan_release(&p);
     free(text);
+    text = xasprintf("set one: %s/set.json\nrow a: x={seed},{seed}\nseeds {seed}\n", folder);
+    p = read_plan(folder, text, &err);
+    assert_string_equal(p.rows[0].words, "x={seed},{seed}");
+    score_plan_release(&p);
+    free(text);
     static const char *const unknown[][2] = {
         { "compare a | b", "compare: there is no row 'a'" },
         { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'" },
