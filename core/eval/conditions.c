@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/adapter/adapter.h"
 #include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/eval/grid.h"
@@ -182,17 +183,14 @@ static void correlate(const struct probe *probe, struct results *r)
     free(what);
 }
 
-// Unloads the adapters that were not loaded before.
-static void unload(struct engine *e, const struct names *adapters, size_t before)
+// Unloads the adapters that were not loaded before, also after a failure.
+static void unload(struct engine *e, size_t before)
 {
     const struct adapters *loaded = engine_adapters(e);
     struct err ignored;
-    for (size_t i = 0; i < adapters->count; i++) {
-        const struct adapter *a = adapters_find(loaded, adapters->list[i]);
-        size_t at = 0;
-        while (at < loaded->count && loaded->list[at] != a) at++;
-        if (a && at >= before) engine_adapter_unload(e, adapters->list[i], &ignored);
-    }
+    while (loaded->count > before &&
+           engine_adapter_unload(e, loaded->list[loaded->count - 1]->folder, &ignored) == 0)
+        ;
 }
 
 int conditions_measure(struct engine *e, const struct score_plan *rows,
@@ -203,7 +201,7 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     const size_t count = rows->row_count, before = engine_adapters(e)->count;
     struct measured_conditions c = { .rows = rows, .request = request };
     struct settings **made = xcalloc(count + 1, sizeof *made);
-    struct names notices = { 0 }, adapters = { 0 };
+    struct names notices = { 0 };
     struct grid g = grid_of_engine(e);
     g.self = &c;
     c.row = xcalloc(count + 1, sizeof *c.row);
@@ -218,10 +216,8 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     int status = score_plan_settings(rows, &base, made, &notices, err);
     for (size_t i = 0; i < notices.count; i++) sinks_notice(engine_sinks(e), "%s", notices.list[i]);
     for (size_t i = 0; i < count; i++) {
-        if (status == 0) {
-            names_add(&adapters, settings_text(made[i], "adapter"), NULL);
+        if (status == 0)
             grid_add(&g, rows->rows[i].name, settings_copy(made[i]))->model = rows->rows[i].model;
-        }
         settings_free(made[i]);
     }
     if (status == 0) status = grid_run(&g, &plan, err);
@@ -229,14 +225,13 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     if (status == 0 && results->condition_count > 1 && request->probe->correlate.table)
         correlate(request->probe, results);
     grid_release(&g);
-    unload(e, &adapters, before);
+    unload(e, before);
     for (size_t i = 0; i < count; i++) {
         results_release(&c.row[i].results);
         for (size_t k = 0; k < c.row[i].count; k++) results_release(&c.row[i].samples[k].results);
         free(c.row[i].samples);
     }
     names_release(&notices);
-    names_release(&adapters);
     free(c.row);
     free(made);
     return status;

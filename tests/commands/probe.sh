@@ -133,7 +133,7 @@ same "--pixels is first" "$(jq -rs '[.[] | select(.event == "table" and .name ==
 # Several conditions, here checkpoints: each as if loaded alone, with the correlation over all of them.
 lora=$llava/adapters/lora
 lines "${ask[@]}" "/sink-ratio now $lora $llava" '/set adapter' "/curvature now | $lora --given --data none.json" \
-    "/sink-ratio now | $llama" "/sink-ratio now $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
+    "/sink-ratio now | $llama" "/sink-ratio $lora $work/none" '/adapter list' /regen "/adapter load $lora" /sink-ratio
 check "lines that fail" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7}; printf 'false\n%.0s' {1..3}; printf 'true\n%.0s' {1..4})"
 check_has "the condition that fails" 'select(.event == "error").message' "$llama: the conversation has pictures, but the model '$llama' is text-only"
 check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
