@@ -76,10 +76,10 @@ void engine_memory(const struct engine *e, struct results *r); // of model and c
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
-// Returns the current precision of matrix products, "f32" or "bf16"; NULL without a model.
 // Returns the tags of the model's chat template that name a variable, one a line, at most four; the
 // caller frees them. "": none, or no model.
 char *engine_template_tags(const struct engine *e, const char *variable);
+// Returns the current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
 // Returns a progress callback for long work, one at a time: it emits progress under that name
