@@ -82,10 +82,11 @@ static void write_bash(struct buf *b, const struct option_row *rows)
     struct buf files = { 0 }, others = { 0 }, options = { 0 }, words = { 0 };
     buf_puts(b, "# completions of vlmsh for bash: vlmsh help --completion bash\n");
     buf_puts(b, models);
-    buf_puts(b, "_vlmsh() {\n"
-                "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} sub=\n"
-                "    COMPREPLY=()\n"
-                "    case $prev in\n");
+    buf_puts(b,
+             "_vlmsh() {\n"
+             "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} sub= name\n"
+             "    COMPREPLY=()\n"
+             "    case $prev in\n");
     for (const struct option_row *row = rows; row->name; row++) {
         if (!is_option(row)) continue;
         buf_printf(&options, "%s%s", options.length ? " " : "", row->name);
@@ -119,13 +120,15 @@ static void write_bash(struct buf *b, const struct option_row *rows)
                    c->name, own.data ? own.data : "");
         buf_release(&own);
     }
+    // Names of models and files may have spaces, and `compgen -W` would expand "$(...)" in them.
     buf_printf(
         b,
         "    esac\n"
         "    if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return; fi\n"
         "    [ \"$COMP_CWORD\" -gt 1 ] || COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n"
-        "    COMPREPLY+=($(compgen -W \"$(_vlmsh_models)\" -- \"$cur\") "
-        "$(compgen -f -- \"$cur\"))\n"
+        "    while IFS= read -r name; do\n"
+        "        [[ $name == \"$cur\"* ]] && COMPREPLY+=(\"$name\")\n"
+        "    done < <(_vlmsh_models; compgen -f -- \"$cur\")\n"
         "}\n"
         "complete -o default -o filenames -F _vlmsh vlmsh\n",
         options.data, words.data);
