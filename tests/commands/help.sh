@@ -78,4 +78,9 @@ done
 vlmsh -c '/version' </dev/null >"$work/out" || fail "version"
 vlmsh --threads 1 -c '/info' 2>&1 | grep -q 'cpu (.*, 1 thread)' || fail "one thread"
 grep -q '^vlmsh [0-9]' "$work/out" || fail "version: $(cat "$work/out")"
+# The manual page describes every option of the command line.
+sed -n '/^\.SH OPTIONS/,/^\.SH SCENES/{s/\\-/-/g;p}' vlmsh.1 >"$work/options"
+for option in $(vlmsh --help | grep -o '^--\?[A-Za-z-]*'); do
+    grep -qE -e "^\.BI?R? .*$option( |$)" "$work/options" || fail "vlmsh.1 lacks $option"
+done
 finish
