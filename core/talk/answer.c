@@ -423,9 +423,12 @@ static void conclude(struct answering *a, bool keep)
                      (long long)conversation_limit(a->c->model, a->settings),
                      conversation_raise(a->c->model, a->settings, raise, sizeof raise));
     }
-    if (answer.in_conversation && unended && !answer.full && !strcmp(a->stop, "length"))
-        sinks_notice(a->sinks, "the reasoning was cut off before an answer: raise "
-                               "sample.max_tokens");
+    if (answer.in_conversation && unended && !answer.full && strcmp(a->stop, "cancelled") != 0)
+        sinks_notice(a->sinks,
+                     strcmp(a->stop, "length")
+                         ? "the model stopped within its reasoning, so the answer is empty: /regen "
+                           "answers again, /set screen.reasoning show shows reasoning"
+                         : "the reasoning was cut off before an answer: raise sample.max_tokens");
     if (a->options->forward_only && strcmp(a->stop, "cancelled"))
         sinks_notice(a->sinks, "computed %lld token%s (%lld visual) in %.2f s, generated none",
                      (long long)a->prompt, a->prompt == 1 ? "" : "s", (long long)visual,

@@ -43,6 +43,9 @@ printf '%s\n' "/set chat.template.thinking on" "/set sample.max_tokens 5" "/set 
     vlmsh --plain >"$work/out" 2>"$work/err"
 same "nothing to read" "$(cat "$work/out")" ""
 grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning on standard error"
+lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?"
+check "no end" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
+check_has "notice of no end" 'select(.event == "notice").text' "the model stopped within its reasoning, so the answer is empty"
 
 # It is never scored, but --thinking keep reads it.
 jq -nc '{id: "q", image: "scene-1.png", question: "What is in the picture?", answer: "diamond", metric: "contains"}' >"$work/data.jsonl"
