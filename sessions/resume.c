@@ -162,7 +162,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     engine_restore(e, list, count);
     free(list);
     for (size_t i = 0; i < saved->count; i++)
-        if (saved->list[i].kind == SAVED_SETTING && !settings_find(saved->list[i].key))
+        if (saved->list[i].kind == SAVED_SETTING && settings_make(saved->list[i].key) < 0)
             sinks_notice(engine_sinks(e), "this vlmsh has no setting %s (it was %s)",
                          saved->list[i].key, saved->list[i].value);
     restore_arithmetic(e, saved);

@@ -11,7 +11,7 @@
 
 // A pattern's rows are made while other threads read the table: rows never move, and readers see a
 // row only once it is complete.
-enum { ROWS_MAX = 2048, NAME_MAX_LENGTH = 32 };
+enum { ROWS_MAX = 2048, NAME_MAX_LENGTH = 64 };
 static const struct setting *rows[ROWS_MAX]; // [count]: the tables' rows, then the rows made
 static int table_count;                      // rows of tables
 static atomic_int count;
@@ -267,6 +267,11 @@ int settings_unknown(const char *key, struct err *err)
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err)
 {
     const int index = settings_make(key);
+    if (index < 0 && settings_index(key) >= 0)
+        return err_set(err,
+                       "cannot set '%s': vlmsh has used %d settings since it began; start it "
+                       "again",
+                       key, ROWS_MAX);
     if (index < 0) return settings_unknown(key, err);
     char *text = setting_spell(rows[index], value, err);
     if (!text) return -1;

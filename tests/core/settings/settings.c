@@ -100,6 +100,7 @@ static void pattern_has_rows(void **state)
     assert_string_equal(settings_shown(i + 2)->key, "chat.date");
     settings_offer("chat.template.*", NULL, 0);
     assert_string_equal(settings_shown(i + 1)->key, "chat.date");
+    assert_non_null(settings_find("chat.template.default_allow_parallel_tool_calls"));
     settings_free(copy);
     settings_free(old);
     settings_free(s);
@@ -299,6 +300,24 @@ static void a_copy_is_independent(void **state)
     settings_free(s);
 }
 
+// Rows of names stay until the program ends, so their number has a limit.
+static void too_many_names_are_refused(void **state)
+{
+    struct settings *s = settings_new();
+    struct err err;
+    int status = 0;
+    for (int i = 0; i < 2048 && status == 0; i++) {
+        char *key = xasprintf("chat.template.v%d", i);
+        status = settings_set(s, key, "1", &err);
+        free(key);
+    }
+    assert_int_equal(status, -1);
+    assert_non_null(strstr(err.text, "vlmsh has used 2048 settings since it began"));
+    assert_int_equal(settings_count(), 2048);
+    assert_int_equal(settings_set(s, "chat.template.v1", "2", &err), 0);
+    settings_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +335,7 @@ int main(void)
         cmocka_unit_test(bad_lists_are_refused),
         cmocka_unit_test(lists_of_numbers_are_checked),
         cmocka_unit_test(a_copy_is_independent),
+        cmocka_unit_test(too_many_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
