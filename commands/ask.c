@@ -122,6 +122,11 @@ static char *write_questions(const char *pattern, const char *question, const ch
     return NULL;
 }
 
+static bool is_each(const char *word)
+{
+    return !strncmp(word, "--each", 6) && (!word[6] || word[6] == '=');
+}
+
 static bool takes_value(const char *word)
 {
     for (const struct option_row *row = ask_rows; row->name; row++)
@@ -139,9 +144,9 @@ static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct
     int count = 0, status = -1;
     for (int i = 0; i < argc; i++) {
         const bool valued = takes_value(argv[i]) && i + 1 < argc;
-        if (argv[i][0] != '-') {
+        if (strncmp(argv[i], "--", 2) != 0) { // -5 too is a word of the question
             buf_printf(&question, "%s%s", question.length ? " " : "", argv[i]);
-        } else if (strncmp(argv[i], "--each", 6) != 0) {
+        } else if (!is_each(argv[i])) {
             words[count++] = argv[i];
             if (valued) words[count++] = argv[i + 1];
         }
@@ -167,7 +172,7 @@ static int ask_run_command(struct shell *shell, int argc, char **argv, struct er
 {
     bool job = false, each = false;
     for (int i = 0; i < argc; i++) job |= !strcmp(argv[i], "--job");
-    for (int i = 0; argc > 1 && i < argc; i++) each |= !strncmp(argv[i], "--each", 6);
+    for (int i = 0; argc > 1 && i < argc; i++) each |= is_each(argv[i]);
     if (argc == 1 && !job && !ask_is_option(argv[0]))
         return engine_ask(shell->engine, argv[0], err);
     if (job && command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
