@@ -149,6 +149,11 @@ static int read_option(const struct option_row *rows, void *self, int argc, char
     if (row->argument && !value) {
         if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
         value = argv[++*at];
+        const char *own;
+        if (find_row(rows, value, &own) && !own && *value == '-')
+            return err_set(
+                err, "%s needs %s, not the option '%s' (to mean that text, write %s%s%s)",
+                row->name, row->argument, value, row->name, row->name[1] == '-' ? "=" : "", value);
     }
     return read_value(row, self, value, err);
 }

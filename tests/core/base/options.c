@@ -135,6 +135,10 @@ static void errors_name_the_option(void **state)
     refuse(rows, "", "give DIR, the output folder");
     refuse(rows, "a b c", "unexpected 'c' after DIR FILE");
     refuse(rows, "out --seed", "--seed needs N");
+    refuse(rows, "out --title --once",
+           "--title needs TEXT, not the option '--once' (to mean that text, write --title=--once)");
+    refuse(rows, "out -c --once",
+           "-c needs LINE, not the option '--once' (to mean that text, write -c--once)");
     refuse(rows, "out --seed -1", "--seed must be a whole number of at least 0, not '-1'");
     refuse(rows, "out --seed 9223372036854775808",
            "--seed must be a whole number of at least 0, not '9223372036854775808'");
