@@ -87,6 +87,16 @@ static int take_model(void *self, const char *value, struct err *err)
     return 0;
 }
 
+// Takes the question after `run MODEL`, as in `ollama run`.
+static int take_question(struct options *o, const char *value, struct err *err)
+{
+    const struct step *last = o->step_count ? &o->steps[o->step_count - 1] : NULL;
+    if (last && last->kind == STEP_ASK)
+        return err_set(err, "unexpected '%s' after the question '%s': put a question in quotes",
+                       value, last->text);
+    return take_text(o, value, err);
+}
+
 // Takes MODEL, `run` before it, or a subcommand, which reads the arguments after it.
 static int take_positional(void *self, const char *value, struct err *err)
 {
@@ -99,7 +109,19 @@ static int take_positional(void *self, const char *value, struct err *err)
         o->subcommand = value;
         return 1;
     }
+    if (o->model && o->run) return take_question(o, value, err);
     return take_model(o, value, err);
+}
+
+// Moves pictures after the last question before it, to which they belong: -p TEXT --image FILE.
+static void place_pictures(struct options *o)
+{
+    size_t i = o->step_count;
+    while (i && o->steps[i - 1].kind == STEP_IMAGE) i--;
+    if (!i || i == o->step_count || o->steps[i - 1].kind != STEP_ASK) return;
+    const struct step question = o->steps[i - 1];
+    memmove(&o->steps[i - 1], &o->steps[i], (o->step_count - i) * sizeof *o->steps);
+    o->steps[o->step_count - 1] = question;
 }
 
 #define AT(field) .at = offsetof(struct options, field)
@@ -107,7 +129,8 @@ static const struct option_row rows[] = {
     { "MODEL", NULL, NULL, .take = take_positional, .optional = true, .many = true },
     { "-m", "MODEL", "open MODEL, as without -m", .take = take_model },
     { "-p", "TEXT", "ask TEXT, print the answer, then quit; may be repeated", .take = take_text },
-    { "--image", "FILE", "attach a picture to the next question; may be repeated",
+    { "--image", "FILE",
+      "attach a picture to the next question, or to the last one; may be repeated",
       .take = take_image },
     { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line },
     { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated",
@@ -146,6 +169,7 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     const int read = options_parse(rows, o, argc - 1, argv + 1, err);
     if (read < 0) return -1;
     o->rest = read + 1;
+    place_pictures(o);
     if (!o->subcommand && (o->help || o->version)) o->subcommand = o->help ? "help" : "version";
     if (o->plain && o->json) return err_set(err, "--plain and --json exclude each other");
     if (o->run && !o->model) return err_set(err, "run needs a MODEL (a folder 'run': ./run)");
@@ -184,7 +208,8 @@ void options_print_help(FILE *out)
              "[--session NAME|--no-session] [-D NAME=VALUE]\n"
              "\n"
              "Talk to a vision-language model. MODEL is a folder in Hugging Face format, a GGUF "
-             "file, or org/name from the local hub cache; `vlmsh run MODEL` is the same. Without "
+             "file, or org/name from the local hub cache; `vlmsh run MODEL` is the same, and takes "
+             "a question after MODEL. Without "
              "-p, -c and -f, lines are read from standard input; a line that begins with / is a "
              "command (/help lists them).\n"
              "\n");

@@ -224,7 +224,8 @@ static int run_job_subcommand(const struct subcommand *c, int argc, char **argv,
 // --- the table -----------------------------------------------------------------------------------
 
 static const struct subcommand subcommands[] = {
-    { "run", "MODEL", "open MODEL, as `vlmsh MODEL` does", NULL },
+    { "run", "MODEL [QUESTION]", "open MODEL, as `vlmsh MODEL` does; ask QUESTION, as -p does",
+      NULL },
     { "new", "--like SHAPE DIR [--dry] [--seed N]",
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",

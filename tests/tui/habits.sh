@@ -14,6 +14,9 @@ run() {
 scene=demo/pictures/scene-1.png
 run 0 $'a green diamond, a green letter H and a red circle\nmiddle' -m demo/model --image $scene -p 'What is in the picture?' -p 'Where is the red circle?'
 run 0 middle run demo/model --image=$scene '-pWhere is the red circle?'
+# A picture after the last question belongs to it.
+run 0 middle -m demo/model -p 'Where is the red circle?' --image $scene
+run 0 middle run demo/model 'Where is the red circle?' --image $scene
 run 0 $'grey\nmiddle' demo/model --image $scene -c 'What colour is the background?' -p 'Where is the red circle?'
 # A question is a text, whatever its first letter, and nothing in it is replaced.
 vlmsh run demo/model --json -c '/set sample.max_tokens 1' -p '/quit ${HOME} "x" \' >"$work/events" || fail "a question like a command"
@@ -27,6 +30,10 @@ run 2 '' run
 run 2 '' -m demo/model demo/model
 run 2 '' demo/model -p ''
 run 2 '' demo/model --no-session --session x
+run 2 '' demo/model -p --no-session
+grep -q "^vlmsh: -p needs TEXT, not the option '--no-session' (to mean that text, write -p--no-session)" "$work/err" || fail "no text: $(cat "$work/err")"
+run 2 '' run demo/model Where is it?
+grep -q "unexpected 'is' after the question 'Where': put a question in quotes" "$work/err" || fail "no quotes: $(cat "$work/err")"
 # Without a question, lines are read as usual, with the picture attached.
 same "lines" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle
 cp -r demo/model "$work/run"
@@ -56,6 +63,11 @@ run 1 '' demo/model -c "/ask --each $work/none/*.png What? --out $work/no.jsonl"
 grep -q "no picture matches" "$work/err" || fail "no match: $(cat "$work/err")"
 run 1 '' demo/model -c "/ask --each demo/pictures/*.png --out $work/no.jsonl"
 grep -q "usage: /ask --each PATTERN QUESTION --out FILE.jsonl" "$work/err" || fail "no question: $(cat "$work/err")"
+vlmsh demo/model -c "/ask --each demo/pictures/scene-1.png Is -5 there? --out $work/five.jsonl" 2>"$work/err" ||
+    fail "a word with a dash: $(cat "$work/err")"
+same "question" "$(jq -r .question "$work/five.jsonl")" 'Is -5 there?'
+run 1 '' demo/model -c "/ask --eachh demo/pictures/*.png What? --out $work/no.jsonl"
+grep -q "unknown option '--eachh': did you mean --each" "$work/err" || fail "a typing error: $(cat "$work/err")"
 
 # Completions: bash's at work; the others are read by their shells if these are installed.
 for shell in bash zsh fish; do
@@ -73,7 +85,7 @@ completed() { # WORD...: the candidates for the last word
     _vlmsh
     echo "${COMPREPLY[*]}"
 }
-mkdir -p "$work/hub/models--org--name/snapshots"
+mkdir -p "$work/hub/models--org--name/snapshots" "$work/hub/models--org--\$(touch ran)" "$work/my dir"
 export HF_HUB_CACHE=$work/hub
 same "options" "$(completed --no-s)" --no-session
 same "a value" "$(completed demo/model --device c)" "cpu cuda"
@@ -81,5 +93,9 @@ same "subcommands" "$(completed che)" checkup
 same "their options" "$(completed checkup demo/model --qu)" --quick
 same "topics" "$(completed help sample.top_)" "sample.top_k sample.top_p"
 same "models" "$(completed run org/n)" org/name
+same "a name that is no command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'
+COMP_WORDS=(vlmsh "$work/my") COMP_CWORD=1
+_vlmsh
+same "a folder with a space" "${#COMPREPLY[@]} ${COMPREPLY[0]}" "1 $work/my dir"
 same "files" "$(completed -m demo/mod)" demo/model
 finish
