@@ -1,4 +1,4 @@
-// core/positions/positions.c -- positions of a sequence, layers and heads by name.
+// core/positions/positions.c -- positions of a sequence and layers by name.
 #include "core/positions/positions.h"
 
 #include <math.h>
@@ -357,7 +357,7 @@ int64_t positions_rows(const struct positions *p, const struct positions_env *en
     return count;
 }
 
-// --- layers and heads ----------------------------------------------------------------------------
+// --- layers --------------------------------------------------------------------------------------
 
 int positions_layers(const char *text, const char *name, int layers, bool *set, struct err *err)
 {
@@ -365,32 +365,4 @@ int positions_layers(const char *text, const char *name, int layers, bool *set, 
         return list_numbers(text, name, layers, "model", "layer", set, err);
     for (int l = 0; l < layers; l++) set[l] = true;
     return layers;
-}
-
-int positions_heads(const char *text, const char *name, int layers, int heads, bool *set,
-                    struct err *err)
-{
-    int count = 0;
-    memset(set, 0, (size_t)layers * (size_t)heads * sizeof *set);
-    for (const char *p = text;; p++) {
-        char *end;
-        const long layer = strtol(p, &end, 10);
-        const bool one = end != p && *end == '.';
-        const char *second = end + 1;
-        const long head = one ? strtol(second, &end, 10) : 0;
-        if (end == p || (one && end == second) || (*end && *end != ','))
-            return err_set(err,
-                           "%s takes heads as LAYER.HEAD, as in 5.2,7.0, or 5 for all heads of "
-                           "a layer, not '%s'",
-                           name, text);
-        if (layer < 0 || layer >= layers || head < 0 || head >= heads)
-            return err_set(err, "%s %s: the model has layers 0 to %d with heads 0 to %d", name,
-                           text, layers - 1, heads - 1);
-        for (long h = one ? head : 0; h < (one ? head + 1 : heads); h++) {
-            count += !set[layer * heads + h];
-            set[layer * heads + h] = true;
-        }
-        p = end;
-        if (!*p) return count;
-    }
 }

@@ -1,5 +1,5 @@
 // core/positions/positions.h -- positions of a sequence by name, for commands that measure or
-// change parts of a pass: one table, one parser, one form for layers and heads.
+// change parts of a pass: one table, one parser, one form for layers.
 //
 //   struct positions from;
 //   if (positions_parse(&from, "picture[0,0,50%,50%],question", &err) < 0) ...
@@ -9,8 +9,8 @@
 //
 // A text names one or several of the rows of position_names, separated by commas.
 //
-// Room core/positions/: positions of a sequence, layers and heads by name. Uses talk, model and
-// what they use.
+// Room core/positions/: positions of a sequence and layers by name. Uses talk, model and what they
+// use.
 #ifndef CORE_POSITIONS_POSITIONS_H
 #define CORE_POSITIONS_POSITIONS_H
 
@@ -100,11 +100,8 @@ double positions_box_share(const double box[4], const double cell[4]);
 double positions_mask_share(const struct image *mask, double width, double height,
                             const double cell[4]);
 
-// Read a list of layers, "all" or "0-3,8", into set[layers]; and of heads, "5.2,7.0" or "5" for all
-// heads of layer 5, into set[layers * heads]. `name` names the text in messages. Return the number
-// of chosen ones, or -1.
+// Reads a list of layers, "all" or "0-3,8", into set[layers]. `name` names the text in messages.
+// Returns the number of chosen ones, or -1.
 int positions_layers(const char *text, const char *name, int layers, bool *set, struct err *err);
-int positions_heads(const char *text, const char *name, int layers, int heads, bool *set,
-                    struct err *err);
 
 #endif

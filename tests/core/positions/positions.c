@@ -182,7 +182,7 @@ static void texts_of_messages_are_found(void **state)
     }
 }
 
-static void layers_and_heads_are_read(void **state)
+static void layers_are_read(void **state)
 {
     struct err err = { 0 };
     bool set[20];
@@ -193,11 +193,6 @@ static void layers_and_heads_are_read(void **state)
     assert_int_equal(positions_layers("5", "--layers", 5, set, &err), -1);
     assert_int_equal(positions_layers("a", "--layers", 5, set, &err), -1);
     assert_int_equal(positions_layers("", "--layers", 5, set, &err), -1);
-    assert_int_equal(positions_heads("1.2,4", "--heads", 5, 4, set, &err), 5);
-    assert_true(set[6] && set[16] && set[19] && !set[5]);
-    static const char *const bad[] = { "", "1.", "1.4", "5.0", "1.2,", "x", "1.2;3" };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(positions_heads(bad[i], "--heads", 5, 4, set, &err), -1);
 }
 
 int main(void)
@@ -206,7 +201,7 @@ int main(void)
         cmocka_unit_test(texts_are_read_or_refused),
         cmocka_unit_test(names_select_rows),
         cmocka_unit_test(texts_of_messages_are_found),
-        cmocka_unit_test(layers_and_heads_are_read),
+        cmocka_unit_test(layers_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
