@@ -204,12 +204,14 @@ static int show_corrupted(struct patch *s, struct passing *p, struct err *err)
     const char *path;
     int64_t rows, width;
     read_words(s->env->options->words, &path);
-    float *tokens = s->corruption == FILE_OF ? passes_encode(p, s->picture, path, err)
+    float *focus = NULL;
+    float *tokens = s->corruption == FILE_OF ? passes_encode(p, s->picture, path, &focus, err)
                                              : passes_visual(p, s->picture, &rows, &width, err);
     if (!tokens) return -1;
     if (s->corruption != FILE_OF) corrupt(s, tokens, rows, width);
-    const int status = passes_show(p, s->picture, tokens, err);
+    const int status = passes_show(p, s->picture, tokens, focus, err);
     free(tokens);
+    free(focus);
     return status;
 }
 

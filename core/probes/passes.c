@@ -140,24 +140,35 @@ static int open_picture(struct passing *p, int picture, const char *path, struct
     return 0;
 }
 
-float *passes_encode(struct passing *p, int picture, const char *path, struct err *err)
+static float *copy_focus(const float *focus, int64_t tokens)
+{
+    const size_t size = (size_t)tokens * sizeof *focus;
+    return focus ? memcpy(xmalloc(size), focus, size) : NULL;
+}
+
+float *passes_encode(struct passing *p, int picture, const char *path, float **focus,
+                     struct err *err)
 {
     struct picture other = { 0 };
-    float *tokens = NULL;
+    float *tokens = NULL, *seen;
+    *focus = NULL;
     if (open_picture(p, picture, path, &other, err) == 0) {
         const struct arena_mark mark = arena_mark(&p->arena);
-        struct tensor *v = visual_encode(&p->graph, p->m->model, &other, picture, NULL);
-        if (v && graph_ok(&p->graph))
+        struct tensor *v = visual_encode(&p->graph, p->m->model, &other, picture, &seen);
+        if (v && graph_ok(&p->graph)) {
             tokens = tokens_of(p, v);
-        else
+            *focus = copy_focus(seen, v->shape[0]);
+        } else {
             pass_failed(p, err);
+        }
         arena_reset(&p->arena, mark);
     }
     picture_release(&other);
     return tokens;
 }
 
-int passes_show(struct passing *p, int picture, const float *tokens, struct err *err)
+int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
+                struct err *err)
 {
     const struct arena_mark mark = arena_mark(&p->arena);
     const struct tensor *now = p->visual[picture];
@@ -165,13 +176,13 @@ int passes_show(struct passing *p, int picture, const float *tokens, struct err 
     struct tensor *kept = v ? visual_keep(&p->graph, v) : NULL;
     arena_reset(&p->arena, mark);
     if (!kept) return pass_failed(p, err);
-    if (p->ours[picture]) {
+    float *seen = copy_focus(focus ? focus : p->focus[picture], now->shape[0]);
+    if (p->ours[picture]) { // else the conversation's
         visual_free(p->m->backend, p->visual[picture]);
-    } else if (p->focus[picture]) { // the conversation's: pass_end frees those of the pass
-        const size_t size = (size_t)now->shape[0] * sizeof(float);
-        p->focus[picture] = memcpy(xmalloc(size), p->focus[picture], size);
+        free(p->focus[picture]);
     }
     p->visual[picture] = kept;
+    p->focus[picture] = seen;
     p->ours[picture] = true;
     p->prefix = -1;
     return 0;

@@ -13,6 +13,15 @@ same "the last layer holds it at the answer" "$(awk -F, 'END { print ($2 == 0), 
 check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)]' '["patch.heads",18]'
 [ -s "$work/p.png" ] || fail "no figure"
 
+# Run B is the other picture's conversation with this answer, also for pruning by the encoder.
+lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
+    '/image demo/pictures/scene-1.png' 'What is in the picture?' "/patch demo/pictures/scene-2.png --layers 0 --csv $work/b.csv"
+answer=$(jq -r 'select(.event == "answer").text' "$work/events")
+echo '[{"image": "demo/pictures/scene-2.png", "conversations": [{"from": "human", "value": "<image>\nWhat is in the picture?"}, {"from": "gpt", "value": "'"$answer"'"}]}]' >"$work/b.json"
+lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
+    "/knockout picture > answer --window 8 --data $work/b.json --images . --given --csv $work/c.csv"
+same "run B" "$(awk -F, '/run B/ { printf "%.4f", $2 }' "$work/b-patch.csv")" "$(awk -F, '/"the answer"/ { printf "%.4f", $2 }' "$work/c-knockout.csv")"
+
 session "refusals" demo/model <<E
 > /patch
 error: /patch takes noise or mean, then names of positions, or the FILE of another picture
