@@ -46,7 +46,7 @@ struct tensor *op_matmul_unread(struct graph *g, struct tensor *x, struct tensor
 static int columns_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *x = s->in[0], *w = s->in[1], dx, dw, dy;
-    bool add;
+    bool add = false;
     const bool want_x = tape_grad_first(g, x, &dx, &add);
     struct tensor *const to_w = tape_wanted(g, w, &dw);
     if (!tape_grad(g, s->out, &dy)) return -1;
