@@ -285,7 +285,8 @@ static const struct option_row rows[] = {
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "
       "answer), last (the prompt's last), N (token N of the answer, counted from 0) or row:N "
-      "(row N of the sequence)",
+      "(row N of the sequence); in interventions, the tokens of the answer that count: answer "
+      "(all) or N",
       .take = take_token },
     { "--picture", "I", "picture to measure, counted from 0", OPTION_INT,
       AT(request.options.picture), 0, 100000 },

@@ -17,6 +17,7 @@
 #include "core/interventions/effect.h"
 #include "core/interventions/parts.h"
 #include "core/positions/positions.h"
+#include "core/probes/passes.h"
 
 enum ablated { HEADS, FFN, LAYERS, TOKENS };
 static const char *const part_names[] = { "heads", "ffn", "layers", "tokens", NULL };
@@ -27,7 +28,7 @@ static const char *const ablate_complete[] = { "heads",  "ffn",    "layers",   "
 struct ablate {
     const struct probe_env *env;
     enum ablated part;
-    struct parts parts; // but for tokens; its `at`: positions, of tokens those hidden in turn
+    struct parts parts; // parts.at: chosen positions; TOKENS: those that are hidden one at a time
     struct effect effect;
     double *change;        // [L] or [L,H] or [N]; NaN: not measured
     double **mean;         // [2*L] [width] of text and visual positions; NULL: not computed
@@ -136,13 +137,14 @@ static const double *mean_of(struct ablate *s, int layer, int64_t row)
     return mean;
 }
 
-// Returns another position of the kind of `row`, drawn with a fixed seed; -1: none exists.
+// Returns another position of the kind of `row`, drawn with a fixed seed; `row` if it is the only
+// one.
 static int64_t other_row(const struct ablate *s, const struct outputs *o, int64_t row)
 {
     const int64_t n = s->env->sequence->n;
     int64_t count = 0, at = row;
     for (int64_t i = 0; i < n; i++) count += alike(s, o, row, i);
-    if (count < 2) return -1;
+    if (count < 2) return row;
     int64_t steps =
         1 + (int64_t)(random_unit(42, RANDOM_SAMPLE, (uint64_t)row) * (double)(count - 1));
     while (steps) {
@@ -221,6 +223,7 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
         if (s->part != TOKENS && s->parts.layers[k / heads] && s->parts.reached[k / heads])
             status =
                 change(s, k / heads, s->part == HEADS ? k % heads : -1, -1, &s->change[k], err);
+    passes_progress(p, s->effect.all, s->effect.all);
     return status;
 }
 

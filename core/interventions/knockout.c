@@ -176,9 +176,8 @@ static int knockout_passes(void *state, struct passing *p, struct err *err)
         status = cut(s, i / heads, 1, i % heads, &change, err);
         s->heads[s->chosen[i / heads] * heads + i % heads] = (float)-change;
     }
-    double all;
-    return status == 0 ? cut(s, 0, s->chosen_count, -1, &all, err) : -1; // the last: its tokens are
-                                                                         // listed
+    double all; // from the last pass, whose tokens effect_put lists
+    return status == 0 ? cut(s, 0, s->chosen_count, -1, &all, err) : -1;
 }
 
 static int knockout_finish(void *state, struct results *r, struct err *err)

@@ -36,8 +36,8 @@ struct patch {
     const struct probe_env *env;
     enum corruption corruption;
     bool *corrupted; // [N] visual tokens
-    int picture;     // that they belong to
-    int64_t first;   // position that the corruption affects
+    int picture;     // of the corrupted tokens
+    int64_t first;   // first position that the corruption affects
     struct parts parts;
     struct effect effect;
     bool *group[GROUPS];   // [N]
