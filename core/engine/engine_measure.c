@@ -10,6 +10,18 @@
 #include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
+#include "core/tokenizer/tokenizer.h"
+
+// Compares the texts of all tokens.
+static bool same_tokens(const struct tokenizer *a, const struct tokenizer *b)
+{
+    bool same = tokenizer_size(a) == tokenizer_size(b);
+    for (int32_t id = 0; a != b && same && id < tokenizer_size(a); id++) {
+        const char *x = tokenizer_token(a, id), *y = tokenizer_token(b, id);
+        same = x && y ? !strcmp(x, y) : x == y;
+    }
+    return same;
+}
 
 // Copies the conversation for another model, or for other settings of pictures. Token ids of
 // answers stay valid for a model with the same vocabulary; else their text is tokenised again.
@@ -18,7 +30,7 @@ static int copy_conversation(struct conversation *c, const struct conversation *
 {
     const struct model *before = from->model;
     const bool same = m->model->decoder.config.vocab == before->decoder.config.vocab &&
-                      tokenizer_size(m->model->tokenizer) == tokenizer_size(before->tokenizer);
+                      same_tokens(m->model->tokenizer, before->tokenizer);
     if (same) conversation_set_model(c, m->model);
     if (conversation_copy(c, from, from->message_count, err) < 0) return -1;
     if (same) return 0;

@@ -158,7 +158,10 @@ static int folder_table(struct interface *s, const struct checkpoint *c, struct 
                                         "word_embeddings.weight", "wte.weight", NULL };
     const struct safetensor *t = find_ending(c, ends);
     if (!t) return 0;
-    if (t->rank != 2 || t->shape[1] < 1 || t->quantised ||
+    if (t->quantised)
+        return err_set(err, "%s is quantised: /load the folder and use /norms without its name",
+                       t->name);
+    if (t->rank != 2 || t->shape[1] < 1 ||
         (t->dtype != DTYPE_F32 && t->dtype != DTYPE_F16 && t->dtype != DTYPE_BF16))
         return err_set(err, "%s is not an f32, f16 or bf16 table [tokens, width]", t->name);
     const struct tensor table = { .data = (void *)(uintptr_t)t->data,

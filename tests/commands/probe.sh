@@ -156,6 +156,20 @@ print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio
 P
 )" "True ['all', 'points', 12]"
 
+# A model with as many tokens, but other ones, reads the answers' text anew.
+cp -rL "$llava" "$work/swapped"
+python3 - "$work/swapped/tokenizer.json" <<'P'
+import json, sys
+t = json.load(open(sys.argv[1]))
+v = t["model"]["vocab"]
+a, b = [k for k in v if len(k) == 1 and k.isalpha()][:2]
+v[a], v[b] = v[b], v[a]
+json.dump(t, open(sys.argv[1], "w"))
+P
+lines "${ask[@]}" "/norms now | $work/swapped" "/norms $PWD/build/goldens/quantised/mlx-vlm-4bit"
+check_has "another vocabulary of the same size" '[select(.event == "notice").text] | join(" ")' "swapped: answers are tokenised again"
+check_has "a folder with a quantised embedding" 'select(.event == "error").message' "embed_tokens.weight is quantised: /load the folder"
+
 # Conditions over a data set: one table, file and figure of all of them, and differences paired by
 # sample. The maps of a pair share one scale.
 for name in scene square wide; do
