@@ -594,7 +594,7 @@ static void read_special(struct chat_template *t, const cJSON *config)
 // Adds a name that the user may set: not one that vlmsh or transformers sets itself.
 static void add_variable(void *self, const char *name)
 {
-    enum { MOST = 64, LENGTH = 32 };
+    enum { MOST = 64, LENGTH = 64 };
     static const char *const standard[] = { "messages",    "tools",      "documents",
                                             "date_string", "bos_token",  "eos_token",
                                             "unk_token",   "pad_token",  "sep_token",

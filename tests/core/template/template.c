@@ -499,7 +499,8 @@ static void test_variables(void **state)
         "{% if thinking is defined and thinking is false %}no{% endif %}"
         "{% if budget is number and budget > 9 %}{{ budget + 1 }}{% endif %}"
         "{{ effort | default('low') | upper }}{{ names[0] if names }}{{ tools }}{{ date_string }}"
-        "{{ image_token }}{% set own = 1 %}{{ own }}";
+        "{{ image_token }}{% set own = 1 %}{{ own }}"
+        "{% if default_allow_parallel_tool_calls %}{% endif %}";
     static const struct {
         const char *changes[4][2];
         const char *prompt;
@@ -519,7 +520,8 @@ static void test_variables(void **state)
     const struct names *n = chat_template_variables(t);
     struct buf b = { 0 };
     names_put(&b, n, n->count);
-    assert_string_equal(b.data, "thinking, budget, effort, names, image_token");
+    assert_string_equal(b.data, "thinking, budget, effort, names, image_token, "
+                                "default_allow_parallel_tool_calls");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct settings *s = settings_new();
         struct prompt_options o = options_of(&f, false);
