@@ -416,7 +416,7 @@ int engine_boxes(const struct engine *e, const struct box_style **style, struct 
     const struct message *m = at ? &c->messages[at - 1] : &none;
     char *text = message_text(m);
     const int picture =
-        conversation_boxes(c, at ? at - 1 : 0, text, &m->ids, e->settings, style, b);
+        conversation_boxes(c, at ? at - 1 : 0, text + m->answer_at, &m->ids, e->settings, style, b);
     free(text);
     return picture;
 }

@@ -255,8 +255,8 @@ static int find_box(struct passing *p, const char *name, int *picture, struct im
     int found = 0;
     if (!last || last->role != ROLE_ASSISTANT) return 0;
     char *text = message_text(last);
-    *picture = conversation_boxes(p->c, p->c->message_count - 1, text, &last->ids, p->m->settings,
-                                  NULL, &b);
+    *picture = conversation_boxes(p->c, p->c->message_count - 1, text + last->answer_at, &last->ids,
+                                  p->m->settings, NULL, &b);
     free(text);
     for (size_t i = 0; i < b.count && *picture >= 0; i++) {
         const struct picture_box *box = &b.list[i];

@@ -121,10 +121,11 @@ void said_release(struct said *said);
 
 struct boxes;
 struct box_style;
-// Reads the boxes in an answer to the first `messages` messages: from the answer's ids, special
-// tokens included, or, if it has no ids, from its text. Returns the index of the last picture that
-// those messages show, to which the boxes belong; -1: no picture. *style (may be NULL): how the
-// numbers were read (image.boxes). The caller releases b.
+// Reads the boxes in an answer to the first `messages` messages, not in its reasoning: from the
+// answer's ids, special tokens included, or, if it has no ids, from its text. `text` "": only
+// reasoning. Returns the index of the last picture that those messages show, to which the boxes
+// belong; -1: no picture. *style (may be NULL): how the numbers were read (image.boxes). The caller
+// releases b.
 int conversation_boxes(const struct conversation *c, size_t messages, const char *text,
                        const struct ids *ids, const struct settings *s,
                        const struct box_style **style, struct boxes *b);

@@ -33,10 +33,19 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
     if (seen && read->unit == BOX_RESIZED)
         config = preprocess_limited(&config, p->image.width, p->image.height, p->shape.most_tokens);
     struct buf words = { 0 }; // with <ref>, <|box_start|> and the like
-    if (c->model && ids->count)
+    static const struct thinking_list none = { 0 };
+    struct thinking_text split;
+    struct buf reasoning = { 0 }, answer = { 0 };
+    if (c->model && ids->count && *text)
         tokenizer_decode(c->model->tokenizer, ids->data, ids->count, false, &words);
-    boxes_read(b, words.data ? words.data : text, read, seen ? &config : NULL, p->image.width,
-               p->image.height);
+    thinking_start(&split, c->model ? &c->model->thinking : &none, NULL);
+    thinking_push(&split, words.data ? words.data : text, &reasoning, &answer);
+    thinking_finish(&split, &reasoning, &answer);
+    boxes_read(b, split.answer.data ? split.answer.data : "", read, seen ? &config : NULL,
+               p->image.width, p->image.height);
+    thinking_release(&split);
+    buf_release(&reasoning);
+    buf_release(&answer);
     buf_release(&words);
     return index;
 }

@@ -57,6 +57,10 @@ static void families_write_boxes(void **state)
     // Padded with 26 rows at the top.
     check_said("llava-onevision", "cat: [0.25, 0.4, 0.75, 0.6]",
                (const double[]){ 43.25, 43.2, 86.5, 34.6 });
+    // Boxes in the reasoning are not the answer's.
+    check_said("llava-onevision",
+               "<think>Is it at [0.1, 0.4, 0.2, 0.6]?</think>cat: [0.25, 0.4, 0.75, 0.6]",
+               (const double[]){ 43.25, 43.2, 86.5, 34.6 });
     // 50 x 35 is cropped to 35 x 35: 121.1 of 173 columns remain.
     check_said("llava-1.5", "cat: [0.25, 0.25, 0.75, 0.75]",
                (const double[]){ 56.225, 30.25, 60.55, 60.5 });
