@@ -8,7 +8,8 @@ command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
 server=vlmsh-test-$$
 tmux() { command tmux -L "$server" -f /dev/null "$@"; }
-trap 'tmux kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
+# Jobs outlive the screens and would write into the folder while it is removed.
+trap 'tmux kill-server 2>/dev/null || true; while pkill -KILL -f -- "$work/"; do sleep 0.1; done; rm -rf "$work"' EXIT
 model=tests/goldens/llava-1.5
 pictures=tests/goldens/pictures
 
