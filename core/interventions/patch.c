@@ -276,6 +276,8 @@ static int patch_layer(struct patch *s, int layer, struct err *err)
 
 static int patch_passes(void *state, struct passing *p, struct err *err)
 {
+    // In nats: shares of a smaller change would be rounding errors, which disturb means.
+    static const double least = 1e-3;
     struct patch *s = state;
     const struct decoder_config *c = &s->env->model->decoder.config;
     const struct hook hook = parts_hook(&s->parts);
@@ -289,9 +291,11 @@ static int patch_passes(void *state, struct passing *p, struct err *err)
     s->parts.self = s;
     if (status == 0) status = show_corrupted(s, p, err);
     if (status == 0) status = effect_of(&s->effect, &hook, &s->corrupted_logp, err);
-    if (status == 0 && fabs(s->corrupted_logp) < 1e-6)
-        status = err_set(err, "the other picture does not change the answer's log-probability: "
-                              "nothing can come back");
+    if (status == 0 && fabs(s->corrupted_logp) < least)
+        status = err_set(err,
+                         "the other picture changes the answer's log-probability by only %.3g: "
+                         "nothing can come back",
+                         s->corrupted_logp);
     for (int l = 0; l < c->layers && status == 0; l++)
         if (s->parts.layers[l]) status = patch_layer(s, l, err);
     passes_progress(p, s->effect.all, s->effect.all);
