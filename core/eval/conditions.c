@@ -128,6 +128,11 @@ static struct results mean_row(const struct measured_conditions *c, const char *
         one.maps = NULL, one.map_count = 0;
         results_release(&one);
         for (size_t i = 0; i < of->note_count && !k; i++) results_note(&mean, "%s", of->notes[i]);
+        for (size_t i = 0; i < of->table_count && !k; i++)
+            if (of->tables[i]->own)
+                results_note(&mean,
+                             "%s has no mean, its rows differ: measure one repetition to see it",
+                             of->tables[i]->name);
         results_arithmetic(&mean, of->arithmetic, NULL);
     }
     results_mean_take(&sums, &mean);
