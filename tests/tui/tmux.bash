@@ -8,8 +8,8 @@ command -v tmux >/dev/null || { echo "tmux is missing"; exit 1; }
 work=$(mktemp -d)
 server=vlmsh-test-$$
 tmux() { command tmux -L "$server" -f /dev/null "$@"; }
-# Jobs outlive the screens and would write into the folder while it is removed.
-trap 'tmux kill-server 2>/dev/null || true; while pkill -KILL -f -- "$work/"; do sleep 0.1; done; rm -rf "$work"' EXIT
+# A job outlives its screen and may write into the folder while it is removed.
+trap 'tmux kill-server 2>/dev/null || true; until rm -rf "$work" 2>/dev/null; do sleep 0.1; done' EXIT
 model=tests/goldens/llava-1.5
 pictures=tests/goldens/pictures
 
