@@ -71,8 +71,9 @@ static int score_case(struct evaluating *v, const struct sample *s, const struct
     const bool own = v->r->metric || !s->suite; // not the rule of the sample's set
     mc->answer = NULL;
     if (m->way == METRIC_ANSWERS)
-        mc->answer = suite_answer(mc->scratch, own ? m->suite : suite_find(s->suite), m, raw,
-                                  v->r->thinking, &thought);
+        mc->answer =
+            suite_answer(mc->scratch, own ? m->suite : suite_find(s->suite), m, raw,
+                         v->r->model ? &v->r->model->thinking : NULL, v->r->thinking, &thought);
     mc->corpus = evaluate_corpus(v, m);
     if (v->stopped) return 0;
     if (m->score(m, mc, &o, &err) < 0) {

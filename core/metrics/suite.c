@@ -70,9 +70,9 @@ static const char *remove_thinking(struct scratch *s, const char *text,
 }
 
 // Returns the offset of the last opening tag that is never closed; SIZE_MAX: none.
-static size_t find_open_thinking(const char *text)
+static size_t find_open_thinking(const char *text, const struct thinking_marks *t)
 {
-    for (const struct thinking_marks *t = thinking_table; t->open; t++) {
+    for (; t->open; t++) {
         const size_t last = python_find_last(text, t->open);
         if (last != SIZE_MAX && !strstr(text + last, t->close)) return last;
     }
@@ -110,10 +110,9 @@ static const char *take_boxed(struct scratch *s, const char *text)
 
 // --- the suites ----------------------------------------------------------------------------------
 
-static const char *strip_own(struct scratch *s, const char *text)
+static const char *strip_own(struct scratch *s, const char *text, const struct thinking_marks *t)
 {
-    for (const struct thinking_marks *t = thinking_table; t->open; t++)
-        text = remove_thinking(s, text, t);
+    for (; t->open; t++) text = remove_thinking(s, text, t);
     text = take_between(s, text, &answer_tags, true);
     text = take_between(s, text, &box_marks, true);
     return python_strip(s, take_boxed(s, text), NULL);
@@ -160,23 +159,28 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
 }
 
 const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,
-                         const char *answer, enum thinking thinking, enum thought *thought)
+                         const char *answer, const struct thinking_list *model,
+                         enum thinking thinking, enum thought *thought)
 {
+    struct thinking_marks all[THINKING_MOST + 1] = { 0 };
+    int count = 0;
+    for (const struct thinking_marks *t = thinking_table; t->open; t++) all[count++] = *t;
+    if (model) all[count] = (struct thinking_marks){ model->open, model->close, false };
     const char *whole = m->extract ? m->extract(s, answer) : answer, *text = whole;
-    bool thinks = find_open_thinking(whole) != SIZE_MAX;
-    for (const struct thinking_marks *t = thinking_table; t->open; t++)
+    bool thinks = find_open_thinking(whole, all) != SIZE_MAX;
+    for (const struct thinking_marks *t = all; t->open; t++)
         thinks |= strstr(whole, t->close) != NULL;
     const bool own = suite == SUITE_OWN || ((suite == SUITE_LLAVA || suite == SUITE_OFFICIAL) &&
                                             thinking == THINKING_STRIP);
     if (thinking == THINKING_KEEP)
         text = whole;
     else if (own)
-        text = strip_own(s, text);
+        text = strip_own(s, text, all);
     else if (suite == SUITE_LMMS_EVAL)
         text = strip_lmms_eval(s, text);
     else if (suite == SUITE_VLMEVALKIT)
         text = strip_vlmevalkit(s, text, m, thinking);
-    const size_t open = find_open_thinking(text);
+    const size_t open = find_open_thinking(text, all);
     if (open != SIZE_MAX && own && thinking != THINKING_KEEP) // never scores reasoning
         text = python_strip(s, scratch_dup(s, text, open), NULL);
     if (open != SIZE_MAX)

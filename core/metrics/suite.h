@@ -2,12 +2,14 @@
 // extracts marked answers.
 //
 //   enum thought thought;
-//   const char *text = suite_answer(&scratch, m->suite, m, answer, THINKING_AUTO, &thought);
+//   const char *text = suite_answer(&scratch, m->suite, m, answer, NULL, THINKING_AUTO, &thought);
 //   ... m->score reads text ...
 #ifndef CORE_METRICS_SUITE_H
 #define CORE_METRICS_SUITE_H
 
 #include "core/metrics/metric.h"
+
+struct thinking_list;
 
 // When to remove thinking: when the suite does, never, or always.
 enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
@@ -23,8 +25,11 @@ enum thought {
 
 // Returns the suite with that name in the table of sets; SUITE_OWN for any other name (a paper).
 enum suite suite_find(const char *name);
-// Returns the text that the rule reads; it lives as long as the scratch and the answer.
+// Returns the text that the rule reads; it lives as long as the scratch and the answer. `model`:
+// the marks of the model that answered, of which vlmsh's own rules also remove a pair that no table
+// has; NULL: unknown.
 const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,
-                         const char *answer, enum thinking thinking, enum thought *thought);
+                         const char *answer, const struct thinking_list *model,
+                         enum thinking thinking, enum thought *thought);
 
 #endif

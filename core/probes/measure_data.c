@@ -111,7 +111,8 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
     struct metric_case c = {
         .question = asked,
         .kind = s->kind,
-        .answer = suite_answer(&scratch, suite, metric, raw, THINKING_AUTO, &ignored_thought),
+        .answer = suite_answer(&scratch, suite, metric, raw, &w->m.model->thinking, THINKING_AUTO,
+                               &ignored_thought),
         .choices = (const char *const *)s->choices,
         .choice_count = s->choice_count,
         .right = s->right,

@@ -17,6 +17,7 @@
 #include "core/metrics/python.h"
 #include "core/metrics/suite.h"
 #include "core/metrics/words.h"
+#include "core/template/thinking.h"
 #include "tests/core/metrics/chair_sentences.h"
 
 static void close_to(double value, double expected, double allowed)
@@ -309,7 +310,9 @@ static void check_thinking(enum suite suite, enum thinking thinking, const char 
     static const struct metric m = { .name = "any" };
     enum thought thought;
     struct scratch s = { 0 };
-    assert_string_equal(suite_answer(&s, suite, &m, answer, thinking, &thought), said);
+    static char open[] = "<seed:think>", close[] = "</seed:think>";
+    static const struct thinking_list model = { .open = open, .close = close };
+    assert_string_equal(suite_answer(&s, suite, &m, answer, &model, thinking, &thought), said);
     assert_int_equal(thought, expected);
     scratch_release(&s);
 }
@@ -327,6 +330,10 @@ static void test_thinking(void **state)
     own("no</think>\n\nYes\n", "Yes", THOUGHT_REMOVED);
     own("<think>a</think>b<think>c</think> d", "b d", THOUGHT_REMOVED);
     own("<think>it goes on", "", THOUGHT_OPEN);
+    own("<seed:think>no</seed:think>Yes", "Yes", THOUGHT_REMOVED); // the model's own marks
+    own("<seed:think>it goes on", "", THOUGHT_OPEN);
+    check_thinking(SUITE_LMMS_EVAL, THINKING_AUTO, "no</seed:think>Yes", "no</seed:think>Yes",
+                   THOUGHT_KEPT);
     own("[THINK]no[/THINK]Yes", "Yes", THOUGHT_REMOVED);
     own("<thinking>no</thinking>Yes", "Yes", THOUGHT_REMOVED);
     own("<analysis>no</analysis>Yes", "Yes", THOUGHT_REMOVED);

@@ -87,8 +87,9 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
             marked[i] = python_is_missing(choices[i]) ? "nan" : choices[i];
         c.choices = m == &metric_mmbench_lmms_eval ? marked : choices;
         c.scratch = &scratch;
-        c.answer = suite_answer(&scratch, suite ? suite_find(suite->valuestring) : m->suite, m, raw,
-                                json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
+        c.answer =
+            suite_answer(&scratch, suite ? suite_find(suite->valuestring) : m->suite, m, raw, NULL,
+                         json_get(line, "t") ? THINKING_STRIP : THINKING_AUTO, &thought);
         c.corpus = corpora[number_of(m)];
         if (m->score(m, &c, &o, &err) < 0) fail_msg("%s: %s", m->name, err.text);
         if (fabs(o.score - rule->valuedouble) > 1e-6 && ++*bad <= 20)
