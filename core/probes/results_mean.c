@@ -99,8 +99,11 @@ static void add_map(struct results_mean *m, const struct result_map *from)
         to->tile = from->tile ? xstrdup(from->tile) : NULL;
         to->picture = from->picture, to->layer = from->layer;
         to->head = from->head, to->token = from->token;
+        memcpy(to->area, from->area, sizeof to->area);
         memset(to->values, 0, 2 * (size_t)cells * sizeof *to->values);
     }
+    if (memcmp(to->area, from->area, sizeof to->area) != 0) // pictures of several sizes
+        memset(to->area, 0, sizeof to->area);
     for (int i = 0; i < cells; i++) {
         if (!isfinite(from->values[i])) continue;
         to->values[i] += from->values[i];
@@ -185,6 +188,7 @@ void results_mean_take(struct results_mean *m, struct results *mean)
         map->tile = sums->tile ? xstrdup(sums->tile) : NULL;
         map->picture = sums->picture, map->layer = sums->layer, map->head = sums->head;
         map->token = sums->token >= 0 ? -1 : sums->token;
+        memcpy(map->area, sums->area, sizeof map->area);
         for (int k = 0; k < cells; k++) map->values[k] = sums->values[k] / sums->values[cells + k];
     }
     if (m->own)

@@ -40,6 +40,8 @@ static void means_are_by_cell(void **state)
         for (int k = 0; k <= i; k++) result_row(t, "%d", k)[0] = 10 * i + k;
         struct result_map *map = results_map(&r, "m", 1, 2);
         map->values[0] = (float)i;
+        map->area[2] = 4;
+        results_map(&r, "n", 1, 1)->area[2] = 4 + i;
         results_mean_add(&m, &r);
         results_keep(&kept, &r, 5 + i);
         results_release(&r);
@@ -64,6 +66,7 @@ static void means_are_by_cell(void **state)
     assert_null(results_find(&mean, "mine"));
     assert_true(mean.maps[0].values[0] == 0.5f);
     assert_true(isnan(mean.maps[0].values[1]));
+    assert_true(mean.maps[0].area[2] == 4 && mean.maps[1].area[2] == 0); // in pictures of two sizes
     struct buf b = { 0 };
     results_json(&mean, &b);
     cJSON *json = cJSON_Parse(b.data);
