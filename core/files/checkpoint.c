@@ -553,8 +553,8 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
 
 // Copies columns row.. of part `number` of s [parts, columns, rows], transposed: t [count,
 // columns].
-static int turn(const struct safetensor *s, const struct checkpoint_part *part, struct arena *arena,
-                struct tensor *t, struct err *err)
+static int copy_transposed(const struct safetensor *s, const struct checkpoint_part *part,
+                           struct arena *arena, struct tensor *t, struct err *err)
 {
     enum { TILE = 32 }; // a side of the square that is copied at a time
     const int64_t rows = part->shape[1], columns = part->shape[2], count = part->count;
@@ -592,8 +592,8 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
                       struct err *err)
 {
     const int64_t rows = part->shape[1], columns = part->shape[2];
-    const int64_t shape[] = { part->shape[0], part->turned ? columns : rows,
-                              part->turned ? rows : columns };
+    const int64_t shape[] = { part->shape[0], part->transposed ? columns : rows,
+                              part->transposed ? rows : columns };
     *t = (struct tensor){ .dtype = DTYPE_BF16, .rank = 2, .shape = { part->count, columns } };
     if (c->request) {
         if (!part->number && !part->row) c->request(c->requester, name, 3, shape);
@@ -604,7 +604,7 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
     if (part->number >= shape[0] || part->row + part->count > rows)
         BUG("'%s' has no such part", name);
     t->dtype = (enum dtype)s->dtype;
-    if (part->turned) return turn(s, part, arena, t, err);
+    if (part->transposed) return copy_transposed(s, part, arena, t, err);
     const int64_t first = (part->number * rows + part->row) * columns;
     return point_at_data(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
 }

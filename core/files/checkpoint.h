@@ -158,12 +158,12 @@ void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
 // Like checkpoint_tensor, for a matrix inside a tensor [parts, rows, columns]: `count` rows of part
-// `number`, from `row` on. A turned tensor is [parts, columns, rows]; its part is copied into the
-// arena.
+// `number`, from `row` on. A transposed tensor is [parts, columns, rows]; its part is copied into
+// the arena.
 struct checkpoint_part {
     int64_t shape[3]; // [parts, rows, columns]
     int64_t number, row, count;
-    bool turned;
+    bool transposed;
 };
 
 int checkpoint_matrix(const struct checkpoint *c, const char *name,

@@ -106,7 +106,7 @@ static int dtype_of(const struct model *m, const struct gguf_kind *kind, const s
 {
     if (!may_change(m, t)) return t->dtype;
     // Loading transposes these experts, which blocks do not allow.
-    if (t->rank == 3 && m->decoder.config.experts.turned) return t->dtype;
+    if (t->rank == 3 && m->decoder.config.experts.transposed) return t->dtype;
     const enum dtype dtype = wanted_dtype(m, kind, t);
     const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
     return fits || (t->dtype == DTYPE_F32 && dtype != DTYPE_F32) ? (int)dtype : t->dtype;

@@ -45,7 +45,8 @@ struct decoder_kind {
     int64_t heads, kv_heads; // 0: 32, and as many as heads
     double eps, theta;       // 0: 1e-6 and 10000
     bool tied;
-    bool windowed; // "sliding_window" applies unless it is null; no other key need enable it
+    bool slides_by_default; // "sliding_window" applies unless it is null; no other key need enable
+                            // it
     // Every n-th layer has no sliding window, unless "sliding_window_pattern" or "layer_types" says
     // otherwise; 0: neither has these layers a "rope_local_base_freq".
     int64_t sliding_pattern;
@@ -86,8 +87,8 @@ struct experts_config {
     int64_t groups, groups_per_token;        // a row chooses only within its best groups
     bool normalise;                          // the weights of a row's experts add up to `scale`
     double scale;
-    bool softmax; // scores are the softmax of the logits, without biases
-    bool turned;  // the hub's files store all experts together, transposed: [E,in,out]
+    bool softmax;    // scores are the softmax of the logits, without biases
+    bool transposed; // the hub's files store all experts together, transposed: [E,in,out]
 };
 
 enum { DECODER_LAYERS = 1000 };

@@ -122,7 +122,7 @@ static struct layer_weight of_expert(const struct decoder_config *c, int expert,
                                   .count = x->count,
                                   .rows = down ? D : 2 * m,
                                   .row = part == FFN_UP ? m : 0,
-                                  .turned = x->turned };
+                                  .transposed = x->transposed };
 }
 
 // Returns the number of weights before the experts'.

@@ -33,7 +33,7 @@ static const struct decoder_kind dense = {
 };
 
 static const struct experts_config experts = {
-    .count = 60, .per_token = 4, .width = 1408, .normalise = true, .turned = true
+    .count = 60, .per_token = 4, .width = 1408, .normalise = true, .transposed = true
 };
 
 static const struct decoder_kind sparse = {
