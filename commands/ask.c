@@ -88,7 +88,7 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
 
 // --- one question about many pictures ------------------------------------------------------------
 
-// Writes the questions to a file, whose name the caller frees.
+// Writes the questions to a file and returns its name, which the caller frees.
 static char *write_questions(const char *pattern, const char *question, const char *out,
                              struct err *err)
 {
@@ -134,7 +134,8 @@ static bool takes_value(const char *word)
     return false;
 }
 
-// Reads --each PATTERN QUESTION...: the other words, with --data FILE, are those of a data set.
+// Runs --each PATTERN QUESTION...: writes the questions to a FILE and passes the other options on
+// with --data FILE.
 static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct err *err)
 {
     static char data[] = "--data";

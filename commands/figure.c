@@ -58,10 +58,10 @@ static int deviation_of(const struct result_table *t, int column)
 static void line_free(struct plot_line *l)
 {
     free((char *)(uintptr_t)l->name);
-    free(l->x); // low and high too
+    free(l->x); // holds low and high too
 }
 
-// Returns the row of a condition and key, usually at the same index.
+// Returns the row with the condition and key of `of`, usually at `index`.
 static const struct result_row *find_row(const struct result_table *t, const struct result_row *of,
                                          size_t index)
 {
@@ -118,8 +118,8 @@ static bool is_drawn(const struct result_table *t, int column)
            results_same_unit(t, column);
 }
 
-// Draws columns of a table as curves over its keys, a line for each condition. `only`: a column; 0:
-// all.
+// Draws columns of a table as curves over its keys, a line for each condition. `only`: the only
+// column; 0: all.
 static int draw_columns(const char *path, const struct figure_look *look, const struct results *r,
                         const struct result_table *t, int only, struct err *err)
 {
@@ -196,7 +196,7 @@ static bool has_points(const struct result_table *t)
     return count > 1;
 }
 
-// Returns the column `picture`, which visual tokens have a number in; 0: none.
+// Returns the column `picture`, in which only visual tokens have a number; 0: none.
 static int picture_column(const struct result_table *t)
 {
     int c = t->column_count - 1;
@@ -268,7 +268,7 @@ static int draw_table(const struct shell *shell, const char *path, const struct 
     return status;
 }
 
-// Draws a figure of all columns, or, if that would be too many lines, one of each column.
+// Draws a figure of all columns or, if it would have too many lines, one figure per column.
 static int draw_lines(const struct shell *shell, const char *path, const struct results *r,
                       const struct result_table *t, bool *first, struct err *err)
 {

@@ -388,7 +388,7 @@ static double samples_of(const char *file)
     return count;
 }
 
-// Adds the cost of `runs` trainings on a data file into the folder `out`.
+// Adds the cost of `runs` trainings on a data file; `out`: their folder.
 static int cost_training(struct costs *c, const char *data, const char *out, double runs,
                          struct err *err)
 {
@@ -682,7 +682,7 @@ static int reproduce(struct plan *p, struct err *err)
     if (p->scores) sinks_text(p->shell->sinks, "# %s/scores.plan\n%s", p->folder, p->scores);
     if (p->asked->dry) return forecast(p, err);
     const int status = run_plan(p, err);
-    // If single cells failed, the others have results.
+    // Even if some cells failed, the others have results.
     char *scores = xasprintf("%s/scores/scores.csv", p->folder);
     const bool filled = status == 0 || access(scores, F_OK) == 0;
     free(scores);

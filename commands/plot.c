@@ -291,8 +291,8 @@ static char *line_name(const struct plot *p, const struct drawn *d)
     return xasprintf("%s: %.*s", d->label, length, d->series);
 }
 
-// Makes the lines: one for each curve, or, with --mean, the mean of those that differ in the value
-// of a sweep. The caller frees them (lines_free).
+// Makes the lines: one for each curve, or, with --mean, the mean of curves that differ only in a
+// sweep's value. The caller frees them (lines_free).
 static struct plot_line *make_lines(const struct plot *p, size_t *lines_count)
 {
     size_t count = 0;

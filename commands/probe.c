@@ -336,7 +336,7 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
-// Adds a word of a condition; a preset of the user by its values.
+// Adds a word of a condition; replaces a user's preset by its values.
 static int add_word(const struct shell *shell, struct buf *b, const char *word, struct err *err)
 {
     struct preset_values v = { 0 };
@@ -353,7 +353,7 @@ static int add_word(const struct shell *shell, struct buf *b, const char *word, 
     return status;
 }
 
-// Makes the conditions of the words: "[NAME:] SETTINGS | ...", or, without "|", several folders.
+// Makes conditions from the words: "[NAME:] SETTINGS | ...", or, without "|", several folders.
 static int read_conditions(const struct shell *shell, struct measurement *w, struct err *err)
 {
     char **texts = xcalloc(w->word_count + 1, sizeof *texts);
@@ -450,7 +450,7 @@ static bool same_map(const struct event_heatmap *a, const struct event_heatmap *
            (a->tile && b->tile ? !strcmp(a->tile, b->tile) : a->tile == b->tile);
 }
 
-// Gives the same map under several conditions one scale, so that they can be compared.
+// Gives maps that differ only in the condition one scale, so that they can be compared.
 static void share_scales(struct event_heatmap *maps, size_t count)
 {
     for (size_t i = 0; i < count; i++)

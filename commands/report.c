@@ -68,7 +68,7 @@ static int add_column(struct report_table *w, const char *name, bool mean, struc
     return 0;
 }
 
-// "mean" takes the next word, "across" the next two, of which the second may follow "mean".
+// "mean" takes the next word, "across" the next two; "mean" may precede the second of the two.
 static int read_word(struct report_table *w, int *at, struct err *err)
 {
     char *const *list = w->words.list;
@@ -165,7 +165,7 @@ static bool first_of(const struct report_table *w, size_t row, const int *column
 }
 
 // Writes the value of `column` in the rows whose columns equal those of row `a`, and whose `across`
-// column, if any, equals that of row `b`: the first one, or their mean with its 95% interval.
+// column, if any, equals that of row `of`: the first value, or their mean with its 95% interval.
 static void write_value(struct buf *b, const struct report_table *w, size_t a, size_t of,
                         int column, bool mean)
 {

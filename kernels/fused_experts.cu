@@ -108,7 +108,7 @@ static __global__ void choose_kernel(const struct choice c)
         if (lane == k) mine = e;
         __syncwarp();
     }
-    const float most = __shfl_sync(ALL_LANES, c.logits[mine], 0); // the first choice's
+    const float most = __shfl_sync(ALL_LANES, c.logits[mine], 0); // of the first choice
     const auto weigh = [&](float x) { return c.bias ? sigmoid(x) : expf(x - most); };
     const float s = lane < c.count ? weigh(c.logits[mine]) : 0;
     float by = c.normalise ? warp_sum(s) + (c.bias ? 1e-20F : 0) : 1;

@@ -35,8 +35,8 @@ const char *store_path(const struct store *s);
 // and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
-// Stores no conversation from now on, no measurement of one and no draft; jobs, presets and the
-// like are still stored.
+// From now on stores no conversations, measurements of conversations or drafts, but still jobs,
+// presets and the like.
 void store_unsave(struct store *s);
 bool store_unsaved(const struct store *s);
 // Checks that the database's path still names the file that was opened.

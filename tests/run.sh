@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.." || exit 1
 [ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
 # Libraries keep some memory until exit; suppressed silently, because tests compare program output.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
-# Freed memory waits 32 MB long for late uses instead of 256, which saves page faults and makes forks cheap.
+# A quarantine of 32 MB for freed memory, instead of 256 MB, saves page faults and makes forks cheap.
 export ASAN_OPTIONS=quarantine_size_mb=32:malloc_context_size=12
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT

@@ -25,7 +25,7 @@ static bool takes_file(const struct option_row *row)
     return row->argument && (!strcmp(row->argument, "FILE") || !strcmp(row->argument, "MODEL"));
 }
 
-// Appends the words of a choice such as "cpu|cuda[:N[,N...]]", without what varies: "cpu cuda".
+// Appends the words of a choice without their variable parts: "cpu cuda" for "cpu|cuda[:N[,N...]]".
 static void put_choices(struct buf *b, const char *argument)
 {
     for (const char *p = argument; p && strchr(argument, '|'); p = strchr(p, '|')) {
@@ -64,7 +64,7 @@ static void put_help(struct buf *b, const char *help, const char *also)
     }
 }
 
-// The models of the hub's cache, one a line: a function of POSIX shells.
+// A POSIX shell function that lists the models of the hub's cache, one per line.
 static const char models[] =
     "_vlmsh_models() {\n"
     "    local d\n"

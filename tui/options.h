@@ -30,7 +30,7 @@ struct options {
     int threads;        // 0 = one per core
     struct step *steps; // in the order given
     size_t step_count;
-    bool script;                // one of them is not a picture: vlmsh runs them, then ends
+    bool script;                // a step is not --image: vlmsh runs the steps, then exits
     bool run;                   // the word `run` precedes MODEL
     struct variable *variables; // -D, owned
     size_t variable_count;

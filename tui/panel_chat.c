@@ -108,8 +108,8 @@ static void colour_cells(struct canvas *c, struct area line, int x, int width, u
     }
 }
 
-// Finds the cells of an answer's token in the line w; false: none. `token` is its number in the
-// whole answer, of which the entry may be the reasoning.
+// Finds the cells of an answer's token in the line w; false: none. `token`: its number in the whole
+// answer; the entry may hold only the reasoning.
 static bool find_token(const struct entry *e, const struct wrap *w, size_t token, int *x,
                        int *width)
 {

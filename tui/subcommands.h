@@ -12,8 +12,7 @@ struct subcommand {
     const char *usage; // its arguments
     const char *help;  // one line
     // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
-    // and usage.
-    // NULL: `run MODEL`, which options_read takes.
+    // and usage. NULL: `run MODEL`, which options_read handles.
     int (*run)(const struct subcommand *c, int argc, char **argv, struct err *err);
 };
 

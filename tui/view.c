@@ -172,7 +172,7 @@ static struct entry *begin_answer(struct view *v, enum entry_kind kind, size_t f
     return e;
 }
 
-// Adds a token, and text of it; `counts` false: only text.
+// Adds a token's text; `counts`: also adds the token.
 static void add_token(struct entry *e, const char *text, bool counts)
 {
     if (!e->text.length) text = text_trimmed(text);
@@ -262,7 +262,7 @@ static void take_answer(struct view *v, const struct event *e)
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill)
         view_add(v, ENTRY_ANSWER, text_trimmed(a->text ? a->text : ""));
-    // A reasoning without an answer: the marks of a message of the conversation.
+    // After a reasoning without an answer, adds an empty answer, which stands for the message.
     if (v->chat.answering >= 0 && v->chat.entries[v->chat.answering].kind == ENTRY_REASONING)
         begin_answer(v, ENTRY_ANSWER, v->chat.entries[v->chat.answering].token_count);
     if (!prefill) mark_cut(v, a);
@@ -414,7 +414,7 @@ static void take_columns(struct view *v, const struct event *e)
 static void take_heatmap(struct view *v, const struct event *e)
 {
     const bool compared = !strncmp(e->heatmap->name, "compare.", 8);
-    if (e->heatmap->condition) return; // not of the current settings
+    if (e->heatmap->condition) return; // measured under other settings
     image_take_map(compared ? &v->compare.coming : &v->image, e->heatmap);
     if (compared || results_live(e->heatmap->name)) return;
     v->image.map = -1; // a command's map replaces the requested one

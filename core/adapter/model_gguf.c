@@ -108,8 +108,8 @@ static int put_qwen(struct export *e, struct err *err)
     return 0;
 }
 
-// Refuses what the keys cannot say: llama.cpp computes the factor of the scores, and takes five
-// layers with a window for one without.
+// Refuses what GGUF's keys cannot express: llama.cpp computes the factor of the scores, and assumes
+// one layer without a window after five with one.
 static int put_window(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;

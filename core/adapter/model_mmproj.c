@@ -332,7 +332,7 @@ static void add_encoder(struct export *e)
     add_norm(e, "", e->encoder->post, &v->post);
 }
 
-// Adds a merger of DeepStack, by the number of its block.
+// Adds a DeepStack merger under its block's number.
 static void add_merger(struct export *e, const struct projector *p, int block)
 {
     char *start = xasprintf("v.deepstack.%d.", block);

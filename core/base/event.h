@@ -22,8 +22,8 @@ struct picture;
 enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
                     // rest of the text. reasoning: text of the reasoning; value: all text, with
-                    // marks; ok: all text before is reasoning, because a closing mark without an
-                    // opening one has come
+                    // marks; ok: a closing mark came without an opening one, so all earlier text is
+                    // reasoning
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
                     // wrapped
@@ -71,12 +71,12 @@ enum event_kind {
 };
 
 struct event_answer {
-    const char *text;         // without the reasoning
-    const char *reasoning;    // before the answer, without marks; "": none
-    const char *whole;        // the text that the model wrote, with reasoning and marks
-    const char *unended;      // opening mark of a reasoning that has no end, if the prompt has the
-                              // mark; else NULL
-    int64_t reasoning_tokens; // of count
+    const char *text;      // without the reasoning
+    const char *reasoning; // before the answer, without marks; "": none
+    const char *whole;     // the text that the model wrote, with reasoning and marks
+    const char *unended;   // opening mark, if the prompt ends with it and no closing mark follows;
+                           // else NULL
+    int64_t reasoning_tokens; // among the `count` tokens
     const int32_t *ids;       // generated ids, without the end token
     size_t count;
     int64_t prompt_tokens, visual_tokens; // of the whole prompt

@@ -76,8 +76,8 @@ void engine_memory(const struct engine *e, struct results *r); // of model and c
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
-// Returns the tags of the model's chat template that name a variable, one a line, at most four; the
-// caller frees them. "": none, or no model.
+// Returns the tags of the model's chat template that name a variable, at most four, one per line;
+// the caller frees the text. "": none, or no model.
 char *engine_template_tags(const struct engine *e, const char *variable);
 // Returns the current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);

@@ -37,8 +37,8 @@ struct preset_values {
     bool guessed;                    // layers were chosen by depth: the model's phases are unknown
 };
 
-// Adds all values of the recipe to `v`, which is empty but for its settings, without checking keys
-// and values.
+// Adds all values of the recipe to `v`, in which only `settings` is set, without checking keys and
+// values.
 int preset_read(struct preset_values *v, const struct preset *p, const struct model *m,
                 struct err *err);
 // Adds the values of a text such as a preset's `set`, or one literal KEY=VALUE; replaces earlier

@@ -76,8 +76,8 @@ static void add_tables(struct results *to, const struct results *from, const cha
     }
 }
 
-// Adds the means of the differences of the samples of `row` from those of `from`, without their
-// deviations: the intervals say more.
+// Adds the means of the differences of the samples of `row` from those of `from`, without
+// deviations, because the intervals say more.
 static void add_differences(struct measured_row *row, const struct measured_row *from,
                             const char *name)
 {
@@ -101,7 +101,7 @@ static void add_differences(struct measured_row *row, const struct measured_row 
     results_release(&means);
 }
 
-// Pairs each row with the same repetition of the first one.
+// Pairs each row with the same repetition of the first row's name.
 static void find_differences(const struct measured_conditions *c)
 {
     const struct score_plan *p = c->rows;
@@ -140,7 +140,7 @@ static struct results mean_row(const struct measured_conditions *c, const char *
     return mean;
 }
 
-// Joins the rows, each name once.
+// Joins the rows; rows of one name become one condition.
 static void join(const struct measured_conditions *c, struct results *results)
 {
     const struct score_plan *p = c->rows;

@@ -18,8 +18,8 @@ struct results;
 // Measures under the condition of each row and joins the results (results_join). Over a data set,
 // adds the mean paired differences from the first row, NAME.difference, with their intervals. Rows
 // of the same name are repetitions (seeds): one condition, with intervals over them; differences
-// pair the same repetition. For a probe with `correlate`, adds the correlation of its columns over
-// all conditions. The conversation and the engine's settings are unchanged.
+// pair repetitions by number. For a probe with `correlate`, adds the correlation of its columns
+// over all conditions. The conversation and the engine's settings are unchanged.
 int conditions_measure(struct engine *e, const struct score_plan *rows,
                        const struct measure_request *request, struct results *results,
                        struct err *err);

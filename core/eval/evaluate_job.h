@@ -83,8 +83,8 @@ int evaluate_take_metric(void *self, const char *value, struct err *err);
 extern const struct option_row evaluate_rows[];
 extern const struct option_row calibrate_rows[]; // of the job `calibrate` (core/eval/calibrate.c)
 int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, struct err *err);
-// Checks the conditions of --expect; r NULL: only whether they can be read. -1 with a message that
-// says which one does not hold.
+// Checks the conditions of --expect; r NULL: checks only their syntax. Returns -1 with a message
+// that names the condition that does not hold.
 int evaluate_expect(const struct evaluate_options *o, const struct job_results *r, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
 // Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of

@@ -3,7 +3,7 @@
 //
 //   OUT/cells/ROW_SET.scores.jsonl   kept lines of each cell (core/eval/evaluate_job.c)
 //   OUT/scores.csv                   a line for each number (core/eval/score_table.h)
-//   OUT/compare.csv                  the plan's comparisons of rows; without any, no such file
+//   OUT/compare.csv                  the plan's comparisons of rows, if it has any
 //   OUT/table.csv, .md, .tex         the table
 //
 // A new job with the same OUT continues these cells; if something has changed since, it refuses and
@@ -228,7 +228,7 @@ static int write_tables(const struct scoring *s, const struct score_table *t, st
     int status = csv_write(&each, scores, err);
     if (status == 0) status = csv_write_documents(&wide, table, err);
     if (status == 0 && s->plan.compare_count) status = csv_write(&compared, compare, err);
-    if (!s->plan.compare_count) unlink(compare); // of an earlier plan
+    if (!s->plan.compare_count) unlink(compare); // left by an earlier plan
     free(scores);
     free(table);
     free(compare);

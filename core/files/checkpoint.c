@@ -487,8 +487,8 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
-// Points t at its data in the file, `first`, or at a copy in `arena` if the device needs one
-// (NULL: only the shape is needed).
+// Points t at `first`, its data in the file, or at a copy in `arena` if the device needs one. arena
+// NULL: only the shape is needed.
 static int point_at_data(const struct safetensor *s, const void *first, struct arena *arena,
                          struct tensor *t, struct err *err)
 {
@@ -551,12 +551,12 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     return point_at_data(s, s->data, arena, t, err);
 }
 
-// Copies columns row.. of part `number` of s [parts, columns, rows], transposed: t [count,
-// columns].
+// Transposes `count` columns, from `row` on, of part `number` of s [parts, columns, rows] into t
+// [count, columns].
 static int copy_transposed(const struct safetensor *s, const struct checkpoint_part *part,
                            struct arena *arena, struct tensor *t, struct err *err)
 {
-    enum { TILE = 32 }; // a side of the square that is copied at a time
+    enum { TILE = 32 }; // side of the squares that are copied one by one
     const int64_t rows = part->shape[1], columns = part->shape[2], count = part->count;
     const size_t size = dtype_size(t->dtype), bytes = tensor_bytes(t);
     if (dtype_in_blocks(t->dtype))

@@ -47,7 +47,7 @@ struct checkpoint {
     void **made; // memory of tensors that were joined from several others
     size_t made_count;
     struct quantised_folder *quantised;   // matrices that are unpacked when bound; NULL: none
-    const struct load_progress *progress; // of unpacking; NULL: not reported
+    const struct load_progress *progress; // receives the progress of unpacking; NULL: none
     // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
     char fingerprint[HASH_HEX]; // of everything that affects answers
     char weights[HASH_HEX];     // of config.json and the weights alone
@@ -141,8 +141,8 @@ struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 // Returns whether a name is that of a temporary file of training beside a model:
 // "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
-// Returns the step in the name of a checkpoint of a training ("checkpoint-40"), or -1;
-// *unfinished: ".part" follows.
+// Returns the step in the name of a training's checkpoint ("checkpoint-40"), or -1; *unfinished
+// becomes true if ".part" follows.
 int64_t checkpoint_step(const char *name, bool *unfinished);
 
 // Returns the name of the file that `preprocessor` was read from.
@@ -153,7 +153,7 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 // Marks as read a tensor that need not be bound (the second copy of a tied head).
 void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
-// (f32, f16 or bf16). Unaligned data is copied into `arena`, a quantised matrix unpacked there.
+// (f32, f16 or bf16). Unaligned data is copied into `arena`; a quantised matrix is unpacked there.
 // arena NULL: only the shape is needed.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
@@ -175,7 +175,7 @@ int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, s
                       struct tensor *t, struct err *err);
 // Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
-// Returns the size of those that stay in the mapped files: all but quantised matrices.
+// Returns the size of the tensors that stay in the mapped files: all but quantised matrices.
 uint64_t checkpoint_mapped(const struct checkpoint *c);
 
 #endif

@@ -24,7 +24,7 @@ void checkpoint_split_name(const char *name, char **model, char **encoder);
 int checkpoint_check_link(const char *path, struct err *err);
 // Sorts the list of tensors by name; refuses a name that occurs twice.
 int checkpoint_sort(struct checkpoint *c, struct err *err);
-// Returns a tensor's place in the list; NULL: none has this name.
+// Returns the list's entry for a tensor; NULL: no tensor has this name.
 const struct safetensor **checkpoint_entry(const struct checkpoint *c, const char *name);
 // Stops the thread of checkpoint_identify_in_background.
 void checkpoint_identify_end(struct checkpoint *c);

@@ -18,7 +18,7 @@ struct load_progress {
     // False cancels the load, which fails with "cancelled".
     bool (*report)(void *self, uint64_t done, uint64_t total);
     void *self;
-    void (*notice)(void *self, const char *text); // what the load is about to do; NULL: nobody asks
+    void (*notice)(void *self, const char *text); // receives notices while loading; NULL: none
 };
 
 // Reports to the watcher of core/base/cancel.h, which may cancel.

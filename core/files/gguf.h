@@ -99,7 +99,7 @@ int gguf_type_id(enum dtype dtype);
 // "layers.3.mlp.up_proj.weight" gives "blk.3.ffn_up.weight"; "layers.3.mlp.experts.up_proj.weight"
 // gives the tensor that holds all experts. NULL: no such tensor. The caller frees it.
 char *gguf_text_name(const char *architecture, const char *hf);
-// In Gemma 3's files every n-th layer has no sliding window.
+// Every GEMMA_PATTERN-th layer of Gemma 3 has no sliding window, unless the file says otherwise.
 enum { GEMMA_PATTERN = 6 };
 
 // Returns the row order of queries and keys in files of an architecture, for heads of width

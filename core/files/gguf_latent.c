@@ -78,7 +78,7 @@ void gguf_experts_read(struct gguf_config *c)
 static int put_experts(const struct safetensor *t, const char *start, const char *name,
                        struct renamed *r, struct err *err)
 {
-    // Each expert is one matrix, or two, one below the other.
+    // Each expert has one matrix, or two stacked ones (gate_up_proj).
     const char *const halves[] = { "gate_proj", "up_proj" };
     const int count = strcmp(name, "gate_up_proj") ? 1 : 2;
     if (t->rank != 3 || t->shape[0] < 1 || t->shape[1] % count)

@@ -24,7 +24,7 @@ struct gguf_name {
         BARE,    // Hugging Face's name has no ".weight"
         BARE_3D, // like BARE, and leading dimensions of 1 make the rank 3
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
-        LESS_1,  // a vector: Hugging Face's numbers are those of the file minus 1
+        LESS_1,  // a vector whose elements are 1 more than Hugging Face's
     } form;
 };
 
@@ -38,8 +38,8 @@ struct renamed {
 
 // Appends a copy of t under `name`, which the list then owns.
 struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, char *name);
-// Subtracts 1 from the numbers of the vector t of the list. 0, or -1: not a vector of f32, or out
-// of memory.
+// Subtracts 1 from the elements of the vector t in the list. Returns 0, or -1 if t is not a vector
+// of f32 or memory is short.
 int renamed_less_1(struct renamed *r, struct safetensor *t, struct err *err);
 // Returns memory for a joined tensor; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
@@ -108,7 +108,7 @@ struct encoder_config {
 struct gguf_encoder {
     const char *type;         // clip.projector_type
     const char *also;         // the type's name in earlier files; NULL: none
-    const char *needs;        // tensor that a later row of the same type lacks; NULL: no such row
+    const char *needs;        // tensor that files of a later row of this type lack; NULL: none
     const char *const *texts; // architectures of language models that it fits; NULL: any
     const char *architecture, *model_type; // of the whole model
     bool flat;                             // the language model's keys are at the top level
@@ -119,7 +119,7 @@ struct gguf_encoder {
     const char *mergers;            // prefix of the numbers of DeepStack's mergers; NULL: none
     const struct gguf_name *merger; // tensors of a merger
     const char *last;               // projector tensor with one row per dimension of a visual token
-    bool last_columns;              // one column per dimension
+    bool last_columns;              // ... with one column per dimension instead
     const char *patches;            // name of a convolution that is stored in two parts, or NULL
     void (*read)(struct encoder_config *e);
 };
@@ -132,9 +132,10 @@ void encoder_sizes(struct encoder_config *e, const char *layers, const char *hea
 void encoder_means(struct encoder_config *e);
 void encoder_placeholder(struct encoder_config *e, const char *key, const char *word);
 extern const struct gguf_name gguf_siglip_block[]; // tensors of a block of CLIP and SigLIP
-// Adds to `to` the numbers of rotary pairs for time, row and column.
+// Adds to `to` how many rotary pairs rotate by time, row and column.
 void encoder_sections(struct encoder_config *e, cJSON *to);
-// Adds the limits of a picture's size; by default those of the hub's preprocessor_config.json.
+// Adds the keys of the preprocessor config. least, most: limits of a picture's pixels that hold if
+// the file has none.
 void encoder_pixels(struct encoder_config *e, int64_t least, int64_t most);
 // Sets block[] to the encoder's blocks with a merger (tensors "v.deepstack.BLOCK.*"), ascending;
 // returns their number, at most `most`.

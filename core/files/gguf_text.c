@@ -66,7 +66,7 @@ static void read_glm(struct gguf_config *c)
                                 (double)rotary / width->valuedouble);
 }
 
-// Files lack the factor of the scores: it follows from the width of a head, except in the 27B
+// Files lack the factor of the scores. It follows from the width of a head, except in the 27B
 // model, which has 62 layers. Every sixth layer has no window, unless the file says otherwise.
 static void read_gemma(struct gguf_config *c)
 {
@@ -84,8 +84,7 @@ static void read_gemma(struct gguf_config *c)
     if (!json_get(c->to, "sliding_window")) cJSON_AddNullToObject(c->to, "sliding_window");
 }
 
-// Marks as read the number of layers that add rows to visual tokens: the encoder's file has those
-// rows.
+// Marks DeepStack's number of layers as read; the encoder's file determines it.
 static void read_deepstack(struct gguf_config *c)
 {
     config_value(c, "n_deepstack_layers", 0, 0);

@@ -194,8 +194,8 @@ int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most)
     return count;
 }
 
-// Adds a tensor of a merger of DeepStack, whose number in the file is that of its block. Returns 1;
-// 0 for other tensors.
+// Adds a tensor of a DeepStack merger, which the file numbers by its block. Returns 1, or 0 for
+// other tensors.
 static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
                          const struct safetensor *t, struct renamed *r)
 {

@@ -78,8 +78,8 @@ SITES(X)
 // The sites of the pass, ended by NULL.
 extern const struct site *const pass_sites[];
 
-// Keys that some rows of a pass do not see, of those that they would otherwise see. A row always
-// sees itself. Arrays last until the layer ends.
+// Keys that are hidden from some rows of a pass. A row always sees itself. The arrays must stay
+// valid until the layer ends.
 struct hidden_keys {
     const bool *rows;  // [N] rows that do not see `keys`; NULL: nothing is hidden
     const bool *keys;  // [P]
@@ -96,13 +96,14 @@ struct seen_keys {
     const int64_t *count; // [N - from]
 };
 
-// The keys that one row sees: `count` indices, ascending, or with list NULL those from `first` on.
+// The keys that one row sees: `count` ascending indices or, if list is NULL, `count` keys from
+// `first` on.
 struct site_keys {
     const int32_t *list;
     int64_t first, count;
 };
 
-// Returns the index of key j of them.
+// Returns the index of the j-th of these keys.
 static inline int64_t site_keys_at(struct site_keys keys, int64_t j)
 {
     return keys.list ? keys.list[j] : keys.first + j;
@@ -149,8 +150,8 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     return args->keys ? args->keys[i] : i;
 }
 
-// Returns the keys that row i of a HAS_KEYS site sees: those of its layer's mask, or those of them
-// that a method has chosen.
+// Returns the keys that row i of a HAS_KEYS site sees: those of its layer's mask, or the ones among
+// them that a method has chosen.
 struct site_keys site_keys(const struct site_args *args, int64_t i);
 // Returns the keys that `seen` lists for row i, without those before key `first`.
 struct site_keys seen_keys_from(const struct seen_keys *seen, int64_t i, int64_t first);

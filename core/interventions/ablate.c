@@ -6,9 +6,10 @@
 //   layers: what a whole layer adds to the residual stream
 //   tokens: a position that no later one attends to, in the chosen layers
 //
-// The output is replaced at the named positions by zeros, by its mean over the positions of the
-// pass without a change, or by the output of another of these positions. Visual and text positions
-// are separate: their outputs differ too much for a common mean.
+// At the named positions, the output of a head, FFN or layer is replaced by zeros, by its mean over
+// all positions of the same modality in the pass without a change, or by the output at another
+// position of the same modality. Outputs of visual and text positions differ too much for a common
+// mean.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,12 @@ static const char *const ablate_complete[] = { "heads",  "ffn",    "layers",   "
 struct ablate {
     const struct probe_env *env;
     enum ablated part;
-    struct parts parts; // parts.at: chosen positions; TOKENS: those that are hidden one at a time
+    struct parts parts; // its `at`: positions to replace, or tokens to hide one at a time
     struct effect effect;
-    double *change;        // [L] or [L,H] or [N]; NaN: not measured
-    double **mean;         // [2*L] [width] of text and visual positions; NULL: not computed
-    int64_t token;         // hidden now; -1: none
-    bool *all_rows, *keys; // flags for the site: [N], [P]
+    double *change; // [L] or [L,H] or [N]; NaN: not measured
+    double **mean;  // [2*L][width] per layer, of text and of visual positions; NULL: not computed
+    int64_t token;  // hidden in this pass; -1: none
+    bool *all_rows, *keys; // [N], [P] for struct hidden_keys
 };
 
 static void ablate_release(void *state)
@@ -49,7 +50,7 @@ static void ablate_release(void *state)
     free(s);
 }
 
-// Splits "heads POSITIONS"; *positions is "" without any.
+// Splits "heads POSITIONS"; *positions is "" if none are named.
 static int read_part(const char *words, enum ablated *part, const char **positions, struct err *err)
 {
     const size_t n = strcspn(words, " \t");
@@ -137,8 +138,8 @@ static const double *mean_of(struct ablate *s, int layer, int64_t row)
     return mean;
 }
 
-// Returns another position of the kind of `row`, drawn with a fixed seed; `row` if it is the only
-// one.
+// Returns another position of the same modality as `row`, drawn with a fixed seed; `row` if there
+// is no other.
 static int64_t other_row(const struct ablate *s, const struct outputs *o, int64_t row)
 {
     const int64_t n = s->env->sequence->n;
@@ -213,7 +214,7 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     s->parts.replacement = replacement;
     s->parts.self = s;
     s->parts.collecting = s->env->options->mean || s->env->options->resample;
-    // Outputs of all positions are needed, so no prefix is shared.
+    // The outputs of all positions are needed, so no rows may come from the cache.
     if (s->parts.collecting) first = 0;
     int status = effect_open(&s->effect, s->env, p, first, parts, &hook, err);
     s->parts.collecting = false;

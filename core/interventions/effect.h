@@ -1,4 +1,4 @@
-// core/interventions/effect.h -- what a change of the pass does to the answer: the change of its
+// core/interventions/effect.h -- measures how a change of the pass changes the answer's
 // log-probability.
 //
 //   struct effect e;
@@ -6,8 +6,8 @@
 //   effect_of(&e, &hook, &change, err); ...              // a pass with this change
 //   effect_put(&e, r, "knockout"); effect_close(&e);
 //
-// Room core/interventions/: measurements that run the pass of an answer again with a change each.
-// They leave nothing behind. Uses probes, positions and what they use.
+// Room core/interventions/: measurements that rerun an answer's pass, each time with one change,
+// and leave nothing behind. Uses probes, positions and what they use.
 #ifndef CORE_INTERVENTIONS_EFFECT_H
 #define CORE_INTERVENTIONS_EFFECT_H
 
@@ -27,21 +27,22 @@ struct effect {
     int64_t from;           // first row that any of the changes affects
     int64_t first, end;     // tokens of the answer whose log-probability counts
     double *before, *after; // [tokens of the answer] log-probabilities; after: of the newest pass
-    int64_t done, all;      // passes
+    int64_t done, all; // changes measured so far; all passes, including the one without a change
 };
 
-// Runs the pass without a change. `hook` listens where those of the changes do, so that both passes
-// compute in the same way (latent attention has two), and their difference is that of the change
-// alone. `passes`: how many changes will be tried, for the progress. --token N selects a token.
+// Runs the pass without a change. `hook` listens at the sites of the later changes, so that all
+// passes take the same code path (latent attention has two) and differ only by the change.
+// `passes`: number of changes to come, for the progress display. --token N selects one token of the
+// answer.
 int effect_open(struct effect *e, const struct probe_env *env, struct passing *p, int64_t from,
                 int64_t passes, const struct hook *hook, struct err *err);
-// Sets *change to the log-probability of the selected tokens under the change, minus the one
-// without it.
+// Sets *change to the log-probability of the selected tokens with the change minus their
+// log-probability without it.
 int effect_of(struct effect *e, const struct hook *hook, double *change, struct err *err);
-// Adds the table NAME of both log-probabilities, and NAME.tokens of each token of the answer, for
-// the newest pass.
+// Adds the table NAME with the log-probability without a change and in the newest pass, and the
+// table NAME.tokens with both for each selected token.
 void effect_put(const struct effect *e, struct results *r, const char *name);
-// Notes the layers that were chosen, but whose attention no pass could change.
+// Adds a note on the chosen layers whose attention no pass could change.
 void effect_note_layers(const struct effect *e, struct results *r, const bool *layers,
                         const bool *reached);
 void effect_close(struct effect *e);

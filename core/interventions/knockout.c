@@ -19,14 +19,14 @@ struct knockout {
     int *chosen;     // [chosen_count] these layers in order
     int chosen_count, window;
     struct effect effect;
-    double *windows; // [chosen_count] change of the window that begins there; NaN: none
+    double *windows; // [chosen_count] change for the window that begins at chosen[i]; NaN: none
     float *heads;    // [L,H] loss of log-probability; NaN: not measured
 
     // The cut of the current pass.
     bool *now;         // [L] layers
     int head;          // -1: all heads
     bool *reached;     // [L] layers in which attention was cut in some pass
-    bool *rows, *keys; // flags for the site: [N], [P]
+    bool *rows, *keys; // [N], [P] for struct hidden_keys
     bool *one_head;    // [H]
 };
 

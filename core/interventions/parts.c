@@ -1,4 +1,4 @@
-// core/interventions/parts.c -- outputs of parts of the layers, read and replaced at sites.
+// core/interventions/parts.c -- reads and replaces outputs of a part of the layers at sites.
 #include "core/interventions/parts.h"
 
 #include <stdlib.h>
@@ -33,7 +33,8 @@ void parts_close(struct parts *w)
     rows_release(&w->rows);
 }
 
-// Keeps the outputs x [m,width] of a layer's rows, or x minus the residual stream before the part.
+// Stores x [m,width], the outputs of a layer's rows. `minus`: stores x minus the residual stream
+// before the part.
 static void collect(struct parts *w, const struct site_args *args, const float *x, int64_t m,
                     int64_t width, bool minus)
 {
@@ -53,8 +54,8 @@ static void collect(struct parts *w, const struct site_args *args, const float *
     }
 }
 
-// Keeps the residual stream x [m,width] before the part. A method may drop rows before the part
-// ends, so rows are kept by their number in the sequence.
+// Stores the residual stream x [m,width] before the part. A method may drop rows before the part
+// ends, so rows are stored by their number in the sequence.
 static void keep_before(struct parts *w, const struct site_args *args, const float *x, int64_t m,
                         int64_t width)
 {
@@ -62,8 +63,8 @@ static void keep_before(struct parts *w, const struct site_args *args, const flo
         memcpy(w->before + site_row(args, i) * width, x + i * width, (size_t)width * sizeof *x);
 }
 
-// Lists the rows at the chosen positions (`chosen`), or the others, among from[m], or with from
-// NULL among rows 0..m-1.
+// Lists those of the rows from[m] (NULL: 0..m-1) that are at positions to replace or, if not
+// `chosen`, at other positions.
 static int32_t *rows_at(const struct parts *w, const struct site_args *args, const int32_t *from,
                         int64_t m, bool chosen, int64_t *count)
 {
@@ -76,8 +77,8 @@ static int32_t *rows_at(const struct parts *w, const struct site_args *args, con
     return list;
 }
 
-// Replaces rows list[count] of x [m,width]: their columns first.. by those of the replacement, or,
-// with columns 0, the whole rows; `add` adds the residual stream before the part.
+// Replaces `columns` columns, from `first` on, of rows list[count] of x [m,width]; columns 0: whole
+// rows. `add`: adds the residual stream before the part to the replacement.
 static int put(struct parts *w, struct graph *g, const struct site_args *args, struct tensor *x,
                const int32_t *list, int64_t count, int64_t first, int64_t columns, bool add)
 {
@@ -126,7 +127,7 @@ static int parts_run(void *self, struct graph *g, const struct site *site, struc
     const bool now = !w->collecting && args->layer == w->layer;
     const bool delta = w->part == OUTPUT_LAYER || w->part == OUTPUT_FFN;
     const int64_t m = site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
-    // Values: those of the new rows, behind the cached ones.
+    // At SITE_VALUES, x also holds the cached rows: takes the new rows behind them.
     struct tensor *x = site == SITE_VALUES ? graph_rows(g, args->x, args->past, m) : args->x;
     const int64_t width = x ? tensor_count(x) / m : 0;
     w->reached[args->layer] = true;

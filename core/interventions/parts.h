@@ -1,5 +1,5 @@
-// core/interventions/parts.h -- reads the outputs of a part of the layers in one pass, and replaces
-// them in others.
+// core/interventions/parts.h -- reads the outputs of a part of each layer in one pass, and replaces
+// them in later passes.
 //
 //   struct parts w;
 //   parts_open(&w, env, OUTPUT_FFN);
@@ -14,17 +14,17 @@
 
 enum part {
     OUTPUT_RESIDUAL,  // [N,D] the residual stream after the layer
-    OUTPUT_LAYER,     // [N,D] what the layer adds to it
+    OUTPUT_LAYER,     // [N,D] what the layer adds to the residual stream
     OUTPUT_ATTENTION, // [N,H*dv] the outputs of all heads, before the output projection
-    OUTPUT_HEAD,      // those of one head
-    OUTPUT_FFN,       // [N,D] what the FFN adds
+    OUTPUT_HEAD,      // like OUTPUT_ATTENTION, but only one head is replaced
+    OUTPUT_FFN,       // [N,D] what the FFN adds to the residual stream
     OUTPUT_VALUE,     // [N,Hkv*d] the values that later positions attend to
 };
 
-// Outputs of a layer's part.
+// The outputs of the part in one layer.
 struct outputs {
     float *output; // [N,width]; NULL: not read
-    bool *there;   // [N] the layer computed the position
+    bool *there;   // [N] positions that the layer computed
     int64_t width;
 };
 
@@ -35,14 +35,14 @@ struct parts {
     bool *at;                // [N] positions whose outputs are replaced
     struct outputs *outputs; // [L]
     bool collecting;
-    int layer, head; // replaced now; -1: none
-    // Sets to[width], which is 0, to what replaces the output at a position.
+    int layer, head; // replaced in this pass; -1: none
+    // Fills to[width], which holds zeros, with the replacement of the output at a position.
     void (*replacement)(void *self, int layer, int64_t row, int64_t width, float *to);
     void *self;
     bool *reached; // [L] layers that have the part
 
-    float *before; // [N,D] of the current layer: the residual stream before the part, by position
-    int32_t *only; // rows of the FFN that remain
+    float *before; // [N,D] the residual stream before the part, in the current layer
+    int32_t *only; // rows that the FFN still computes
     struct rows rows;
 };
 

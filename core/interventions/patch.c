@@ -1,8 +1,9 @@
 // core/interventions/patch.c -- /patch: which activations carry what the picture says (activation
 // patching, causal tracing: Meng et al. 2022, arXiv 2202.05262).
 //
-//   run A: the conversation's answer;  run B: the same with another picture, or a corrupted one
-//   in run B, the output of a layer's part at some positions is replaced by that of run A
+//   run A: the conversation's answer
+//   run B: the same answer after another or a corrupted picture
+//   patch: run B, with the output of a layer's part at some positions replaced by run A's
 //   share = (log p_patched - log p_B) / (log p_A - log p_B)
 #include <math.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ struct patch {
     struct parts parts;
     struct effect effect;
     bool *group[GROUPS];   // [N]
-    double corrupted_logp; // of run B
+    double corrupted_logp; // log-probability of run B minus that of run A
     double *share;         // [L,GROUPS]; NaN: none
     float *positions;      // [L,N]
     float *heads;          // [L,H]
@@ -101,7 +102,7 @@ static int choose_part(struct patch *s, struct err *err)
                : 0;
 }
 
-// Finds the tokens to corrupt: of one picture.
+// Finds the tokens to corrupt, all of one picture.
 static int choose_tokens(struct patch *s, struct err *err)
 {
     const struct sequence *q = s->env->sequence;
@@ -125,12 +126,12 @@ static int choose_tokens(struct patch *s, struct err *err)
     }
     if (s->picture < 0)
         return err_set(err, "no visual token of picture %d is named", s->env->options->picture);
-    // Earlier tokens of the picture change too if its tokens see each other.
+    // If the tokens of the picture see each other, earlier tokens change too.
     s->first = pass_start(&s->env->model->decoder.config, q, s->first);
     return 0;
 }
 
-// Positions from the first one on that the corruption affects, by group.
+// Groups the positions from the first one that the corruption affects.
 static void find_groups(struct patch *s)
 {
     const struct sequence *q = s->env->sequence;
@@ -170,15 +171,15 @@ static void *patch_start(const struct probe_env *env, struct err *err)
 
 // --- run B ---------------------------------------------------------------------------------------
 
-// Returns a standard normal number (Box and Muller 1958).
+// Returns a sample of the standard normal distribution (Box and Muller 1958).
 static double normal(uint64_t index)
 {
     const double u = 1 - random_unit(42, RANDOM_SAMPLE, 2 * index);
     return sqrt(-2 * log(u)) * cos(2 * M_PI * random_unit(42, RANDOM_SAMPLE, 2 * index + 1));
 }
 
-// Replaces the corrupted tokens [rows,width] by their mean, or adds noise of three standard
-// deviations of all their numbers.
+// Replaces the corrupted tokens [rows,width] by their mean, or adds Gaussian noise of three times
+// the standard deviation of all elements.
 static void corrupt(const struct patch *s, float *tokens, int64_t rows, int64_t width)
 {
     const struct sequence *q = s->env->sequence;
@@ -217,7 +218,7 @@ static int show_corrupted(struct patch *s, struct passing *p, struct err *err)
 
 // --- patches -------------------------------------------------------------------------------------
 
-// The output of run A.
+// Implements parts.replacement: run A's output.
 static void from_run_a(void *self, int layer, int64_t row, int64_t width, float *to)
 {
     const struct patch *s = self;
@@ -236,7 +237,7 @@ static int patch(struct patch *s, int layer, int head, double *share, struct err
     return 0;
 }
 
-// Restricts the positions to those that run A computed in the layer; returns their number.
+// Selects those of `rows` that run A computed in the layer; returns their number.
 static int64_t patch_at(struct patch *s, int layer, const bool *rows)
 {
     const struct outputs *o = &s->parts.outputs[layer];
@@ -276,7 +277,7 @@ static int patch_layer(struct patch *s, int layer, struct err *err)
 
 static int patch_passes(void *state, struct passing *p, struct err *err)
 {
-    // In nats: shares of a smaller change would be rounding errors, which disturb means.
+    // In nats. Shares of a smaller change would be rounding errors and distort means.
     static const double least = 1e-3;
     struct patch *s = state;
     const struct decoder_config *c = &s->env->model->decoder.config;

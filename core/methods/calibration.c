@@ -339,8 +339,8 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
     return err_set(err, "%s of '%s' is damaged: calibrate again", s->kind->sums->name, path);
 }
 
-// True if a file can hold results of that size: its first tensor is small where others grow with
-// the square of the width, and must not decide alone how much memory the sums take.
+// True if the file's tensors that grow with the square of the width have that size. The first
+// tensor, which may be small, must not alone decide how much memory the sums take.
 static bool sums_fit(const struct calibration_kind *kind, const struct calibration_sums *size,
                      const struct safetensors *file)
 {

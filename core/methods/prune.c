@@ -8,8 +8,8 @@
 //   every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1]
 //   of all rows of the sequence, which this file stores.
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
-//   layer K and attends only to these in later layers. Sinks keep the phi of the pass that computed
-//   their row; their contributions are those to the selecting row.
+//   layer K and attends only to these in later layers. A sink keeps the phi of the pass that
+//   computed its row; its contribution is the one to the selecting row.
 //
 // prune_pick.c chooses the tokens to keep.
 //
@@ -96,7 +96,7 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->keep = settings_reals(env->settings, "prune.keep", &shares);
     const int first = p->stages ? p->layer[0] : PRUNE_INPUT, before = p->stages;
     p->stages = prune_read_layers(env, p->layer, err);
-    if (p->stages > before) p->capacity = 0; // the new stages need scores of rows
+    if (p->stages > before) p->capacity = 0; // the new stages need row_score
     if (p->stages > 0 && p->layer[0] != first) p->residual_rows = 0; // stored for another layer
     p->blind = p->kind == PRUNE_DIVERGENCE && !prune_diverges(env, p->layer, p->stages);
     return p->stages < 0 ? -1 : prune_check_stages(p->stages, shares, err);

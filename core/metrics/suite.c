@@ -22,7 +22,7 @@ struct tags {
 #define KIMI_OPEN  "\xE2\x97\x81think\xE2\x96\xB7"
 #define KIMI_CLOSE "\xE2\x97\x81/think\xE2\x96\xB7"
 
-enum { MARKS_OF_LMMS_EVAL = 2 }; // it knows only the first ones of thinking_table
+enum { MARKS_OF_LMMS_EVAL = 2 }; // lmms-eval knows only the first rows of thinking_table
 
 static const struct tags answer_tags = { "<answer>", "</answer>" },
                          box_marks = { "<|begin_of_box|>", "<|end_of_box|>" };

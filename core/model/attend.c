@@ -9,7 +9,7 @@
 #include "core/ops/ops.h"
 
 // Scatters probabilities [H,1,count] of row i over selected keys into probs [H,n,P]; the row's
-// other elements are 0. heads [H]: only those; NULL: all.
+// other elements are 0. of_heads [H]: only these heads; NULL: all.
 static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
                          const struct tensor *some, const int32_t *keys, int64_t count,
                          const bool *of_heads)
@@ -28,7 +28,7 @@ static void spread_probs(struct graph *g, struct tensor *probs, int64_t i,
     free(row);
 }
 
-// Writes the outputs y [m,H,dv] of rows[m] to a [n,H,dv]: of these heads; NULL: of all.
+// Writes the outputs y [m,H,dv] of rows[m] to a [n,H,dv]; heads [H]: only these heads; NULL: all.
 static void put_heads(struct graph *g, struct tensor *a, const int32_t *rows, struct tensor *y,
                       const bool *heads)
 {
@@ -83,7 +83,7 @@ static bool chooses(const struct visible *w, int64_t i)
     return w->seen->keys && i >= w->seen->from;
 }
 
-// The new keys are the last.
+// Returns row i's own key: the new keys come last.
 static int64_t own_key(const struct visible *w, int64_t i)
 {
     return w->keys - w->n + i;
@@ -103,7 +103,7 @@ static int64_t list_visible(const struct visible *w, int64_t i, int32_t *list)
     return count < all.count ? count : 0;
 }
 
-// Rows whose visible keys are a range of the keys that are not hidden share one product: rows[m].
+// Computes rows[m] in one product: each sees a range of the keys that are not hidden.
 static void attend_group(struct graph *g, const struct visible *w, struct tensor *a,
                          const struct attending *of, const int32_t *rows, int64_t m)
 {
@@ -127,8 +127,8 @@ static void attend_group(struct graph *g, const struct visible *w, struct tensor
     free(list);
 }
 
-// Computes the rows again that do not see the hidden keys. Only a row whose own key is hidden, or
-// for which a method chose keys, needs a list of its own.
+// Recomputes the rows from which keys are hidden. A row needs a product of its own only if its own
+// key is hidden, a method chose its keys, or `probs` is wanted.
 static void attend_hidden(struct graph *g, struct tensor *a, const struct attending *of,
                           struct visible *w, struct tensor *probs)
 {

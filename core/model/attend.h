@@ -11,8 +11,8 @@ struct qkv;
 
 // Computes attention of q[n,H,d] over k[P,Hkv,d] and v[P,Hkv,dv], dv at most d: [n,H,dv]. Row i
 // sees the keys of the view, or those of them that `seen` lists for it, except seen->hidden. scale:
-// of the scores. probs [H,n,P], or NULL, receives the probabilities. The bits of a row depend on
-// neither the hidden keys of other rows nor hidden keys that it would not see anyway.
+// of the scores. probs [H,n,P], or NULL, receives the probabilities. Keys hidden from other rows,
+// and hidden keys that a row would not see anyway, do not change a bit of its output.
 struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_view *view,
                       float scale, const struct seen_keys *seen, struct tensor *probs);
 

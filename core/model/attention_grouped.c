@@ -17,8 +17,8 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Reads "layer_types", which newer configs have; else the first `full` layers have no window, nor
-// has every `pattern`-th one (0: none).
+// Reads "layer_types", which newer configs have. Without it, the first `full` layers and every
+// `pattern`-th layer (0: none) have no window.
 static void set_slides(struct decoder_config *c, const cJSON *json, int64_t full, int64_t pattern)
 {
     const cJSON *types = json_get(json, "layer_types");

@@ -34,7 +34,7 @@ static struct weight *note(struct binder *b, const char *name, struct tensor *t)
     return w;
 }
 
-// Matrices without data take no memory.
+// Returns NULL if only shapes are needed, so that matrices take no memory.
 static struct arena *arena_of(const struct binder *b)
 {
     return b->shapes_only ? NULL : b->arena;

@@ -45,12 +45,12 @@ struct decoder_kind {
     int64_t heads, kv_heads; // 0: 32, and as many as heads
     double eps, theta;       // 0: 1e-6 and 10000
     bool tied;
-    bool slides_by_default; // "sliding_window" applies unless it is null; no other key need enable
-                            // it
-    // Every n-th layer has no sliding window, unless "sliding_window_pattern" or "layer_types" says
-    // otherwise; 0: neither has these layers a "rope_local_base_freq".
+    bool slides_by_default; // "sliding_window" applies, unless null, without "use_sliding_window"
+    // n > 0: every n-th layer has no sliding window, unless "sliding_window_pattern" or
+    // "layer_types" says otherwise, and sliding layers rotate by "rope_local_base_freq". 0: neither
+    // applies.
     int64_t sliding_pattern;
-    bool gelu;             // its FFN's activation is "hidden_activation", by default GELU
+    bool gelu;             // "hidden_activation" names the FFN's activation, by default GELU
     bool gains_from_1;     // norms multiply by 1 + gain
     bool embed_scaled;     // text embeddings are multiplied by sqrt(hidden)
     bool qkv_bias;         // only q, k and v have biases, whatever the config says
@@ -99,7 +99,7 @@ struct decoder_config {
     int64_t hidden, heads, kv_heads, dim; // D, H, Hkv, d
     int64_t value_dim;                    // elements of a head's value: d, or less
     int64_t ffn, vocab, max_positions;
-    int64_t window; // rows that a row sees in layers with a sliding window, with itself; 0: no
+    int64_t window; // rows that a row sees in layers with a sliding window, itself included; 0: no
                     // such layers
     bool slides[DECODER_LAYERS]; // the layers with a sliding window
     bool pictures_whole;         // rows of a picture also see its later rows

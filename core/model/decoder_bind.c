@@ -18,7 +18,7 @@ static void bind_layer_gain(struct binder *b, struct tensor *gain, const struct 
 }
 
 // True if the stack of the weight's experts is stored as [count, in, rows], as in the hub's files
-// of Qwen3-VL. The shape decides; like transformers, takes square matrices as they are.
+// of Qwen3-VL. The shape decides; like transformers, does not transpose square matrices.
 static bool is_transposed(const struct binder *b, const char *stack, const struct layer_weight *w)
 {
     char name[LAYER_NAME_SIZE + 128];
@@ -36,7 +36,7 @@ static bool bind_part_of_stack(struct binder *b, struct linear *to, const struct
     const char *layers = decoder_name(c->kind, "layers");
     char stack[LAYER_NAME_SIZE + 64];
     snprintf(stack, sizeof stack, "%s.%d.%s", layers, l, decoder_name(c->kind, w->stack));
-    const bool listed = b->checkpoint->request && w->transposed; // as the hub's files do
+    const bool listed = b->checkpoint->request && w->transposed; // lists the hub's tensors
     if (!listed && !bind_has(b->checkpoint, b->prefix, stack)) return false;
     const struct checkpoint_part part = { .shape = { w->count, w->rows, w->in },
                                           .number = w->expert,

@@ -60,7 +60,7 @@ static struct tensor *gated_fused(struct graph *g, const struct layer *layer, st
 {
     const struct linear *w = layer->w->ffn.weight;
     struct fused_ffn form = form_of(layer, h, after);
-    if (layer->pass->config->gelu) return NULL; // no device has a fused form
+    if (layer->pass->config->gelu) return NULL; // no device fuses GELU
     form.gate = fused_whole(&w[FFN_GATE]);
     form.up = fused_whole(&w[FFN_UP]);
     form.down = fused_whole(&w[FFN_DOWN]);

@@ -17,7 +17,7 @@
 int64_t flops_rows(const struct site *site, const struct site_args *args);
 // Returns the number of keys that row i of a pass sees at SITE_VALUES.
 int64_t flops_keys(const struct site_args *args, int64_t i);
-// Returns the number of keys that rows 0..n-1 of the sequence see in a layer, in all, if no method
+// Returns the total number of keys that rows 0..n-1 of the sequence see in a layer if no method
 // changes the pass.
 double flops_pairs(const struct decoder_config *c, int layer, const struct sequence *s, int64_t n);
 // Returns the FLOPs of the projections of `rows` rows: 4 D H d + 4 D Hkv d per row with

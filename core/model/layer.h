@@ -25,7 +25,7 @@ struct layer_weight {
     double share; // 0: all rows
     const char *stack;
     int64_t count, rows, row;
-    bool transposed; // the hub's files have this stack, as [count, in, rows]
+    bool transposed; // the hub's files store this stack as [count, in, rows]
 };
 
 enum { LAYER_NAME_SIZE = 128 };

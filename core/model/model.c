@@ -149,7 +149,7 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Says what unpacking will take before it begins.
+// Announces, before weights are unpacked, how much memory they will take.
 static void announce_unpacking(const struct checkpoint *c, const struct load_progress *progress)
 {
     char *matrices = quantised_text(c);

@@ -88,8 +88,8 @@ static void see(const struct pass *p, const struct layer *layer, bool slides, in
     }
 }
 
-// Like `see` for segments, each of which is copied behind the prefix (attend_segments): the key of
-// a conversation's row has the row's number.
+// Like `see`, for segments. attend_segments copies each segment behind the prefix, so a key's index
+// is its row's number in the conversation.
 static void see_in_segments(const struct pass *p, bool slides, int32_t *first, int32_t *end)
 {
     const struct segments *s = p->sequence->segments;

@@ -5,8 +5,8 @@
 
 #include "core/model/decoder.h"
 
-// What the rows of a pass see in layers with one kind of mask, and their rotary angles there. Set
-// once a layer needs it.
+// The keys that the rows of a pass see, and their rotary angles, in layers without or in layers
+// with a sliding window. Set when the first such layer runs.
 struct pass_view {
     struct tensor *cos, *sin; // [n, d/2]; NULL: not set
     // i32 [n] keys that each row sees, first[i] .. end[i]-1; first NULL: from key 0. end NULL: not

@@ -221,8 +221,8 @@ static int read_config(struct rope_config *r, const struct rotary_kind *rotary, 
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
 
-// transformers 5 keeps everything in rope_parameters, with one object for each layer type if these
-// differ. Older files have two keys, which take precedence.
+// transformers 5 keeps everything in rope_parameters, with one object for each layer type if the
+// types differ. Older files have two keys, which take precedence.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err)
 {

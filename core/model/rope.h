@@ -24,9 +24,8 @@ struct rotary_kind {
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
-    // With `multimodal`: the axes alternate (Qwen3-VL). Pair j of the first 3 section[1] rotates by
-    // the row if j % 3 is 1, pair j of the first 3 section[2] by the column if j % 3 is 2, and all
-    // others by the time.
+    // With `multimodal`: the axes alternate (Qwen3-VL). Pair j rotates by the row if j % 3 is 1 and
+    // j < 3 * section[1], by the column if j % 3 is 2 and j < 3 * section[2], and else by the time.
     bool alternating;
     // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
@@ -61,8 +60,8 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err);
-// Like rope_config_read, for the layers with a sliding window of a model in which they rotate
-// differently: by "rope_local_base_freq", unscaled.
+// Like rope_config_read, for layers with a sliding window that rotate by their own base,
+// "rope_local_base_freq", unscaled.
 int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
                              const cJSON *json, struct err *err);
 // Checks that the sections add up to the pairs of dim; call it after the attention kind has set

@@ -122,8 +122,8 @@ struct vision_kind {
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);
     bool buckets; // each patch takes one learned position of the grid, not a weighted mean of
                   // several
-    bool aligned; // learned positions are resampled linearly, so that the corners of both grids
-                  // coincide; else by cubics, at pixel centres
+    bool aligned; // learned positions are resampled linearly, with the grids' corners aligned; else
+                  // cubically, at pixel centres
     // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
     // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
     // order.
@@ -236,7 +236,7 @@ struct projector_kind {
     const char *norm; // its name in the file; NULL: none
     bool norm_bias;   // LayerNorm; else RMSNorm
     double eps;       // of the norm
-    bool joined;      // the norm is that of the joined row, not of each feature
+    bool joined;      // the norm applies to the joined row, not to each feature
     // If the norm is the encoder's last one, its name in encoder-only files; else NULL.
     const char *encoder_norm;
     const char *linear_1, *linear_2;
@@ -255,8 +255,8 @@ struct projector {
     bool bias;                        // of the linear layers
     struct norm norm;                 // [Dv]
     int64_t inner;                    // of the gated layers
-    int64_t side;                     // Gemma 3: of a picture's square of features
-    double eps;                       // Gemma 3: of the norm
+    int64_t side;                     // Gemma 3: side of a picture's square of features
+    double eps;                       // Gemma 3: the norm's
     struct linear gate, up, down;     // GLM-4V's
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };

@@ -1,13 +1,13 @@
 // core/model/vision_qwen3.c -- the encoder of Qwen3-VL (arXiv 2511.21631, section 2): pictures of
-// any size, positions both learned and rotary, outputs of several blocks (DeepStack). That of
-// Qwen2-VL (arXiv 2409.12191) has the same blocks, but neither learned positions nor DeepStack.
+// any size, positions both learned and rotary, outputs of several blocks (DeepStack). Qwen2-VL's
+// encoder (arXiv 2409.12191) has the same blocks, but neither learned positions nor DeepStack.
 //
 //   patches [S', 3*times*p*p] -> linear -> + positions resampled to the picture's grid
 //   -> blocks: LayerNorm, 2-D rotary positions, attention over the picture, FFN with GELU
-//   -> the last output to the family's merger, outputs of the blocks in config.deep to their own
+//   -> the last output to the family's merger, each block's in config.deep to a merger of its own
 //
-// Easy to get wrong: the merger normalises each patch, but those of DeepStack normalise the joined
-// patches of a token.
+// Easy to get wrong: the family's merger normalises each patch, but DeepStack's mergers normalise
+// the joined patches of a token.
 #include "core/model/vision.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static int qwen2_read(struct vision_config *v, const cJSON *json, struct err *er
 
 // --- weights -------------------------------------------------------------------------------------
 
-// fc: the start of the names of the FFN's layers.
+// `fc`: prefix of the names of the FFN's layers.
 static void bind_block(struct binder *b, struct vision_layer *w, const struct vision_config *c,
                        int l, const char *fc)
 {

@@ -73,8 +73,8 @@ static float *focus_of(struct graph *g, const struct model *m, const struct pict
     return whole ? focus : graph_fail(g, "the encoder's attention to a picture does not fit it");
 }
 
-// Puts the DeepStack rows of one picture, rows at.. of each deep[i], beside its tokens [S, D]:
-// [S, (1+n)*D].
+// Joins each of a picture's tokens [S, D] with its DeepStack rows, which start at row `at` of each
+// deep[i]: [S, (1+n)*D].
 static struct tensor *put_deep(struct graph *g, const struct model *m,
                                const struct picture *picture, struct tensor *tokens,
                                struct tensor *const *deep, int64_t at, int64_t rows)
@@ -173,7 +173,7 @@ void visual_free(const struct backend *b, struct tensor *kept)
     free(kept);
 }
 
-// Returns the rows of `tokens` [S,(1+n)*D] that enter the decoder: [S,D].
+// Returns the part of `tokens` [S,(1+n)*D] that enters the decoder: [S,D].
 static struct tensor *without_deep(struct graph *g, struct tensor *tokens, int64_t D)
 {
     const int64_t parts = tokens->shape[1] / D, S = tokens->shape[0];
@@ -287,7 +287,7 @@ struct tensor *splice(struct graph *g, const struct decoder *d, const struct seq
 
 // --- DeepStack -----------------------------------------------------------------------------------
 
-// Adds the rows of picture p to h: index lists its rows of h, row their rows in `from`.
+// Adds row row[i] of `from` to row index[i] of h.
 static struct tensor *add_deep(struct graph *g, struct tensor *h, struct tensor *from,
                                const int32_t *index, const int32_t *row, int64_t n)
 {

@@ -28,7 +28,7 @@ struct weight {
     int64_t shape[WEIGHT_MAX_RANK];
 };
 
-// A gain that passes read as 1 + `stored`, the file's vector, which is the weight.
+// A gain whose value is 1 + `stored`; `stored`, the file's vector, is the weight.
 struct gain_from_1 {
     struct tensor *gain, *stored;
     int gpu;

@@ -31,9 +31,8 @@ struct join_options {
 // CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or the one in a
 // vision-language model. The projector's layers are initialised like torch.nn.Linear, uniformly
 // within 1 / sqrt(inputs), the second layer times `scale`. With merge > 1 the projector reads merge
-// x merge neighbouring features together (CLIP and SigLIP). transformers' LLaVA lacks this, and
-// `linear`. Returns
-// NULL with the reason on failure.
+// x merge neighbouring features together (CLIP and SigLIP). transformers' LLaVA supports neither
+// merge > 1 nor `linear`. Returns NULL with the reason on failure.
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);

@@ -1,7 +1,7 @@
 // core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, sum, multiple, softmax, widening.
 #include "core/ops/check.h"
 
-// integer: GELU in place of SiLU.
+// s->integer: GELU in place of SiLU.
 static int gated_backward(struct graph *g, const struct tape_step *s)
 {
     const struct backend *b = g->backend;

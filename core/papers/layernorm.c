@@ -49,7 +49,7 @@ static const char scores[] =
     "llama2-chat-13b|LayerNorm|929.3|254.3|16.10|74.96|42.79|79.03\n"
     "llama2-chat-13b|LayerNorm-simp.|824.3|221.1|13.29|52.70|40.20|72.77\n";
 
-// Trains the weights of train.method METHOD at each rate, into OUT/NAME/RATE; OUT/NAME/best leads
+// Trains the weights of train.method METHOD at each rate, into OUT/NAME/RATE; OUT/NAME/best links
 // to the best one.
 #define GRID(name, method, rates, settings, data)                    \
     "/load ${OUT}/start\n" settings "/set train.method " method "\n" \
@@ -232,7 +232,7 @@ static const char kinds[] =
     "llama2-chat-13b|LayerNorm, 80K|929.3|254.3|16.10|74.96|42.79|79.03\n"
     "llama2-chat-13b|LayerNorm, Conv. 20K|769.7|227.5|15.57|73.30|43.08|68.77\n";
 
-// Norms, connector, embedding and head on samples of one kind.
+// Trains norms, connector, embedding and head on samples of one kind.
 #define REAL_KIND(kind) REAL_OF(kind, "layernorm", "/set train.filter " kind "\n")
 #define DEMO_KIND(kind) DEMO_OF(kind, "layernorm", kind)
 
@@ -313,7 +313,8 @@ static const struct paper_column gradient_columns[] = {
     { 0 },
 };
 
-// Both sets of weights at one rate: gradients at different rates cannot be compared.
+// Trains METHOD's weights. Both methods have the same rate, because gradients at different rates
+// cannot be compared.
 #define ALONE(method, settings, rate, data)                                             \
     "/load ${OUT}/start\n" settings "/set train.method " method "\n/set train.lr " rate \
     "\n/train " data " ${OUT}/" method "-alone --resume\n/wait\n"

@@ -78,7 +78,7 @@ static const struct paper_column cosine_columns[] = {
         "mean of layers",                                 \
         data) "/plot ${TABLE}/measured.csv layer visual " \
               "text --y \"cosine of consecutive layers\" --figure ${TABLE}/figure2.svg\n"
-// Both by layer: conditions of one file, told apart by their names.
+// Measures both models by layer: two conditions in one file, whose names differ.
 #define LAYERS(what, table, data)                                                                 \
     "/collect ${TABLE}/measured.csv \"what=" what "\" " table " : /norms \"" what                 \
     ", w/o Norm:\" now | \"" what                                                                 \

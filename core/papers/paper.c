@@ -41,7 +41,7 @@ const struct paper *paper_find(const char *name, struct err *err)
     return NULL;
 }
 
-// Returns whether a word is in a list that spaces separate.
+// Returns whether a word is in a space-separated list.
 static bool is_among(const char *list, const char *word)
 {
     const size_t length = strlen(word);
@@ -164,7 +164,7 @@ static int read_if_there(struct csv *t, const char *folder, const char *name, co
     char *path = xasprintf("%s/%s", folder, name);
     *t = (struct csv){ 0 };
     int status = access(path, F_OK) == 0 ? csv_read(t, path, err) : 0;
-    // Several conditions of one measurement are rows.
+    // The conditions of a measurement name its rows.
     const int condition = status == 0 && t->columns ? csv_column(t, "condition") : -1;
     if (condition >= 0 && csv_column(t, first) < 0) {
         free(t->columns[condition]);
@@ -242,8 +242,8 @@ static struct number measured(const struct paper_results *r, size_t row, const c
                             scale * or_else(number_of(t, row, column, "high"), value + error) };
 }
 
-// Reads a name like "NAME, last third": returns the length of NAME, and in *third 0, 1 or 2; -1:
-// the whole.
+// Reads a name like "NAME, last third": returns the length of NAME and sets *third to 0, 1 or 2, or
+// to -1 for all layers.
 static size_t read_third(const char *row, int *third)
 {
     static const char *const names[] = { ", first third", ", middle third", ", last third" };
@@ -252,7 +252,7 @@ static size_t read_third(const char *row, int *third)
     return strlen(row);
 }
 
-// Returns the third of its model's layers that a row of a file belongs to; NaN: it has no layer.
+// Returns in which third of the model's layers a row's layer is; NaN: the row has no layer.
 static double third_of(const struct csv *t, size_t row)
 {
     const int model = csv_column(t, "model");
@@ -369,7 +369,7 @@ static double published(const struct paper_results *r, const char *row, const ch
 static char *number_text(double x)
 {
     if (isnan(x)) return xstrdup("-");
-    if (fabs(x) < 1e-12) x = 0; // a difference of equal means, rounded
+    if (fabs(x) < 1e-12) x = 0; // the rounding error of a difference of equal means
     return fabs(x) >= 10 ? xasprintf("%.2f", x) : xasprintf("%.3g", x);
 }
 

@@ -72,7 +72,7 @@ struct paper_claim {
     "/adapter load ${OUT}/blank\n"                               \
     "/adapter merge ${OUT}/base --once\n"                        \
     "/adapter unload\n"
-// Commands that make training data for the model that sees.
+// Commands that make training data for the model of --small.
 #define PAPER_SMALL_WORLD                                               \
     PAPER_DEMO_WORLD                                                    \
     "/scenes 3000 ${OUT}/train --seed 7 --once\n"                       \
@@ -113,7 +113,7 @@ struct paper_table {
     const char *after; // commands after the scores; NULL: none
     const struct paper_claim *claims; // ended by a row without a text
     const char *note;                 // NULL: none
-    bool small;                       // its demo trains the model that sees: for --small alone
+    bool small;                       // its demo trains the model of --small and needs this option
 };
 
 struct paper {

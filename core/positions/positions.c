@@ -1,4 +1,4 @@
-// core/positions/positions.c -- positions of a sequence and layers by name.
+// core/positions/positions.c -- names of positions, and lists of layers.
 #include "core/positions/positions.h"
 
 #include <math.h>
@@ -47,7 +47,8 @@ static const char *skip_spaces(const char *p)
     return p + strspn(p, " \t");
 }
 
-// Reads "[X,Y,W,H]" behind `picture`; returns the text after it, NULL if it is malformed.
+// Reads "[X,Y,W,H]" after `picture`; returns the text after the box, or NULL if the box is
+// malformed.
 static const char *read_box(const char *p, struct position *to)
 {
     for (int i = 0; i < 4; i++) {
@@ -111,7 +112,7 @@ static int unknown_name(const char *text, struct err *err)
     return -1;
 }
 
-// Reads the name at *p and what belongs to it.
+// Reads the name at *p and its arguments.
 static int read_one(const char **p, struct position *to, struct err *err)
 {
     const char *begin = *p;
@@ -204,12 +205,12 @@ double positions_mask_share(const struct image *mask, double width, double heigh
     return covered / ((cell[2] - cell[0]) * sx * (cell[3] - cell[1]) * sy);
 }
 
-// Marks the rows of a picture's tokens whose cells touch the mask, or without one the box.
+// Marks the rows of a picture's tokens whose cells touch the mask or, if `mask` is NULL, the box.
 static int mark_area(const struct positions_env *env, int picture, const double *box,
                      const struct image *mask, bool *rows, struct err *err)
 {
     enum { TILES = 64 };
-    static const double least = 1e-6; // a cell that a box only borders on has rounding errors
+    static const double least = 1e-6; // less is the rounding error of a cell beside the box
     const struct picture *p = &env->pictures[picture];
     const struct picture_kind *kind = env->model->family->pictures;
     struct picture_tile *tiles = xcalloc(TILES, sizeof *tiles);

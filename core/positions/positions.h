@@ -1,5 +1,5 @@
-// core/positions/positions.h -- positions of a sequence by name, for commands that measure or
-// change parts of a pass: one table, one parser, one form for layers.
+// core/positions/positions.h -- names for positions of a sequence, and lists of layers, for
+// commands that measure or change parts of a pass.
 //
 //   struct positions from;
 //   if (positions_parse(&from, "picture[0,0,50%,50%],question", &err) < 0) ...
@@ -7,7 +7,7 @@
 //   positions_rows(&from, &env, rows, &err);       // sets the flags of these rows
 //   positions_release(&from);
 //
-// A text names one or several of the rows of position_names, separated by commas.
+// A text lists names from position_names, separated by commas.
 //
 // Room core/positions/: positions of a sequence and layers by name. Uses talk, model and what they
 // use.
@@ -66,42 +66,42 @@ struct positions {
     size_t count;
 };
 
-// Reads a text; checks its form, without a sequence.
+// Parses a text and checks its syntax; needs no sequence.
 int positions_parse(struct positions *p, const char *text, struct err *err);
 void positions_release(struct positions *p);
 
-// What the names mean in one sequence.
+// What is needed to find the rows of names in one sequence.
 struct positions_env {
     const struct model *model;
-    const struct sequence *sequence; // rows up to sequence->prompt are the prompt
+    const struct sequence *sequence; // rows before sequence->prompt are the prompt
     const struct picture *pictures;
     size_t picture_count;
     const struct message *messages; // of the prompt
     size_t message_count;
     const struct prompt_text *texts; // of `messages`
     size_t text_count;
-    // Makes an image as large as a picture, white where the object is. *picture: its number. NULL:
-    // objects are unknown.
+    // Makes a mask, white where the object is, and sets *picture to the index of the picture that
+    // shows it. NULL: objects are unknown.
     int (*object)(void *self, const char *name, int *picture, struct image *mask, struct err *err);
     // Sets the flags of attention sinks. NULL: they are unknown.
     int (*sinks)(void *self, bool *rows, struct err *err);
     void *self;
 };
 
-// Sets the flags rows[n] of the positions, and leaves the others. Returns their number, or -1: a
-// name means nothing here, or selects no position.
+// Sets rows[n] at the positions and leaves other flags unchanged. Returns the number of flags that
+// it set, or -1 if a name has no meaning in this sequence or selects no position.
 int64_t positions_rows(const struct positions *p, const struct positions_env *env, bool *rows,
                        struct err *err);
 
-// Returns the share of a cell (left, top, right, bottom, in pixels of the picture) that a box
-// (left, top, width, height) or the bright pixels of a mask cover; the mask's size may differ from
+// Return the share of a cell (left, top, right, bottom, in pixels of the picture) that is covered
+// by a box (left, top, width, height) or by the bright pixels of a mask, whose size may differ from
 // the picture's, width x height.
 double positions_box_share(const double box[4], const double cell[4]);
 double positions_mask_share(const struct image *mask, double width, double height,
                             const double cell[4]);
 
-// Reads a list of layers, "all" or "0-3,8", into set[layers]. `name` names the text in messages.
-// Returns the number of chosen ones, or -1.
+// Reads a list of layers ("0-3,8", or "all" or NULL for all) into set[layers]. Messages call the
+// text `name`. Returns the number of chosen layers, or -1.
 int positions_layers(const char *text, const char *name, int layers, bool *set, struct err *err);
 
 #endif

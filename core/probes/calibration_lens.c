@@ -5,7 +5,8 @@
 //   h[L] ~ h + B h + b        h: the output of a layer
 //
 // B minimises the squared error over the rows of both modalities plus a ridge of 0.1% of each
-// dimension's variance, so that rare dimensions do not decide. At the last layer B and b are 0.
+// dimension's variance, so that rarely active dimensions do not dominate. At the last layer B and b
+// are 0.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ const struct setting lens_settings[] = {
     { 0 },
 };
 
-// Sums over rows: x, delta = h[L] - x, x x^T, x delta^T, |delta|^2, and their number.
+// Sums over rows: x, delta = h[L] - x, x x^T, x delta^T, |delta|^2, and the number of rows.
 enum { X, DELTA, XX, XD, DD, ROWS };
 enum { BIAS, UPDATE, LEFT };
 
@@ -58,7 +59,7 @@ static void add_product(double *sum, float *x, float *d, int64_t width, int64_t 
 }
 
 // Adds the rows that both the layer and the last one computed; s->rows has n rows of each layer.
-// Visual and text rows weigh the same in total, although a prompt has many more visual ones.
+// Visual and text rows have the same total weight, although a prompt has many more visual ones.
 static void add_layer(struct calibration_sums *s, int64_t layer, const struct sequence *q)
 {
     const int64_t width = s->width, n = q->n;
@@ -92,7 +93,7 @@ static void add_layer(struct calibration_sums *s, int64_t layer, const struct se
     free(d);
 }
 
-// Keeps the outputs of the layers until the last one has arrived.
+// Keeps the layers' outputs until the last layer's has arrived.
 static int lens_take(void *self, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
@@ -204,7 +205,7 @@ static void lens_show(const struct calibration_sums *s, float *const *results, i
 static const struct calibration_tensor lens_results[] = {
     { "lens.bias", { OF_LAYERS, OF_WIDTH } },
     { "lens.update", { OF_LAYERS, OF_WIDTH, OF_WIDTH } }, // B
-    { "lens.left", { OF_LAYERS } },                       // see the table
+    { "lens.left", { OF_LAYERS } },                       // squared distance that remains
     { 0 },
 };
 static const struct calibration_tensor lens_sums[] = {

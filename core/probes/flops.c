@@ -67,7 +67,7 @@ static void count_methods(const struct flops *s, struct counted *c, const struct
     if (site->has & IN_STEP) c->method_row += methods_row_flops(set, config, site, args, false);
 }
 
-// Returns the keys of a generated token, of `all` rows of the layer.
+// Returns the number of keys that a generated token sees in a layer with `all` rows.
 static double step_keys(const struct decoder_config *c, int layer, double all)
 {
     return decoder_slides(c, layer) ? fmin(all, (double)c->window) : all;
@@ -138,7 +138,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         used[APPROXIMATION] += c->approximated;
         used[METHODS] += c->methods;
         for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
-        // A text row: its FFN is computed.
+        // A generated token is text, so its FFN is computed.
         count(s, l, 1, 1, step_keys(&d->config, l, n + 1), one);
         count(s, l, 1, c->text_ffn, c->step, step);
         step[METHODS] += c->method_row;

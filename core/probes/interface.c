@@ -125,7 +125,8 @@ void interface_put(const struct interface *s, struct results *r)
 {
     struct result_table *t = results_table(r, "norms.interface", "what|norm|std|ratio to T*|rows");
     const double target = s->table.count ? tally_mean(&s->table) : NAN;
-    put(t, "encoder, after its final norm", &s->normed, target); // first: a cell "encoder, *"
+    // This row comes first, so that the pattern "encoder, *" finds it.
+    put(t, "encoder, after its final norm", &s->normed, target);
     put(t, "encoder, last output", &s->encoder, target);
     put(t, "projector, input", &s->projector, target);
     put(t, "visual tokens", &s->visual, target);

@@ -3,12 +3,12 @@
 //
 //   p = softmax(head(norm(h[l + 1])))       the model's own final norm and head
 //
-// At the last layer, p is the model's distribution, bit for bit: a text position is computed as the
-// pass computes its logits, alone.
+// At the last layer, p is the model's distribution, bit for bit, because each text position is
+// computed alone, as for the pass's own logits.
 //
 // --nearest: the word of the question or answer whose own state h[l + 1] has the largest cosine
-// with that of the visual token. Visual tokens can resemble words in context long before the head
-// can read them (LatentLens, arXiv 2602.00462, which searches a corpus).
+// with the visual token's. Visual tokens can resemble words in context long before the head can
+// read them (LatentLens, arXiv 2602.00462, which searches a corpus).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct guess {
 struct lens {
     const struct probe_env *env;
     bool *at;             // [N] chosen positions
-    bool *said;           // [N] words of the messages and of the answer, for --nearest
+    bool *said;           // [N] positions of words in the messages and the answer, for --nearest
     int32_t word;         // the target at every position; -1: the token that follows
     struct guess *guess;  // [L,N]
     float *update, *bias; // [L,D,D], [L,D] of --tuned; NULL: none
@@ -69,7 +69,7 @@ static int find_word(struct lens *s, struct err *err)
     int status = tokenizer_encode(s->env->model->tokenizer, text, strlen(text), 0, &ids, err);
     if (status == 0 && !ids.count) status = err_set(err, "--word '%s' has no token", word);
     if (status == 0) s->word = ids.data[0];
-    // A tokenizer with a token for the space itself.
+    // If the first token is only the space, takes the second.
     struct buf first = { 0 };
     if (status == 0) tokenizer_decode(s->env->model->tokenizer, ids.data, 1, false, &first);
     if (status == 0 && ids.count > 1 && first.data && !*(first.data + strspn(first.data, " ")))
@@ -163,7 +163,7 @@ static void *lens_start(const struct probe_env *env, struct err *err)
     return NULL;
 }
 
-// Maps need only the chosen layers; the table of text positions covers all of them.
+// Maps need only the chosen layers; the table of text positions covers all layers.
 static bool maps_layer(const struct lens *s, int layer)
 {
     return layer >= s->env->from && layer <= s->env->to;
@@ -207,7 +207,7 @@ static struct guess guess_of(const float *logits, int64_t vocab, int32_t target)
     return g;
 }
 
-// The map of a layer on the device; NULL: none, as at the last layer.
+// A layer's map (--tuned) on the device; NULL: none, as at the last layer.
 struct tuned {
     struct tensor *update, *bias;
 };
@@ -221,7 +221,7 @@ static struct tuned tuned_of(const struct lens *s, struct graph *g, int layer)
                            graph_upload(g, DTYPE_F32, 1, shape, s->bias + layer * D) };
 }
 
-// Reads rows index[0..m) of h.
+// Predicts from rows index[0..m) of h.
 static void read_rows(struct lens *s, struct graph *g, const struct site_args *args,
                       struct tuned tuned, const int32_t *index, int64_t m)
 {
@@ -230,7 +230,7 @@ static void read_rows(struct lens *s, struct graph *g, const struct site_args *a
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *rows = m == 1 && !tuned.update ? graph_rows(g, args->x, index[0], 1)
                                                   : op_gather_rows(g, args->x, index, m);
-    // op_add adds in place: to the copy.
+    // op_add overwrites `rows`, which is a copy here.
     if (tuned.update) rows = op_add(g, rows, op_matmul(g, rows, tuned.update, tuned.bias));
     struct tensor *logits = decoder_logits(g, d, rows); // [m, V]
     const float *x = logits && graph_ok(g) ? rows_read(&s->rows, g, logits) : NULL;
@@ -289,8 +289,8 @@ static int lens_run(void *state, struct graph *g, const struct site *site, struc
 
 // --- results -------------------------------------------------------------------------------------
 
-// Returns the text of a token without spaces around it; a sign for a token of spaces, and the name
-// of one without text. The caller frees it.
+// Returns a token's text without surrounding spaces; for a token of spaces a symbol; for a token
+// without text its name. The caller frees it.
 static char *word_of(const struct lens *s, int32_t id)
 {
     const struct tokenizer *t = s->env->model->tokenizer;

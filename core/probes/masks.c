@@ -268,7 +268,7 @@ static int make_mask(struct image *mask, const struct found *f, const struct mas
     return 0;
 }
 
-// Fails with the names of the objects.
+// Fails with a message that lists the objects' names.
 static int not_named(const char *path, const char *picture, const struct found *f, const char *text,
                      struct err *err)
 {

@@ -28,7 +28,7 @@ struct measuring {
     const atomic_bool *cancel;
     const struct probe_options *options;
     const struct sinks *sinks; // receive the progress of probes that run many passes; NULL: none
-    void *data;                // of the probe's data_start; NULL: none
+    void *data;                // returned by the probe's data_start; NULL: none
 };
 
 // Adds the results to *r, which is undefined after a failure.

@@ -19,7 +19,7 @@ struct measure_request {
     bool boxes;          // uses the objects' boxes even if they have outlines
     int64_t limit;       // maximum number of samples
     bool given;          // uses the reference answers instead of generating answers
-    // Called with the results of each measured sample. NULL: nothing.
+    // Called with the results of each measured sample. NULL: not called.
     void (*sample)(void *self, int64_t index, const struct results *one);
     void *self;
 };

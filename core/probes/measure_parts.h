@@ -33,7 +33,7 @@ struct passing {
 
     // For probes that run passes of their own.
     int64_t prefix;   // rows that all passes share and the cache holds; -1: none computed yet
-    struct pace pace; // of these passes
+    struct pace pace; // of the progress of these passes
 };
 
 // Sets the error of a failed or cancelled pass.

@@ -421,15 +421,16 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 
 // --- the cross-covariance over a data set --------------------------------------------------------
 //
-// Over the pairs of all prompts, E[u v^T] is the mean of the prompts' products of mean normed
-// inputs, U^T V / N with U, V [N,D]. Its squared singular values are the eigenvalues of (U U^T)(V
-// V^T) / N^2, that is, with U U^T = R R^T, of the symmetric R^T (V V^T) R / N^2 [N,N].
+// E[u v^T] over all pairs of a visual and a text token of the same prompt, with each prompt
+// weighing the same, is U^T V / N: rows of U and V [N,D] are the prompts' mean normed inputs. Its
+// squared singular values are the eigenvalues of (U U^T)(V V^T) / N^2, that is, with U U^T = R R^T,
+// of the symmetric R^T (V V^T) R / N^2 [N,N].
 
 enum { PROMPTS = 128 }; // at most; the time grows with the cube
 
 struct cross {
     int layers;
-    int64_t width, count, left_out; // prompts
+    int64_t width, count, left_out; // count, left_out: prompts
     float *mean[2];                 // [count][L,D]
 };
 
@@ -457,7 +458,8 @@ static void cross_add(void *data, const void *state)
     c->count++;
 }
 
-// Fills g[N,N] with the dot products of the prompts' vectors; `centred`: minus their mean.
+// Fills g[N,N] with the dot products of the prompts' vectors; `centred`: first subtracts the
+// vectors' mean.
 static void products(const struct cross *c, int of, int layer, bool centred, double *g)
 {
     const int64_t n = c->count, stride = c->layers * c->width;
@@ -489,7 +491,7 @@ static void factorise(double *g, int64_t n)
     }
 }
 
-// Makes a symmetric matrix diagonal (Jacobi's rotations).
+// Diagonalises a symmetric matrix by Jacobi's rotations.
 static void diagonalise(double *a, int64_t n)
 {
     double all = 0;

@@ -1,5 +1,5 @@
-// core/probes/passes.c -- passes over one prompt and answer with a change each, and the names of
-// its positions.
+// core/probes/passes.c -- passes over one prompt and answer, each with one change, and names of
+// positions.
 #include "core/probes/passes.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool continues(const struct passing *p)
     return !methods_on(&p->methods);
 }
 
-// Runs the rows of s that the cache lacks; h [n,D] is NULL after a failure.
+// Runs the rows of s that the cache lacks, from `from` on. Returns h [n,D]; NULL after a failure.
 static struct tensor *run_rows(struct passing *p, const struct sequence *s, int64_t from)
 {
     struct graph *g = &p->graph;
@@ -60,7 +60,7 @@ static int run_prefix(struct passing *p, int64_t rows)
     return status;
 }
 
-// The last rows of h predict the answer: no method drops text.
+// Computes the answer's log-probabilities from the last rows of h; no method drops rows of text.
 static int answer_logp(struct passing *p, struct tensor *h, double *logp)
 {
     struct graph *g = &p->graph;
@@ -117,7 +117,8 @@ float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *wid
     return tokens_of(p, visual);
 }
 
-// Decodes a file, and sizes it as the picture that it replaces.
+// Decodes a file, which must have the size of the picture that it replaces, and copies that
+// picture's division into tokens.
 static int open_picture(struct passing *p, int picture, const char *path, struct picture *to,
                         struct err *err)
 {
@@ -223,7 +224,7 @@ static int sink_take(void *self, const struct site *site, const struct site_args
     return 0;
 }
 
-// As /sinks without options: phi at the input of the middle layer.
+// Finds sinks like /sinks without options: by phi at the input of the middle layer.
 static int find_sinks(void *self, bool *rows, struct err *err)
 {
     struct passing *p = self;
@@ -247,7 +248,7 @@ static int find_sinks(void *self, bool *rows, struct err *err)
 
 // --- objects -------------------------------------------------------------------------------------
 
-// Finds a box with this label in the last answer. 0: none.
+// Marks the boxes in the last answer whose labels contain the name; returns their number.
 static int find_box(struct passing *p, const char *name, int *picture, struct image *mask)
 {
     const struct message *last = conversation_last(p->c);
@@ -274,7 +275,8 @@ static int find_box(struct passing *p, const char *name, int *picture, struct im
     return found;
 }
 
-// An object of the prompt's last picture: a box of the answer, else an object of the file.
+// Finds an object: a box in the answer, else an object that --objects lists for --picture or the
+// prompt's last picture.
 static int find_object(void *self, const char *name, int *picture, struct image *mask,
                        struct err *err)
 {
@@ -303,7 +305,7 @@ static int find_object(void *self, const char *name, int *picture, struct image 
 
 // --- names of positions --------------------------------------------------------------------------
 
-// A given answer is followed by what the template writes at its end, which is not part of it.
+// Removes what the template writes after a given answer, because it is not part of the answer.
 static int trim_answer(struct passing *p, const struct message *last, struct err *err)
 {
     struct prompt_text *texts;

@@ -21,15 +21,15 @@ struct passing;
 // computed once, if the methods and the model's layers allow that. hook NULL: no change. 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
-// Return the visual tokens of a picture, [rows, width], or those of a file in place of the picture,
-// which must have as many; the caller frees them. *focus: the encoder's attention to each token of
-// the file, for the caller to free; NULL: no method reads it. Return NULL on failure.
+// passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
+// the same size, to replace the picture, and sets *focus to the encoder's attention to each of them
+// (NULL: no method reads it). The caller frees both. NULL on failure.
 float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width,
                      struct err *err);
 float *passes_encode(struct passing *p, int picture, const char *path, float **focus,
                      struct err *err);
-// Lets the following passes see these visual tokens of a picture, and the encoder's attention to
-// them; focus NULL: that to the picture's own tokens.
+// Replaces a picture's visual tokens in the following passes, and the encoder's attention to each
+// token; focus NULL: keeps the attention to the picture's own tokens.
 int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
                 struct err *err);
 // Reports that `done` of `all` passes have run.

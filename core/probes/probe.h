@@ -54,15 +54,15 @@ struct probe_options {
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
     const char *words;        // the arguments: names of positions, as typed; NULL: none
-    const char *word;         // of the vocabulary; NULL: none
+    const char *word;         // --word: the target of every position; NULL: none
     bool tuned;               // uses the maps of lens.calibration
     bool nearest;             // compares with text positions, not with the vocabulary
     // Of interventions (core/interventions/).
-    const char *layers;          // core/positions/positions.h; NULL: all
+    const char *layers;          // list for positions_layers; NULL: all
     const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
     bool object_boxes;           // uses the objects' boxes even if they have outlines
     bool heads;                  // also measures each head
-    const char *at;              // part of the layers; NULL: the residual stream
+    const char *at;              // part of a layer to patch; NULL: the residual stream
     bool tokens;                 // also measures each position
     bool zero, mean, resample;   // what replaces an ablated part
     int window;                  // layers in a window; 0: a fifth of all
@@ -89,7 +89,7 @@ struct probe_env {
     // The visual tokens.
     int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S
-    const struct positions_env *where; // what names of positions mean; of probes with `words`
+    const struct positions_env *where; // resolves names of positions, for probes with `words`
 };
 
 // The end of every measuring command's usage and details.
@@ -117,8 +117,7 @@ struct probe {
     struct {
         const char *table, *columns[2];
     } correlate;
-    // Its arguments are words, which end before the first option: checks their form. NULL: it takes
-    // none.
+    // Checks the syntax of the words before the first option. NULL: the probe takes no words.
     int (*words)(const char *words, struct err *err);
     const char *const *complete; // the words, for completion; NULL: position_words
     bool pictures;               // needs visual tokens
@@ -138,11 +137,12 @@ struct probe {
     // `take` receives x of each site on the host (struct hook); `run`, if any, replaces it.
     readback_fn take;
     int (*run)(void *state, struct graph *g, const struct site *site, struct site_args *args);
-    // Runs passes of its own (core/probes/passes.h) and listens to none: replaces take, run, sites
-    // and wants. NULL: it listens to one pass.
+    // Runs passes of its own (core/probes/passes.h), in place of take, run, sites and wants. NULL:
+    // the probe listens to one pass.
     int (*passes)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
-    // Over a data set, collects what the means of the samples' results do not show. NULL: nothing.
+    // Collect, over a data set, what the means of the samples' results do not show. NULL: not
+    // needed.
     void *(*data_start)(void);
     void (*data_add)(void *data, const void *state);    // after `finish` of a sample
     void (*data_finish)(void *data, struct results *r); // adds its tables, and frees `data`

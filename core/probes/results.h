@@ -13,8 +13,8 @@
 //   results_mean_add(&m, &r); ...
 //   results_mean_take(&m, &mean);                  // tables NAME, NAME.std and NAME.interval
 //
-// Measurements under several conditions are joined: their tables and maps have the rows and maps of
-// all conditions, one condition after the other:
+// results_join joins measurements under several conditions: its tables list the rows of all
+// conditions, one condition after the other, and so do its maps:
 //
 //   results_join(&all, names, list, count);
 #ifndef CORE_PROBES_RESULTS_H
@@ -134,9 +134,9 @@ const double *results_value(const struct results *r, const char *table, const ch
 // Ends the names of tables of 95% intervals, which are written to files and the session and drawn
 // in figures.
 #define RESULTS_INTERVAL ".interval"
-// Ends the names of tables of paired differences from the first condition.
+// Suffix of the names of tables of paired differences from the first condition.
 #define RESULTS_DIFFERENCE ".difference"
-// Names the column of conditions.
+// Name of the column of conditions.
 #define RESULTS_CONDITION "condition"
 
 // Means over samples; zero-initialised is empty.
@@ -154,13 +154,13 @@ void results_move_tables(struct results *to, struct results *from);
 // Adds a sample's tables and maps, except those specific to a sample; skips notes and texts.
 void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
-// Adds copies of the tables that means are computed of.
+// Adds copies of the tables whose means can be computed.
 void results_copy(struct results *to, const struct results *from);
-// Subtracts `from` cell by cell and renames the tables to NAME.difference; cells that only one of
-// both has become NaN.
+// Subtracts `from` cell by cell and renames the tables to NAME.difference; a cell that one of the
+// two lacks becomes NaN.
 void results_subtract(struct results *r, const struct results *from);
 // Joins measurements under `count` conditions, with these names; the list is empty afterwards.
-// Columns are matched by name. Notes that not all conditions share name theirs.
+// Columns are matched by name. A note that not all conditions share names its condition.
 void results_join(struct results *all, const char *const *names, struct results *list,
                   size_t count);
 
@@ -176,7 +176,7 @@ char *results_path(const char *path, const char *ending, const char *name, int n
 // if several files are written.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
-// Returns the name of a row's or map's condition; NULL: measured under one condition.
+// Returns the name of a row's or map's condition; NULL: there is only one condition.
 const char *results_condition(const struct results *r, int condition);
 // Makes an event of a map; borrows its values.
 struct event_heatmap results_heatmap(const struct result_map *m);

@@ -1,5 +1,4 @@
-// core/probes/results_join.c -- measurements under several conditions: their differences, and one
-// measurement of them all.
+// core/probes/results_join.c -- subtracts and joins measurements under several conditions.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +80,7 @@ static bool has_note(const struct results *r, const char *note)
     return false;
 }
 
-// Adds the notes of a condition: plain if all conditions have them.
+// Adds the notes of a condition, without its name if all conditions share them.
 static void add_notes(struct results *all, const char *name, const struct results *of,
                       const struct results *list, size_t count)
 {

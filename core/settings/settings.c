@@ -15,7 +15,7 @@ enum { ROWS_MAX = 2048, NAME_MAX_LENGTH = 64 };
 static const struct setting *rows[ROWS_MAX]; // [count]: the tables' rows, then the rows made
 static int table_count;                      // rows of tables
 static atomic_int count;
-static atomic_bool offered[ROWS_MAX]; // of the rows made: they are shown
+static atomic_bool offered[ROWS_MAX]; // rows made that users see in lists
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 struct settings {
@@ -60,7 +60,7 @@ bool setting_is_pattern(const struct setting *row)
     return row->type == SETTING_VALUE && row->key[strlen(row->key) - 1] == '*';
 }
 
-// Returns the name that the key has in a pattern's place; NULL: the key does not match.
+// Returns the name that the key has in place of the pattern's "*"; NULL: the key does not match.
 static const char *pattern_name(const struct setting *pattern, const char *key)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
@@ -93,7 +93,7 @@ int settings_make(const char *key)
     const int index = settings_index(key);
     if (index < 0 || !pattern_name(rows[index], key)) return index;
     pthread_mutex_lock(&making);
-    int made = find(key); // by another thread
+    int made = find(key); // perhaps made by another thread
     if (made < 0 && count < ROWS_MAX) {
         struct setting *row = xmalloc(sizeof *row);
         *row = *rows[index];
@@ -179,7 +179,7 @@ const char *settings_nearest(const char *key)
 
 // --- sets of values ------------------------------------------------------------------------------
 
-// Adds the rows made since the set was.
+// Adds the rows made since this set of values was made.
 static void extend(struct settings *s)
 {
     const int now = count;

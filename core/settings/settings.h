@@ -108,8 +108,8 @@ struct setting {
 };
 
 // A row of type SETTING_VALUE whose key ends in "*" is a pattern: it describes the rows of all keys
-// with a name in place of the "*". Such a row is made when its key is set first or when it is
-// offered, and stays; before, its key finds the pattern's row, so that its value is the default.
+// with a name in place of the "*". Such a row is made when its key is first set or offered, and
+// stays. Until then its key finds the pattern's row, so that its value is the default.
 
 // settings_clear empties the table; settings_add adds an array, which ends with a row without a key
 // and lasts as long as the program.

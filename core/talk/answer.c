@@ -95,9 +95,9 @@ struct answering {
     int64_t closing;                     // tokens that the layout appends to the answer
     int64_t reused;                      // prompt tokens found in the cache
     struct ids ids;                      // generated
-    struct thinking_text thinking;       // their text
-    struct buf whole;                    // with the reasoning's marks
-    const struct thinking_marks *opened; // the prompt ends with the opening mark; or NULL
+    struct thinking_text thinking;       // the text of `ids`
+    struct buf whole;                    // the text with the reasoning's marks
+    const struct thinking_marks *opened; // marks whose opening mark ends the prompt; or NULL
     size_t reasoning_tokens;
 
     // The newest pass.

@@ -44,16 +44,16 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
 // A sink's function: sets the bool *cancelled to whether the answer was cancelled.
 void answer_note_cancelled(void *cancelled, const struct event *e);
 
-// --- the marks of its reasoning (answer_marks.c) -------------------------------------------------
+// --- the marks of an answer's reasoning (answer_marks.c) -----------------------------------------
 
-// Adds the text of a special token that is part of a mark: answers do not show special tokens.
+// Adds the text of a special token if it is part of a mark; answers show no other special tokens.
 void answer_put_mark(const struct model *m, int32_t id, struct buf *text);
 // Returns the marks of a reasoning that the prompt (the first s->prompt tokens of s) opens; NULL:
 // none.
 const struct thinking_marks *answer_opened(const struct model *m, const struct sequence *s);
 // Returns the text of an answer to the prompt (the first s->prompt tokens of s), with its reasoning
-// and marks; if the prompt opens a reasoning that does not end, with that mark too. The caller
-// frees it.
+// and marks, including the prompt's opening mark if that reasoning does not end. The caller frees
+// it.
 char *answer_whole(const struct model *m, const struct sequence *s, const struct ids *ids);
 
 #endif

@@ -13,7 +13,7 @@ void answer_put_mark(const struct model *m, int32_t id, struct buf *text)
 
 const struct thinking_marks *answer_opened(const struct model *m, const struct sequence *s)
 {
-    enum { LAST = 16 }; // tokens that may spell a mark, and white space
+    enum { LAST = 16 }; // tokens: enough for a mark and white space
     const int64_t n = s->prompt < LAST ? s->prompt : LAST;
     struct buf text = { 0 };
     tokenizer_decode(m->tokenizer, s->ids + s->prompt - n, (size_t)n, false, &text);

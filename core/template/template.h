@@ -49,7 +49,7 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
 // NULL.
 bool chat_template_changes(const struct chat_template *t);
 // Returns the names of the variables that the template takes beside those that vlmsh gives it
-// (messages, special tokens ...), at most 64; users set them as chat.template.NAME. None for NULL.
+// (messages, special tokens ...), at most 64; users set them as chat.template.NAME. t NULL: none.
 const struct names *chat_template_variables(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);
 
@@ -100,15 +100,15 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
                    struct sequence *s, struct prompt_answer **answers, size_t *answer_count,
                    struct err *err);
 
-// The rows [first, end) of a text of a message; its first token may also hold the end of the text
-// before it.
+// The rows [first, end) of a message's text; the first token may also hold the end of the preceding
+// text.
 struct prompt_text {
     size_t message; // index
     int64_t first, end;
 };
 
-// Locates the texts of the messages in the rows that prompt_sequence makes of them; ids that
-// messages keep are not texts. The caller frees *texts [*text_count].
+// Locates the texts of the messages in the rows that prompt_sequence makes of them; messages that
+// keep ids instead of text have none. The caller frees *texts [*text_count].
 int prompt_texts(const struct message *messages, size_t count, const struct picture *pictures,
                  size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                  struct prompt_text **texts, size_t *text_count, struct err *err);

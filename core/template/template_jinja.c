@@ -29,7 +29,7 @@ struct chat_template {
     struct names variables;     // that the user may set
     char *placeholder;          // text of the visual tokens' id, NULL: the model has none
     bool texts, parts;          // accepts content as a text; as a list of parts
-    bool separate;              // reads reasoning_content of answers: their content is without it
+    bool separate;              // reads reasoning_content, so an answer's content is without it
     bool changes;               // the template changes texts (upper case, other spaces)
     uint64_t *trials;           // while opening: steps of all trials so far, which share a budget
 };
@@ -148,7 +148,7 @@ static time_t date_time(const char *date)
 
 // --- one rendering -----------------------------------------------------------------------------
 
-// Sets the variables that the user has set. Their texts count as the template's own, as in
+// Sets the variables that the user has set. Text values count as the template's own text, as in
 // transformers.
 static int set_variables(const struct chat_template *t, struct jinja_arena *arena,
                          struct jinja_value vars, const struct settings *s, struct err *err)
@@ -591,7 +591,7 @@ static void read_special(struct chat_template *t, const cJSON *config)
     }
 }
 
-// Adds a name that the user may set: not one that vlmsh or transformers sets itself.
+// Adds a name that the user may set, unless vlmsh or transformers sets it itself.
 static void add_variable(void *self, const char *name)
 {
     enum { MOST = 64, LENGTH = 64 };

@@ -67,7 +67,7 @@ struct rendering {
     struct text_hole *holes;
     struct filling *fillings;
     struct answer_range *answers;
-    struct message_range *said; // the texts of messages, ascending
+    struct message_range *said; // the texts of messages, in order
     size_t typed_count, hole_count, answer_count, said_count;
     size_t message_text_end; // end of the newest text that comes from a message
     bool spelled;            // a message from data may spell special tokens

@@ -42,8 +42,8 @@ static bool has(const struct thinking_list *l, const char *open)
     return false;
 }
 
-// Finds a closing mark such as </seed:think>, whose opening mark lacks the "/", and which is not in
-// the list.
+// Finds a pair of marks that is not in the list, by a closing mark such as </seed:think>; the
+// opening mark lacks the "/".
 static bool find_pair(struct thinking_list *l, const char *text)
 {
     enum { MOST = 40 };
@@ -144,8 +144,7 @@ static void drop(struct thinking_text *t, size_t length)
     memmove(t->held.data, t->held.data + length, t->held.length + 1);
 }
 
-// Returns the length of the longest end of the text that is the start of the mark, but not all of
-// it.
+// Returns the length of the longest suffix of the text that is a proper prefix of the mark.
 static size_t partial(const char *text, size_t length, const char *mark)
 {
     size_t n = strlen(mark) - 1;
@@ -154,7 +153,7 @@ static size_t partial(const char *text, size_t length, const char *mark)
     return n;
 }
 
-// At the start of an answer, or after a reasoning. Returns false while the text is undecided.
+// Decides, at the start of an answer or after a reasoning, what follows; false: needs more text.
 static bool begin(struct thinking_text *t)
 {
     const char *text = t->held.data;
@@ -177,7 +176,7 @@ static bool begin(struct thinking_text *t)
     return true;
 }
 
-// Returns false while the closing mark is missing; the reasoning so far has been taken.
+// Takes the reasoning so far; false: the closing mark is still missing.
 static bool think(struct thinking_text *t, struct buf *reasoning)
 {
     if (!t->marks) BUG("a reasoning without marks");
@@ -192,7 +191,8 @@ static bool think(struct thinking_text *t, struct buf *reasoning)
     return close;
 }
 
-// Finds a closing mark without an opening one, which ends in the newest `length` bytes.
+// If a closing mark without an opening one ends in the newest `length` bytes, makes the text before
+// it reasoning.
 static void turn(struct thinking_text *t, size_t length, struct buf *answer)
 {
     for (const struct thinking_marks *m = t->list->marks; m->open; m++) {

@@ -7,9 +7,9 @@
 //   ... t.reasoning, t.answer ...
 //   thinking_release(&t);
 //
-// Marks between two reasonings, and white space around them, belong to neither text. Reasoning is
-// recognised at the start of an answer, several times in a row; and if a closing mark follows
-// without an opening one, all text before it is reasoning.
+// Marks, and white space around them, belong to neither text. Several reasonings may follow each
+// other at the start of an answer. A closing mark without an opening one makes all text before it
+// reasoning.
 #ifndef CORE_TEMPLATE_THINKING_H
 #define CORE_TEMPLATE_THINKING_H
 
@@ -22,10 +22,10 @@ struct tokenizer;
 
 struct thinking_marks {
     const char *open, *close;
-    bool rare; // counts in chat only if the chat template or the tokenizer has it
+    bool rare; // recognised in chat only if the chat template or the tokenizer has it
 };
 
-// The marks of known models; ends with a row without marks. The first two are lmms-eval's.
+// The marks of known models; ends with a row without marks. The first two rows are lmms-eval's.
 extern const struct thinking_marks thinking_table[];
 
 enum { THINKING_MOST = 12 };

@@ -163,8 +163,9 @@ const struct token_list *token_export_list(const struct token_export *e)
     return &e->list;
 }
 
-// Makes added tokens of spaces ordinary ones (Gemma): readers of the list match added tokens in a
-// text's spaces, tokenizer.json only in U+2581, so that there merges decide.
+// Makes added tokens that consist of U+2581 ordinary tokens (Gemma). Readers of the list would
+// match them in a text's spaces; tokenizer.json matches only U+2581 itself, so that merges decide
+// about spaces.
 static void merge_spaces(struct token_export *e)
 {
     static const char space[] = "\xe2\x96\x81"; // U+2581

@@ -34,7 +34,7 @@ struct load {
     int64_t count;
     int64_t rows;
     const struct backend *where; // device of the run; NULL: the host
-    uint64_t loaded;             // bytes of a loaded model's own memory, without `real`
+    uint64_t loaded;             // without `real`: bytes of a loaded model's own memory
 };
 
 static bool has_own_memory(const struct backend *b)

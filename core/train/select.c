@@ -35,7 +35,7 @@ const char *select_method_name(int index)
                                                                          : NULL;
 }
 
-// NULL: no such method.
+// Returns the rules of a method; NULL: no such method.
 static const char *select_method_rules(const char *name)
 {
     const struct method_row *row = method_find(name);

@@ -360,7 +360,7 @@ static int record(const struct sweep *s, const struct run_folder *out, const str
 static void link_best(struct job *j, const struct sweep *s, size_t best)
 {
     char *link = xasprintf("%s/best", s->out);
-    unlink(link); // of a process that was killed before it recorded the sweep
+    unlink(link); // left by a process that was killed before it recorded the sweep
     if (symlink(s->grid.cells[best].name, link) < 0)
         job_log(j, "cannot link '%s' to the best run: %s", link, strerror(errno));
     free(link);

@@ -299,7 +299,7 @@ merged into '$work/routed.merged'; logits before and after merging (53 tokens of
 this model is a mixture of experts: where rounding the merged weights to the folder's dtype changes the router's choice, logits differ much more than by rounding alone
 E
 
-# A file that holds all experts in one tensor keeps it: a merge may change the other weights.
+# A tensor that holds all experts of a layer is written unchanged: a merge may change only other weights.
 lora_of "$work/values" language_model.layers.1.self_attn.v_proj 32 16
 lora_of "$work/expert" language_model.layers.1.mlp.experts.2.down_proj 16 32
 for name in values expert; do

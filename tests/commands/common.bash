@@ -27,7 +27,7 @@ vlmsh() {
     "$VLMSH" --db "$work/vlmsh.db" "$@"
 }
 
-# Scripts then leave out variants that run the same code: `make test` compares their results.
+# With sanitizers, scripts leave out variants that run the same code; `make test` compares their results.
 sanitized() {
     [[ $VLMSH == */san/* ]]
 }

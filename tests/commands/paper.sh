@@ -58,7 +58,7 @@ lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
 check_has "no model" 'select(.event=="error").message' "$work/none"
-# Three seeds: their rows count for each.
+# With three seeds, the rows are counted for each seed.
 lines "/paper layernorm tuned --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --out $work/dry9 --dry"
 same "five methods, three rates, three seeds" "$(costs)" "$(for s in 1 2 3; do printf '%s-'$s' 24 ' full lora rslora layernorm layernorm-simple; done)scores 32"
 grep -q '^/sweep train.lr 4e-4,1e-4,3e-5 .*/rslora-3 --resume$' "$work/dry9/layernorm-tuned/plan.vlmsh" || fail "the plan of seed 3"

@@ -34,7 +34,7 @@ check "special tokens" 'select(.event == "answer") | [.text, .reasoning, .prompt
 printf '%s\n' "${ask[@]}" | vlmsh --plain >"$work/out" 2>"$work/err"
 same "lines" "$(cat "$work/out")" $'a green diamond\na green letter H and a red circle'
 
-# The prompt opens the reasoning: it is streamed as such, and an answer without an end has no text.
+# If the prompt opens the reasoning, it is streamed as reasoning; if it does not end, the answer has no text.
 lines "/set chat.template.thinking on" "/set sample.max_tokens 5" "${ask[@]}"
 check "unended" 'select(.event == "answer") | [.text, (.reasoning | length > 3), .reasoning_tokens, .stop] | @json' '["",true,5,"length"]'
 same "streamed" "$(jq -rj 'select(.event == "token").reasoning' "$work/events")" "$(jq -rj 'select(.event == "answer").reasoning' "$work/events")"
@@ -47,7 +47,7 @@ lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?
 check "no end" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
 check_has "notice of no end" 'select(.event == "notice").text' "the model stopped within its reasoning, so the answer is empty"
 
-# It is never scored, but --thinking keep reads it.
+# Reasoning is never scored, except with --thinking keep.
 jq -nc '{id: "q", image: "scene-1.png", question: "What is in the picture?", answer: "diamond", metric: "contains"}' >"$work/data.jsonl"
 score='select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "contains")[1]'
 for thinking in strip keep; do

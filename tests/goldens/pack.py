@@ -35,7 +35,7 @@ def rounded(tensors, facts):
 
 
 def pack(path, data):
-    """Keeps the shortest of a few settings of LZMA: numbers of two and four bytes differ in theirs."""
+    """Keeps the shortest result of a few LZMA settings: the best ones differ for numbers of two and four bytes."""
     tried = [
         lzma.compress(data, filters=[{"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "lc": lc, "lp": lp, "pb": pb}])
         for lc, lp, pb in ((3, 0, 2), (0, 2, 2), (2, 2, 2), (0, 1, 1), (3, 1, 1))

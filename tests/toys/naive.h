@@ -30,19 +30,19 @@ void naive_open(struct toy_tensor t[TOY_TENSORS]);
 void naive_close(struct toy_tensor t[TOY_TENSORS]);
 // Writes all files of the model's folder. `tied`: the head is the embedding, and not in the file.
 void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied);
-// Attention that is missing: rows `to` do not see the keys `from` (each sees itself) in this head;
-// -1: in all.
+// Attention to cut: rows `to` do not see the keys `from` (but each sees itself) in `head`; -1: in
+// all heads.
 struct naive_cut {
-    const bool *from, *to; // [n]; NULL: nothing is missing
+    const bool *from, *to; // [n]; NULL: no attention is cut
     int head;
-    int layers; // only these many; 0: all
-    // Without what a part adds in one layer: a head, the FFN, the whole layer; or with its mean
-    // over all rows instead.
+    int layers; // cuts only in the first `layers`; 0: in all
+    // Removes what a part (head, FFN or layer) adds in layer `layer`, or replaces it by its mean
+    // over all rows.
     enum naive_part { NAIVE_NONE, NAIVE_HEAD, NAIVE_FFN, NAIVE_LAYER } part;
     int layer;
     bool mean;
 };
-// Like naive_logits; cut NULL: nothing is missing.
+// Like naive_logits; cut NULL: no change.
 void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive_cut *cut,
                       const int32_t *ids, int64_t n, double *logits);
 // logits [n, TOY_WORDS] of n ids.

@@ -69,7 +69,7 @@ same "question" "$(jq -r .question "$work/five.jsonl")" 'Is -5 there?'
 run 1 '' demo/model -c "/ask --eachh demo/pictures/*.png What? --out $work/no.jsonl"
 grep -q "unknown option '--eachh': did you mean --each" "$work/err" || fail "a typing error: $(cat "$work/err")"
 
-# Completions: bash's at work; the others are read by their shells if these are installed.
+# Completions: bash's are tried out; the others are only parsed, if their shells are installed.
 for shell in bash zsh fish; do
     vlmsh help --completion $shell >"$work/completion.$shell" || fail "completions of $shell"
     for word in --no-session checkup --adapter sample.top_p; do

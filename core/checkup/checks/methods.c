@@ -133,8 +133,8 @@ static int try_pruning(struct methods_check *k, struct err *err)
 
 // --- FFN approximation ---------------------------------------------------------------------------
 
-// Returns the most redundant quarter of the layers, never the last layer: "3,5,6"; "" if that is
-// the only one. The caller frees the list.
+// Returns the most redundant quarter of the layers, such as "3,5,6", never with the last layer; ""
+// for a model with one layer. The caller frees the list.
 static char *redundant_layers(const float *redundancy, int layers, double *least)
 {
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen);

@@ -21,7 +21,7 @@ enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Counts the rows' elements that are NaN or infinite, of a matrix that was unpacked at loading.
+// Counts the NaN and infinite elements of a matrix that loading unpacked.
 static int64_t count_broken_rows(const struct safetensor *t)
 {
     enum { NUMBERS = 1 << 22 };

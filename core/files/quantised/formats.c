@@ -1,9 +1,9 @@
 // core/files/quantised/formats.c -- the formats of quantised folders, one row each.
 //
-// What is quantised is decided by the tensors beside a weight, not by the lists of modules in
-// config.json: libraries match these lists in different ways. The layouts are those that the
-// formats' libraries write: compressed-tensors 0.9 and 0.20, AutoAWQ 0.2.9, AutoGPTQ 0.7.1 and
-// GPTQModel 7.7, bitsandbytes 0.50, mlx-lm 0.32.
+// The tensors beside a weight decide whether it is quantised. The lists of modules in config.json
+// do not: libraries match them in different ways. The layouts are those of the formats' libraries:
+// compressed-tensors 0.9 and 0.20, AutoAWQ 0.2.9, AutoGPTQ 0.7.1 and GPTQModel 7.7, bitsandbytes
+// 0.50, mlx-lm 0.32.
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static int misshapen(const struct quantised_reading *r, const struct safetensor 
                    r->q->format->name, t->name, codes_of(r)->name);
 }
 
-// Returns n * factor, or more columns than are read if it overflows.
+// Returns n * factor or, on overflow, INT64_MAX, which set_size refuses.
 static int64_t times(int64_t n, int64_t factor)
 {
     int64_t product;
@@ -71,7 +71,8 @@ static const struct safetensor *need(struct quantised_reading *r, const char *su
     return t;
 }
 
-// Like need, for scales and similar numbers: of this type, or f32, f16 or bf16 if it is NULL.
+// Like need, for a tensor of numbers such as scales, which must have this type; NULL: F32, F16 or
+// BF16.
 static const struct safetensor *need_numbers(struct quantised_reading *r, const char *suffix,
                                              const char *type)
 {
@@ -124,7 +125,8 @@ static void levels_fp8(struct quantised *q)
     for (int i = 0; i < 256; i++) q->levels[i] = quantised_e4m3((uint8_t)i);
 }
 
-// FP4 with 2 exponent bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; the levels are doubled.
+// FP4 with 2 exponent bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; doubled levels are
+// whole, and the scale is halved.
 static void levels_fp4(struct quantised *q)
 {
     static const float doubled[8] = { 0, 1, 2, 3, 4, 6, 8, 12 };
@@ -141,7 +143,7 @@ static void set_group(struct quantised *q, int64_t group)
     q->groups = ceil_div(q->columns, group);
 }
 
-// Scales [rows, groups]; groups of equal width.
+// Reads scales [rows, groups] of groups of equal width.
 static int scales_in_rows(struct quantised_reading *r, const struct safetensor *t)
 {
     struct quantised *q = r->q;
@@ -158,8 +160,8 @@ static int64_t block_side(const cJSON *sides, int i)
     return side > 0 ? side : 128;
 }
 
-// One scale per block, of the size that config.json names, where blocks at the edges are cut; or
-// one scale; or one per row or group of a row.
+// Reads one scale per block, whose size config.json states (blocks at the edges are cut); or a
+// single scale; or one per row or per group of a row.
 static int scales_anyhow(struct quantised_reading *r, const struct safetensor *t,
                          const cJSON *sides)
 {
@@ -179,8 +181,7 @@ static int scales_anyhow(struct quantised_reading *r, const struct safetensor *t
     return 0;
 }
 
-// Sets the width of groups, given the number of them: the width that the config names, if it gives
-// that number; else equal parts.
+// Sets the width of `groups` groups: the config's width if it yields this number, else equal parts.
 static int set_groups(struct quantised_reading *r, int64_t groups)
 {
     struct quantised *q = r->q;
@@ -194,8 +195,8 @@ static int set_groups(struct quantised_reading *r, int64_t groups)
     return 0;
 }
 
-// Uses the groups of `g_idx`, unless they are consecutive and equal, or all are -1 (none). Refuses
-// an index out of range.
+// Uses the groups of g_idx, unless these are consecutive and equal, or all -1 (none). Refuses an
+// index out of range.
 static int read_order(struct quantised_reading *r, const struct safetensor *t)
 {
     struct quantised *q = r->q;
@@ -220,7 +221,8 @@ static int read_order(struct quantised_reading *r, const struct safetensor *t)
 
 // --- FP8, and compressed-tensors' FP8 and INT8 ---------------------------------------------------
 
-// The block of config.json: weight_block_size, or block_structure of a group of compressed-tensors.
+// Returns the block's sides from config.json: weight_block_size, or block_structure of a group of
+// modules (compressed-tensors); NULL: none.
 static const cJSON *block_sides(const cJSON *config)
 {
     const cJSON *sides = json_get(config, "weight_block_size"), *group;
@@ -242,7 +244,7 @@ static int describe_bytes(struct quantised_reading *r, const struct safetensor *
     return scales_anyhow(r, scale, sides);
 }
 
-// Despite its name, weight_scale_inv is multiplied.
+// Despite its name, weight_scale_inv is a factor of the weights.
 static int describe_fp8(struct quantised_reading *r)
 {
     const struct quantised_format *f = r->q->format;
@@ -269,7 +271,8 @@ static int describe_int8(struct quantised_reading *r)
 
 // --- compressed-tensors' packed forms ------------------------------------------------------------
 
-// Zero points are packed along rows; files of early 2025 and before have plain I8.
+// Reads zero points: packed, with those of several rows in a word, or plain I8 in files up to early
+// 2025.
 static int read_packed_zeros(struct quantised_reading *r)
 {
     struct quantised *q = r->q;
@@ -334,7 +337,7 @@ static int describe_nvfp4(struct quantised_reading *r)
 
 // --- AWQ and GPTQ --------------------------------------------------------------------------------
 
-// Scales and zero points [groups, out], the latter with `per` numbers in a word.
+// Reads scales and zero points [groups, out]; a word holds `per` zero points.
 static int describe_columns(struct quantised_reading *r, int per)
 {
     struct quantised *q = r->q;
@@ -367,7 +370,7 @@ static int describe_awq(struct quantised_reading *r)
     return describe_columns(r, 8);
 }
 
-// Version 1 stores zero points minus 1, subtracted from whole words.
+// Version 1 stores zero points minus 1, with the ones subtracted from whole words.
 static int describe_gptq(struct quantised_reading *r)
 {
     struct quantised *q = r->q;
@@ -481,7 +484,7 @@ static int describe_mlx(struct quantised_reading *r)
 {
     struct quantised *q = r->q;
     const struct safetensor *codes = codes_of(r);
-    // A module may have an object of its own, under its path.
+    // A module may have its own object in the config, under the module's path.
     const cJSON *own = json_get(r->config, r->base),
                 *config = cJSON_IsObject(own) ? own : r->config;
     const cJSON *mode = json_get(config, "mode");

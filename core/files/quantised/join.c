@@ -1,5 +1,5 @@
 // core/files/quantised/join.c -- lists the quantised matrices of a folder as one tensor each, and
-// refuses formats that vlmsh does not read: without their scales, the numbers would be wrong.
+// refuses formats that vlmsh cannot read, because weights without their scales would be wrong.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 // Suffixes of tensor names that only quantised folders have.
 static const struct {
-    const char *end, *form; // NULL: config.json must name the form
+    const char *end, *form; // suffix, number format; form NULL: config.json must state it
 } signs[] = {
     { ".g_idx", "INT4 or INT8 (GPTQ)" },
     { ".qweight", "INT4 or INT8 (GPTQ or AWQ)" },
@@ -62,7 +62,7 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-// Returns quant_method. MLX's objects name none; nor does AutoGPTQ's quantize_config.json.
+// Returns quant_method, or infers it: MLX's objects and AutoGPTQ's quantize_config.json lack it.
 static const char *method_of(const cJSON *q)
 {
     const char *named = text_of(q, "quant_method");
@@ -95,7 +95,7 @@ static char *form_of(const cJSON *q)
     return xstrdup(strstr(format, "int") ? "INT8" : "quantised");
 }
 
-// Returns "FP8 (compressed-tensors)", "INT4 (AWQ)".
+// Returns a title such as "FP8 (compressed-tensors)" or "INT4 (AWQ)".
 static char *title_of(const cJSON *q)
 {
     char *method = xstrdup(method_of(q)), *form = form_of(q);
@@ -108,8 +108,8 @@ static char *title_of(const cJSON *q)
     return title;
 }
 
-// Returns the dtype that the formats' libraries give the numbers: the config's, else that of the
-// folder's plain tensors, else bf16.
+// Returns the dtype in which the formats' libraries unpack: the config's, else f16 if the folder's
+// norms have it, else bf16.
 static enum dtype rounded_dtype(const struct checkpoint *c)
 {
     static const struct {
@@ -130,7 +130,7 @@ static enum dtype rounded_dtype(const struct checkpoint *c)
 
 // --- finding -------------------------------------------------------------------------------------
 
-// The matrices of a checkpoint while they are found.
+// State of the search for a checkpoint's matrices.
 struct joining {
     struct checkpoint *c;
     const cJSON *config; // NULL: none
@@ -173,8 +173,8 @@ static const struct quantised_format *format_of(const struct joining *j, const s
     return NULL;
 }
 
-// Returns the width of groups that the config names: its own, or that of the first group of modules
-// (compressed-tensors); 0: none.
+// Returns the width of groups stated in the config (compressed-tensors: for the first group of
+// modules); 0: none.
 static int64_t named_group(const cJSON *config)
 {
     const cJSON *groups = json_get(config, "config_groups");
@@ -238,7 +238,7 @@ static bool is_unused(const char *name)
     return false;
 }
 
-// Refuses a tensor that belongs to no matrix and that only quantised folders have.
+// Refuses tensors that belong to no matrix, although only quantised folders have them.
 static int check_rest(struct joining *j, const char *title)
 {
     const cJSON *q = j->config;
@@ -261,9 +261,9 @@ static int check_rest(struct joining *j, const char *title)
 
 // --- the list ------------------------------------------------------------------------------------
 
-// Chooses the dtypes. Blocks hold many matrices exactly; those that they do not are then kept in
-// f32, so that all numbers are exact. If everything rounded, as the formats' libraries round it,
-// takes less memory, everything is rounded.
+// Chooses the dtypes. A matrix that blocks can hold exactly is kept in blocks, any other in f32, so
+// that all numbers are exact. But if rounding all matrices, as the formats' libraries do, takes no
+// more memory, all are rounded.
 static void choose_dtypes(struct joining *j)
 {
     struct quantised_folder *f = j->f;
@@ -297,7 +297,7 @@ static int replace_tensors(struct joining *j)
     int64_t n = 0;
     for (int64_t i = 0; i < c->tensor_count; i++)
         if (!j->used[i]) c->tensors[n++] = c->tensors[i];
-    // A matrix takes at least one tensor's place.
+    // The list has enough entries: each matrix replaces at least one tensor.
     for (int64_t i = 0; i < j->f->count; i++) c->tensors[n++] = &j->f->list[i];
     c->tensor_count = n;
     return checkpoint_sort(c, j->err);
@@ -311,7 +311,7 @@ static int join(struct joining *j, char *title)
                        "\"transform_config\" of config.json transforms the inputs of quantised "
                        "layers, which vlmsh does not compute: " QUANTISED_ADVICE);
     if (find_matrices(j) < 0 || check_rest(j, title) < 0) return -1;
-    // A dequantised copy may still have the key; it loads like any other folder.
+    // A dequantised copy may still have "quantization_config"; it loads like any other folder.
     if (json_get(j->c->config, "quantization_config") && !j->f->count)
         text_append(&j->c->notice, xasprintf("config.json says that the weights are %s, but they "
                                              "are not quantised: vlmsh reads them as stored",
@@ -375,12 +375,13 @@ bool quantised_has(const struct checkpoint *c, const char *name)
     return false;
 }
 
-// "GPTQ, 4 bit, groups of 128, kept as q4_0"; `dtype`: in memory, which weights.dtype may change.
+// "GPTQ, 4 bit, groups of 128, kept as q4_0"; `dtype`: the one in memory, which weights.dtype may
+// have changed.
 static char *matrix_text(const struct quantised *q, int dtype)
 {
     struct buf b = { 0 };
     buf_puts(&b, q->format->name);
-    if (!strpbrk(b.data, "48")) buf_printf(&b, ", %d bit", q->bits); // unless the name tells
+    if (!strpbrk(b.data, "48")) buf_printf(&b, ", %d bit", q->bits); // unless the name states it
     if (q->zero.tensor || q->offset.tensor) buf_puts(&b, " with zero points");
     buf_puts(&b, ", ");
     put_groups(&b, q);

@@ -1,7 +1,7 @@
-// core/files/quantised/mlx.c -- what MLX's folders have in another form, quantised or not.
+// core/files/quantised/mlx.c -- converts what MLX's folders store differently, quantised or not.
 //
 //   convolutions   channels last, [out, sides ..., in]; Hugging Face: [out, in, sides ...]
-//   names          of some families, as mlx-vlm's classes have them
+//   names          of some families' tensors, which follow mlx-vlm's classes
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { RENAMED = 4 };
 
-// Beginnings of names, in the order in which they are tried.
+// Prefixes of names, in the order in which they are tried.
 static const struct naming {
     const char *model_types[4];
     struct {
@@ -44,7 +44,7 @@ bool quantised_is_mlx(const struct checkpoint *c)
     return false;
 }
 
-// Replaces an entry of the list by a copy with `extra` bytes behind it, which the checkpoint owns.
+// Replaces an entry of the list by a copy that the checkpoint owns, followed by `extra` bytes.
 // NULL: out of memory.
 static struct safetensor *copy_entry(struct checkpoint *c, const struct safetensor **place,
                                      size_t extra, struct err *err)
@@ -63,7 +63,8 @@ static struct safetensor *copy_entry(struct checkpoint *c, const struct safetens
 
 // --- convolutions --------------------------------------------------------------------------------
 
-// Decides by the sides, which are equal; where all dimensions are, MLX's order is assumed.
+// Recognises the order by the kernel's sides, which are equal. If all dimensions are equal, assumes
+// MLX's order.
 static bool is_channel_last(const struct safetensor *t)
 {
     const int64_t *last = t->shape + t->rank - 1; // Hugging Face: last[-1] == last[0]
@@ -109,12 +110,12 @@ static const struct naming *naming_of(const struct checkpoint *c)
     return NULL;
 }
 
-// Gives the entry the name `start` with `rest`.
+// Renames the entry to `start` followed by `rest`.
 static int rename_entry(struct checkpoint *c, const struct safetensor **place, const char *start,
                         const char *rest, struct err *err)
 {
     const struct safetensor *t = *place;
-    if (t->quantised) { // of the list that the checkpoint owns
+    if (t->quantised) { // an entry of c->quantised->list, which the checkpoint owns
         struct safetensor *own = &c->quantised->list[t - c->quantised->list];
         char *name = xasprintf("%s%s", start, rest);
         free(own->name);

@@ -1,8 +1,8 @@
 // core/files/quantised/rows.c -- unpacks quantised matrices, several rows at a time: codes, then
 // numbers or blocks.
 //
-// Easy to get wrong: GPTQ's and AWQ's words run down the columns of the file, so neighbouring rows
-// share cache lines; all rows of a tile are read together.
+// Easy to get wrong: GPTQ and AWQ store a row of the matrix as a column, so neighbouring rows share
+// cache lines; all rows of a tile are read together.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static uint32_t word_at(const struct safetensor *t, int64_t i)
     return word;
 }
 
-// FP8 with 4 exponent bits as PyTorch's float8_e4m3fn: no infinities, NaN only 0x7f and 0xff.
+// Decodes PyTorch's float8_e4m3fn: 4 exponent bits, no infinities; only 0x7f and 0xff are NaN.
 float quantised_e4m3(uint8_t x)
 {
     const int exponent = x >> 3 & 15, mantissa = x & 7;
@@ -63,7 +63,7 @@ static float nested_scale(const struct quantised *q, int64_t i)
     return product + q->nested_offset;
 }
 
-// Returns the scale of a group of a row; `flat`: the number of the scale itself, for FLAT codes.
+// Returns the scale of a group of a row; FLAT codes count groups over the whole matrix.
 static float scale_of(const struct quantised *q, int64_t row, int64_t group)
 {
     const int64_t i =
@@ -81,7 +81,7 @@ static float zero_of(const struct quantised *q, int64_t row, int64_t group)
     if (q->zero_per == 1) return q->zero_base + (float)((const int8_t *)t->data)[i];
     const int64_t field = row % q->zero_per;
     const int shift = q->bits * (int)(q->zero_interleaved ? interleaved[field] : field);
-    // The addition carries from one field to the next, as the formats' own libraries compute it.
+    // The addition carries from one field to the next, as in the formats' own libraries.
     const uint32_t word = word_at(t, i) + q->zero_add;
     return q->zero_base + (float)(word >> shift & ((1u << q->bits) - 1));
 }
@@ -154,7 +154,8 @@ static void read_codes(const struct quantised *q, int64_t first, int64_t rows, u
 
 // --- numbers -------------------------------------------------------------------------------------
 
-// Returns the group of column c, and sets *end to the first column after it that may have another.
+// Returns the group of column c, and sets *end to the first later column that may be in another
+// group.
 static int64_t group_at(const struct quantised *q, int64_t row, int64_t c, int64_t *end)
 {
     const int64_t k = q->order == FLAT ? row * q->columns + c : c;
@@ -164,7 +165,8 @@ static int64_t group_at(const struct quantised *q, int64_t row, int64_t c, int64
     return (int32_t)word_at(q->g_idx, c);
 }
 
-// Computes in the order of the formats' own libraries, whose results are then equal bit for bit.
+// Computes in the order of the formats' own libraries, so that the results equal theirs bit for
+// bit.
 static float number_of(const struct quantised *q, float level, float zero, float scale,
                        float offset)
 {
@@ -200,8 +202,8 @@ static bool is_half(float x)
     return isfinite(x) && half_to_float(half_of_float(x)) == x;
 }
 
-// Returns whether a group's elements are all its offset, whatever its scale. Such groups are
-// common: libraries give unused rows of an embedding a tiny scale.
+// Returns whether all levels of a group equal its zero point, so that its scale has no effect. Such
+// groups are common: libraries give unused rows of an embedding a tiny scale.
 static bool is_flat(const struct quantised *q, int64_t row, int64_t group)
 {
     const int64_t first = group * q->group, end = first + q->group;
@@ -214,7 +216,7 @@ static bool is_flat(const struct quantised *q, int64_t row, int64_t group)
     return flat;
 }
 
-// Returns whether all scales and offsets have half precision.
+// Returns whether f16 holds all offsets, and all scales that have an effect, exactly.
 static bool halves_suffice(const struct quantised *q)
 {
     bool suffice = true;
@@ -227,7 +229,7 @@ static bool halves_suffice(const struct quantised *q)
     return suffice;
 }
 
-// Sets the smallest and the largest of level - zero point.
+// Sets *low and *high to bounds of level - zero point.
 static void integers_of(const struct quantised *q, float *low, float *high)
 {
     float least = INFINITY, most = -INFINITY, zero_least = INFINITY, zero_most = -INFINITY;
@@ -245,7 +247,7 @@ static void integers_of(const struct quantised *q, float *low, float *high)
     *high = most - zero_least;
 }
 
-// Blocks multiply whole numbers by a scale of half precision, and some add an offset:
+// A block's elements are whole numbers times an f16 scale, in q4_1 plus an offset:
 //   q4_0: -8 .. 7, q4_1: 0 .. 15 with an offset, q5_0: -16 .. 15, q8_0: -128 .. 127
 int quantised_exact_dtype(const struct quantised *q)
 {
@@ -271,7 +273,7 @@ static void put_halves(uint8_t to[BLOCK / 2], const uint8_t from[BLOCK])
         to[j] = (uint8_t)((from[j] & 15) | from[j + BLOCK / 2] << 4);
 }
 
-// Writes a block of the numbers that it stores: integers moved to 0 .. 31, or signed bytes (q8_0).
+// Writes a block of stored integers: signed bytes for q8_0, else moved to start at 0.
 static void put_block(void *to, enum dtype dtype, const uint8_t stored[BLOCK], uint16_t d,
                       uint16_t m)
 {
@@ -297,14 +299,14 @@ static void pack_row(const struct quantised *q, int64_t row, const uint8_t *code
     for (int64_t c = 0; c < q->columns; c = end) {
         const int64_t group = group_at(q, row, c, &end);
         const int zero = (int)zero_of(q, row, group);
-        // The scale of a flat group may lack half precision; it is multiplied by 0.
+        // f16 may not hold the scale of a flat group, but that scale is multiplied by 0.
         const uint16_t d = half_of_float(scale_of(q, row, group) * q->factor);
         const uint16_t m = half_of_float(offset_of(q, row, group));
         uint8_t table[16], stored[BLOCK];
         if (end > q->columns) end = q->columns;
         for (int i = 0; i < 16; i++) table[i] = (uint8_t)((int)q->levels[i] - zero + by);
         for (int64_t k = c; k < end; k += BLOCK, to += size) {
-            // The difference of signed or unsigned bytes is the same modulo 256.
+            // Modulo 256, signed and unsigned bytes have the same difference.
             for (int j = 0; j < BLOCK; j++)
                 stored[j] = q->bits == 4 ? table[codes[k + j]] : (uint8_t)(codes[k + j] - zero);
             put_block(to, dtype, stored, d, m);

@@ -108,7 +108,7 @@ struct family {
     // The text before part i of `count` of a picture's visual tokens (picture_kind.parts), which
     // form rows of `cols` parts; NULL: none.
     void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
-    // The token that its chat templates write for a picture, if they contain it; NULL: the
+    // The token for a picture in the family's chat templates, if a template contains it; NULL: the
     // placeholder.
     const char *picture_word;
     bool templates_write_marks; // its folders' chat templates already contain these texts

@@ -3,8 +3,8 @@
 //
 // A picture is resized to one square. Its features, a grid, are averaged in cells of k x k, normed
 // and multiplied by one matrix [Dv,D], which the file stores with the outputs as columns. In all
-// layers each row of a picture sees its later rows too; the window of a sliding layer limits what
-// lies before.
+// layers, each row of a picture also sees the picture's later rows; a sliding window limits only
+// the earlier rows that it sees.
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Sets the side of the pooled cells by the number of visual tokens, a square.
+// Sets the side of the pooled cells from the number of visual tokens, which must be a square.
 static int read_pool(struct model *m, const cJSON *config, struct err *err)
 {
     struct vision_config *v = &m->vision.config;
@@ -82,7 +82,7 @@ static void bind_projector(struct projector *p, struct binder *b, int64_t in, in
     bind_matrix(b, &p->linear_1.weight, in, out, "mm_input_projection_weight");
 }
 
-// Averages the cells of features x [T*side*side, Dv], row by row: [T*side*side/(k*k), Dv].
+// Averages cells of k x k features x [T*side*side, Dv], row by row: [T*side*side/(k*k), Dv].
 static struct tensor *pool(struct graph *g, const struct projector *p, struct tensor *x)
 {
     const int64_t side = p->side, k = llround(sqrt((double)p->merge)), cols = side / k;

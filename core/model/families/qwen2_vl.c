@@ -57,8 +57,8 @@ static const struct family_shape shapes[] = {
 
 // --- GGUF files ----------------------------------------------------------------------------------
 
-// Reads the FFN's width from a tensor: converters write that of the language model. In early files
-// the FFN's layers have each other's names.
+// Reads the FFN's width from a tensor, because converters write the language model's. In early
+// files the names of the FFN's layers are swapped.
 static void read_ffn(struct encoder_config *e)
 {
     const struct safetensor *up = gguf_find(e->c.file, "v.blk.0.ffn_up.weight");

@@ -1,7 +1,7 @@
 // core/model/families/qwen3_vl.c -- Qwen3-VL, dense and with experts (arXiv 2511.21631): an encoder
 // of native resolution, mergers, a Qwen3 decoder with multimodal rotary positions.
 //
-// DeepStack: the outputs of several blocks of the encoder are merged, too, and added to the visual
+// DeepStack: the outputs of several blocks of the encoder are also merged, and added to the visual
 // tokens after the first layers of the decoder, one after each layer. The axes of the rotary
 // positions always alternate, whatever "mrope_interleaved" says, as in transformers.
 #include <stdio.h>
@@ -63,7 +63,7 @@ static const struct projector_kind merger = { .norm = "norm",
                                               .linear_2 = "linear_fc2",
                                               .wide = true };
 
-// Chooses the decoder by the type of the language model, or else of the whole.
+// Chooses the decoder by the language model's type or, without one, the whole model's.
 static const struct decoder_kind *decoder_of(const cJSON *config)
 {
     const cJSON *type = json_get(json_get(config, "text_config"), "model_type");
@@ -165,7 +165,7 @@ static const struct family_shape shapes[] = {
 
 // --- GGUF files ----------------------------------------------------------------------------------
 
-// Refuses files that announce more or fewer mergers of DeepStack than they hold.
+// Refuses files that hold more or fewer DeepStack mergers than their keys state.
 static void check_deepstack(struct encoder_config *e, int count)
 {
     struct gguf_config text = e->c;

@@ -164,7 +164,7 @@ static void check_case(const struct safetensors *all, const cJSON *one)
         assert_int_equal(t->shape[1], cJSON_GetArrayItem(shape, 1)->valuedouble);
         const int64_t n = t->shape[0] * t->shape[1];
         float *exact = xreallocarray(NULL, (size_t)n, sizeof *exact);
-        // Rows one by one are the same as all at once.
+        // Rows read one by one equal rows read at once.
         for (int64_t r = 0; r < t->shape[0]; r++) quantised_rows(t, r, 1, exact + r * t->shape[1]);
         check_kept(c, one, t, exact, n);
         check_numbers(all, one, t->name, exact, n);

@@ -15,7 +15,7 @@ static double change_of(struct golden *g, const struct probe *probe, const struc
     return change;
 }
 
-// A token without its attention is a knockout. Heads have an effect.
+// Hiding a token equals a knockout. Removing a head has an effect.
 static void parts_are_removed(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen2.5-vl", "kimi-vl" };
@@ -53,7 +53,7 @@ static void parts_are_removed(void **state)
     }
 }
 
-// The answer's last token predicts nothing, so what it loses changes no bit.
+// The answer's last token predicts nothing, so removing parts there changes no bit.
 static void the_last_token_has_no_effect(void **state)
 {
     static const char *const parts[] = { "heads", "ffn", "layers", "tokens" };
@@ -112,9 +112,9 @@ static double without(const char *folder, const char *words, int layer, const ch
     return logp;
 }
 
-// Methods that drop rows or compute FFNs themselves do not disturb an ablation: without its first
-// layer, a model that drops tokens after this layer drops them at the input; without the FFN of
-// text, a layer that skips the FFN of visual tokens has none.
+// Methods that drop rows or compute FFNs themselves do not disturb an ablation. Without its first
+// layer, a model that drops tokens after that layer equals one that drops them at the input. A
+// layer that skips the FFN of visual tokens has no FFN once the FFN of text is removed.
 static void methods_act_too(void **state)
 {
     static const char *const after[] = { "prune.score", "uniform", "prune.layer", "0", NULL };

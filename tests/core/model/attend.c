@@ -68,7 +68,8 @@ static int64_t first_of(const struct fixture *f, int64_t i, int64_t window)
     return first > 0 ? first : 0;
 }
 
-// Rows `from`.. see every third key in their window and their own; earlier rows see all keys in it.
+// From row `from` on, a row sees every third key in its window and itself; earlier rows see all
+// keys in theirs.
 static int32_t *keys_of(const struct fixture *f, int64_t i, int64_t from, int64_t window,
                         int64_t *count)
 {

@@ -10,7 +10,7 @@
 static void texts_are_read_or_refused(void **state)
 {
     static const struct {
-        const char *text, *wrong; // NULL: it is read
+        const char *text, *wrong; // wrong: part of the message; NULL: accepted
         size_t count;
     } cases[] = {
         { "picture", NULL, 1 },

@@ -50,7 +50,7 @@ static void the_last_layer_has_the_bits_of_the_logits(void **state)
     }
 }
 
-// --word and --token: the same numbers by other ways.
+// --word and --token select the same numbers.
 static void words_and_tokens_can_be_chosen(void **state)
 {
     struct golden g;

@@ -37,7 +37,7 @@ static void check_value(struct settings *s, const char *typed, const char *spell
     char *text = settings_json(s, "chat.template.x");
     assert_string_equal(text ? text : "none", json);
     free(text);
-    // The spelling is a fixed point, also where it is typed in another session.
+    // Setting the spelling gives the same spelling.
     assert_int_equal(settings_set(s, "chat.template.x", spelled, &err), 0);
     assert_string_equal(settings_text(s, "chat.template.x"), spelled);
 }

@@ -19,7 +19,8 @@ static void check_vision(const struct golden *g, const struct safetensors *f, co
     for (int l = 0; l <= engine_model(g->engine)->vision.config.layers; l++) {
         snprintf(ours, sizeof ours, "vision.layer.%d.0", l);
         snprintf(theirs, sizeof theirs, "fwd.vision.h%d", l);
-        if (safetensors_find(g->tensors, theirs)) compare_all(g, f, ours, theirs); // large
+        // Some goldens leave out these large tensors.
+        if (safetensors_find(g->tensors, theirs)) compare_all(g, f, ours, theirs);
     }
 }
 

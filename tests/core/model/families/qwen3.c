@@ -1,7 +1,7 @@
 // tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
 // InternVL3.5 as a separate text model, with its own head and with one tied to the embedding;
-// optional keys of the config; similar models. qwen3_moe.c: that of the golden Qwen3-VL with
-// experts.
+// optional keys of the config; similar models. qwen3_moe.c: the language model of the golden
+// Qwen3-VL with experts.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
