@@ -301,7 +301,7 @@ const struct probe probe_ablate = {
         "[--token answer|N] [--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
     .help = "Change of the answer's log-probability without each head, FFN, layer or token.",
     .details =
-        "Runs the answer once for each part and ranks the parts, the most important first. Maps\n"
+        "Runs the answer once without each part and ranks the parts, most important first. Maps\n"
         "show the loss of log-probability.\n"
         "Outputs are replaced at POSITIONS (/help positions; default: all). A token is hidden\n"
         "from the attention of all later positions in --layers (default: the tokens of the\n"

@@ -370,13 +370,13 @@ const struct probe probe_patch = {
     .usage = "/patch noise|mean [POSITIONS] | FILE [--at residual|attention|ffn|head|value] "
              "[--layers A-B] [--tokens] [--token answer|N] [--picture I] [--objects FILE "
              "[--boxes]]" PROBE_USAGE,
-    .help = "How much of the answer comes back with activations from the run with its own picture.",
+    .help = "Share of the lost log-probability that activations of the original run restore.",
     .details =
         "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
         "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
-        "the same size. In run B, the chosen part of a layer is replaced by that of run A at\n"
-        "groups of positions. The table shows the share of the lost log-probability that comes\n"
-        "back: 1 is all of it." PROBE_DETAILS,
+        "the same size. In run B, the outputs of a part of a layer are replaced by those of run A\n"
+        "at groups of positions. The table shows the share of the log-probability lost from run\n"
+        "A to run B that this restores: 1 is all of it." PROBE_DETAILS,
     .results = patch_results,
     .words = patch_words,
     .complete = patch_complete,
