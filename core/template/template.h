@@ -48,7 +48,7 @@ struct chat_template *chat_template_open(const char *text, const cJSON *config,
 // Returns true if the template changes the texts of messages (upper case, other spaces). False for
 // NULL.
 bool chat_template_changes(const struct chat_template *t);
-// Returns the names of the variables that the template takes beside those that vlmsh gives it
+// Returns the names of the variables that the template takes besides those that vlmsh sets
 // (messages, special tokens ...), at most 64; users set them as chat.template.NAME. t NULL: none.
 const struct names *chat_template_variables(const struct chat_template *t);
 void chat_template_free(struct chat_template *t);

@@ -166,7 +166,8 @@ static int set_variables(const struct chat_template *t, struct jinja_arena *aren
     return status;
 }
 
-// Renders the messages; adds its steps to *steps, if not NULL. o NULL: no date, no variables.
+// Renders the messages; adds the number of steps to *steps, if not NULL. o NULL: no date, no
+// variables.
 static int run(const struct chat_template *t, const struct prompt_options *o,
                const struct message *messages, size_t count, bool generation,
                struct jinja_output *out, uint64_t *steps, struct err *err)

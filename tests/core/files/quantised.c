@@ -25,7 +25,7 @@ static size_t element(const struct safetensor *t)
     return t->bytes / (size_t)safetensor_count(t);
 }
 
-// A change of a case before it is written.
+// A change to a case, made before the case is written.
 struct edit {
     const char *name;   // the case
     const char *config; // instead of its config.json; NULL: the same

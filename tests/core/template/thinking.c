@@ -70,8 +70,8 @@ static void test_marks(void **state)
 
 // --- answers -------------------------------------------------------------------------------------
 
-// Pushes the text in pieces of `size` bytes; joins the new texts as a program does that reads
-// events: "REASONING|ANSWER".
+// Pushes the text in pieces of `size` bytes; joins the new texts like a program that reads events:
+// "REASONING|ANSWER".
 static void check_in(const struct thinking_list *l, bool opened, const char *text, size_t size,
                      const char *expected)
 {
