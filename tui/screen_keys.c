@@ -37,8 +37,11 @@ static const char *arguments_of(const char *line, const char *command)
     return line + behind + strspn(line + behind, " \t");
 }
 
+enum { KEY_MOST = 96 }; // with a variable of a chat template
+
 // Reads "/set KEY VALUE" or "/toggle KEY [VALUE...]" as key and value; false: another line.
-static bool read_change(const struct screen *s, const char *line, char key[48], char value[256])
+static bool read_change(const struct screen *s, const char *line, char key[KEY_MOST],
+                        char value[256])
 {
     struct words words = { 0 };
     const char *set = arguments_of(line, "set"), *toggle = arguments_of(line, "toggle");
@@ -54,7 +57,7 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
                                                     words.count - 1, words.list + 1)
                                      : given;
     if (row && next && strlen(next) < 256) {
-        snprintf(key, 48, "%s", row->key);
+        snprintf(key, KEY_MOST, "%s", row->key);
         snprintf(value, 256, "%s", next);
         read = true;
     }
@@ -67,7 +70,7 @@ static bool read_change(const struct screen *s, const char *line, char key[48], 
 // new value.
 static void run_key(struct screen *s, const char *line)
 {
-    char key[48], value[256];
+    char key[KEY_MOST], value[256];
     if (read_change(s, line, key, value)) settings_set(s->view->settings, key, value, NULL);
     s->view->keys_waiting++;
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
@@ -86,7 +89,7 @@ static void run_line(struct screen *s, const char *line)
         s->leave = true;
         return;
     }
-    char key[48], value[256];
+    char key[KEY_MOST], value[256];
     if (s->view->busy && read_change(s, line, key, value) &&
         settings_find(key)->stale == STALE_NOTHING)
         settings_set(s->view->settings, key, value, NULL); // settings of the screen apply at once

@@ -58,11 +58,11 @@ static void commit(struct engine *e, struct proposal *p)
     const char *why = NULL; // the setting that causes a recomputation
     const struct setting *row;
     const struct method *m;
-    bool *changed = xcalloc((size_t)settings_count(), sizeof *changed);
+    bool *changed = xcalloc((size_t)p->rows, sizeof *changed);
     struct setting_env env = p->env;
     env.settings = e->settings;
     settings_swap(e->settings, p->env.settings);
-    for (int i = 0; (row = settings_row(i)); i++) {
+    for (int i = 0; i < p->rows && (row = settings_row(i)); i++) {
         const char *value = settings_text(e->settings, row->key);
         changed[i] = strcmp(value, settings_text(former, row->key)) != 0;
         if (!changed[i] && !p->reapply[i]) continue;

@@ -62,7 +62,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
             refuse(p, settings_row(index), 1, &why, err) < 0)
             return -1;
     }
-    for (int i = 0; (row = settings_row(i)); i++) {
+    for (int i = 0; i < p->rows && (row = settings_row(i)); i++) {
         if (!row->check || (!p->named[i] && !p->loaded)) continue;
         int status;
         p->env.row = row;
@@ -93,8 +93,9 @@ int proposal_check(struct proposal *p, const struct change *list, size_t count, 
     for (size_t i = 0; i < count; i++) settings_make(list[i].key); // before rows are counted
     p->env.settings = settings_copy(p->from);
     p->env.adapter = adapters ? adapters->active : NULL;
-    p->named = xcalloc((size_t)settings_count(), sizeof *p->named);
-    p->reapply = xcalloc((size_t)settings_count(), sizeof *p->reapply);
+    p->rows = settings_count();
+    p->named = xcalloc((size_t)p->rows, sizeof *p->named);
+    p->reapply = xcalloc((size_t)p->rows, sizeof *p->reapply);
     const int status = check(p, list, count, err);
     if (status == 0) return 0;
     while (adapters && adapters->count > kept) // loaded for the refused proposal

@@ -30,8 +30,9 @@ struct proposal {
     bool restored; // keeps a setting's former value, with a notice, if its new value is impossible
 
     // Result, beside env.settings (NULL: refused) and env.adapter (NULL: none, or not opened).
-    bool *named;          // [settings_count()] the changes name the row
-    bool *reapply;        // [settings_count()] apply the row even if its spelling is unchanged
+    int rows;             // settings when the check began: other threads may make more
+    bool *named;          // [rows] the changes name the row
+    bool *reapply;        // [rows] apply the row even if its spelling is unchanged
     bool adapter_changes; // methods may gain or lose their parameters
     struct names notices; // the settings that were reset, and why
 };

@@ -303,6 +303,25 @@ static void inconsistent_values_block_no_other_change(void **state)
     end(&g, &said);
 }
 
+static void make_row(void *self, const struct event *e)
+{
+    if (e->kind == EVENT_SETTING) settings_make("chat.template.made_meanwhile");
+}
+
+// Front ends and lists of jobs make rows of variables while a change is applied.
+static void rows_made_during_a_change_are_left_out(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, "llava-1.5");
+    sinks_add(&g.sinks, (struct sink){ make_row, NULL });
+    const int count = settings_count();
+    must(engine_set(g.engine, "sample.top_k", "3", &err), &err);
+    assert_int_equal(settings_count(), count + 1);
+    assert_string_equal(value(&g, "chat.template.made_meanwhile"), "default");
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +334,7 @@ int main(void)
         cmocka_unit_test(spellings_of_off_are_normalised),
         cmocka_unit_test(valid_settings_are_restored),
         cmocka_unit_test(inconsistent_values_block_no_other_change),
+        cmocka_unit_test(rows_made_during_a_change_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
