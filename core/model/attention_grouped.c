@@ -19,9 +19,8 @@
 
 // Reads "layer_types", which newer configs have. Without it, the first `full` layers and every
 // `pattern`-th layer (0: none) have no window.
-static void set_slides(struct decoder_config *c, const cJSON *json, int64_t full, int64_t pattern)
+static void set_slides(struct decoder_config *c, const cJSON *types, int64_t full, int64_t pattern)
 {
-    const cJSON *types = json_get(json, "layer_types");
     const cJSON *type = cJSON_IsArray(types) ? types->child : NULL;
     for (int l = 0; l < c->layers; l++) {
         c->slides[l] = l >= full && !(pattern && (l + 1) % pattern == 0);
@@ -32,12 +31,14 @@ static void set_slides(struct decoder_config *c, const cJSON *json, int64_t full
     }
 }
 
-// Sets c->window and c->slides if a layer's sliding window is shorter than the context.
+// Sets c->window and c->slides if a layer's sliding window is shorter than the context, or if these
+// layers have a rotary base of their own.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool use, any = false;
     int64_t window, full, pattern;
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
+    const cJSON *types = json_get(json, "layer_types");
     const bool by_default = c->kind->slides_by_default && !cJSON_IsNull(width);
     if (json_bool(json, "use_sliding_window", by_default, &use, err) < 0) return -1;
     if (!use) return 0;
@@ -46,9 +47,12 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
                  err) < 0)
         return -1;
-    set_slides(c, json, full, c->kind->sliding_pattern ? pattern : 0);
+    if (cJSON_IsArray(types) && cJSON_GetArraySize(types) < c->layers)
+        return err_set(err, "\"layer_types\" names %d of %d layers", cJSON_GetArraySize(types),
+                       c->layers);
+    set_slides(c, types, full, c->kind->sliding_pattern ? pattern : 0);
     for (int l = 0; l < c->layers; l++) any |= c->slides[l];
-    if (any && window < c->max_positions) c->window = window;
+    if (any && (c->kind->sliding_pattern || window < c->max_positions)) c->window = window;
     return 0;
 }
 

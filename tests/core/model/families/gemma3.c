@@ -60,6 +60,31 @@ static void configs_of_all_versions_mean_the_same(void **state)
     for (int l = 0; l < c.layers; l++) assert_false(decoder_slides(&c, l));
 }
 
+// The layers of a window that is longer than the context still rotate by their own base.
+static void a_long_window_keeps_the_local_base(void **state)
+{
+    static const char *const windows[] = { "2047", "2048", "4096" };
+    for (int i = 0; i < 3; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 GEMMA "\"max_position_embeddings\": 2048, \"sliding_window\": %s}", windows[i]);
+        const struct decoder_config c = config_of(text);
+        for (int l = 0; l < c.layers; l++)
+            assert_true(decoder_rope(&c, l)->theta == (l % 6 == 5 ? 1e6 : 1e4));
+    }
+}
+
+static void short_lists_of_layer_types_are_refused(void **state)
+{
+    const char *text = GEMMA "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}";
+    struct err err = { 0 };
+    struct decoder_config c;
+    cJSON *json = json_parse(text, strlen(text), "config.json", &err);
+    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+    assert_string_equal(err.text, "\"layer_types\" names 2 of 12 layers");
+    cJSON_Delete(json);
+}
+
 // Rows see earlier rows and all rows of their own picture, in sliding layers none before the
 // window.
 static void rows_see_their_own_picture(void **state)
@@ -117,6 +142,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configs_of_all_versions_mean_the_same),
+        cmocka_unit_test(a_long_window_keeps_the_local_base),
+        cmocka_unit_test(short_lists_of_layer_types_are_refused),
         cmocka_unit_test(rows_see_their_own_picture),
         cmocka_unit_test(a_picture_is_computed_whole),
     };
