@@ -35,15 +35,17 @@ static void set_slides(struct decoder_config *c, const cJSON *types, int64_t ful
 // layers have a rotary base of their own.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
-    bool use, any = false;
-    int64_t window, full, pattern;
+    bool any = false;
+    int64_t window, full = 0, pattern;
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const cJSON *types = json_get(json, "layer_types");
-    const bool by_default = c->kind->slides_by_default && !cJSON_IsNull(width);
-    if (json_bool(json, "use_sliding_window", by_default, &use, err) < 0) return -1;
+    bool use = !cJSON_IsNull(width);
+    if (!c->kind->slides_by_default && json_bool(json, "use_sliding_window", false, &use, err) < 0)
+        return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
-        json_int(json, "max_window_layers", 0, INT32_MAX, by_default ? 0 : 28, &full, err) < 0 ||
+        (!c->kind->slides_by_default &&
+         json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
                  err) < 0)
         return -1;

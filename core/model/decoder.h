@@ -45,7 +45,8 @@ struct decoder_kind {
     int64_t heads, kv_heads; // 0: 32, and as many as heads
     double eps, theta;       // 0: 1e-6 and 10000
     bool tied;
-    bool slides_by_default; // "sliding_window" applies, unless null, without "use_sliding_window"
+    bool slides_by_default; // "sliding_window" applies, unless null; "use_sliding_window" is not
+                            // read
     // n > 0: every n-th layer has no sliding window, unless "sliding_window_pattern" or
     // "layer_types" says otherwise, and sliding layers rotate by "rope_local_base_freq". 0: neither
     // applies.

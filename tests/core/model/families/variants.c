@@ -165,6 +165,8 @@ static int64_t window_of(const char *golden, const char *fields)
 static void sliding_windows_apply_only_to_their_layers(void **state)
 {
 #define USED    "\"use_sliding_window\": true, \"sliding_window\": 16, "
+#define FULL    "\"full_attention\""
+#define SLIDING "\"sliding_attention\""
 #define MISTRAL "\"model_type\": \"mistral\", \"architectures\": [\"MistralForCausalLM\"]"
     static const struct {
         const char *golden, *fields;
@@ -172,14 +174,19 @@ static void sliding_windows_apply_only_to_their_layers(void **state)
     } cases[] = {
         { QWEN, USED "\"max_window_layers\": 0", 16 },
         { QWEN, USED "\"max_window_layers\": 99", 0 },
-        { QWEN, USED "\"max_window_layers\": 99, \"layer_types\": [\"sliding_attention\"]", 16 },
-        { QWEN, USED "\"max_window_layers\": 0, \"layer_types\": [\"full_attention\"]", 0 },
+        { QWEN,
+          USED "\"max_window_layers\": 99, \"layer_types\": [" FULL ", " SLIDING ", " FULL "]",
+          16 },
+        { QWEN, USED "\"max_window_layers\": 0, \"layer_types\": [" FULL ", " FULL ", " FULL "]",
+          0 },
+        { QWEN, USED "\"layer_types\": [" FULL ", " SLIDING "]", -1 }, // for three layers
         { QWEN, "\"use_sliding_window\": false, \"sliding_window\": 16", 0 },
         { QWEN, "\"use_sliding_window\": true, \"sliding_window\": \"x\"", -1 },
         // Mistral's key gives only the window's width: null disables it, a missing key means 4096
         // tokens.
         { LLAMA, MISTRAL ", \"sliding_window\": null", 0 },
         { LLAMA, MISTRAL ", \"sliding_window\": 16", 16 },
+        { LLAMA, MISTRAL ", \"sliding_window\": 16, \"use_sliding_window\": false", 16 },
         { LLAMA, MISTRAL, 4096 },
         { LLAMA, MISTRAL ", \"max_position_embeddings\": 4096", 0 },
     };
