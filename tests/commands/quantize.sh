@@ -37,11 +37,10 @@ grep -q 'the picture encoder cannot be written as GGUF: its tiles differ from it
 # Gemma 3 with five sliding layers to one; GGUF cannot describe the golden's pattern of two to one, or other score factors.
 cp -rL tests/goldens/gemma3 "$work/gemma3-6" && chmod -R u+w "$work/gemma3-6"
 sed -i 's/"sliding_window_pattern": 3/"sliding_window_pattern": 6/' "$work/gemma3-6/config.json"
-written gemma3-6 bf16 none -c "/image $scene"
-written gemma3-6 bf16 none -c '/set sample.max_tokens 40'
+written gemma3-6 bf16 none -c "/image $scene" -c '/set sample.max_tokens 40'
 sed 's/"query_pre_attn_scalar": 16/"query_pre_attn_scalar": 20/' "$work/gemma3-6/config.json" >"$work/scalar.json"
 refused_gguf() { # FOLDER TEXT
-    vlmsh quantize "$1" "$work/two.gguf" --type bf16 --no-compare >"$work/out" 2>&1 && fail "$1 is written"
+    vlmsh quantize "$1" "$work/refused.gguf" --type bf16 --no-compare >"$work/out" 2>&1 && fail "$1 is written"
     grep -q "$2" "$work/out" || fail "$1: $(cat "$work/out")"
 }
 refused_gguf tests/goldens/gemma3 'GGUF cannot say which of its layers have a sliding window'

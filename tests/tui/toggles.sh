@@ -63,6 +63,8 @@ sleep 0.5
 shown 'kl layer 5' || fail 'a step leaves the layers of IRA'
 step pruned.layers 'pruned.layers' /pruned
 keys k
+wait_for 'lens layer 5'
+keys k
 wait_for 'attention layer 5'
 
 # The methods are switched off again, one by one: the badge and the method's maps disappear.
@@ -77,6 +79,8 @@ keys F3
 wait_for ' layer 4 token'
 keys k k k k
 wait_for 'sinks.phi layer 4'
+keys k
+wait_for 'lens layer 4'
 keys k
 wait_for ' layer 4 token'
 keys F10

@@ -60,6 +60,7 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
     if (pan)
         return err_set(err, "\"do_pan_and_scan\": parts of pictures as further pictures are not "
                             "supported; set it to false");
+    m->picture.flatten = true; // transformers converts, though files say null
     if (m->picture.width == v->image_size && m->picture.height == v->image_size) return 0;
     return err_set(err,
                    "pictures are resized to %lld x %lld pixels, but the encoder needs %lld x %lld",
