@@ -17,18 +17,23 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// Reads "layer_types", which newer configs have. Without it, the first `full` layers and every
-// `pattern`-th layer (0: none) have no window.
+// Checks "layer_types", which newer configs have; NULL: missing.
+static int check_types(const cJSON *types, int layers, struct err *err)
+{
+    bool named = cJSON_IsArray(types) && cJSON_GetArraySize(types) >= layers;
+    const cJSON *type;
+    cJSON_ArrayForEach(type, types) named &= cJSON_IsString(type);
+    if (!types || named) return 0;
+    return err_set(err, "\"layer_types\" must be a list of the types of all %d layers", layers);
+}
+
+// Without types, the first `full` layers and every `pattern`-th layer (0: none) have no window.
 static void set_slides(struct decoder_config *c, const cJSON *types, int64_t full, int64_t pattern)
 {
-    const cJSON *type = cJSON_IsArray(types) ? types->child : NULL;
-    for (int l = 0; l < c->layers; l++) {
-        c->slides[l] = l >= full && !(pattern && (l + 1) % pattern == 0);
-        if (cJSON_IsArray(types))
-            c->slides[l] =
-                type && cJSON_IsString(type) && !strcmp(type->valuestring, "sliding_attention");
-        if (type) type = type->next;
-    }
+    const cJSON *type = types ? types->child : NULL;
+    for (int l = 0; l < c->layers; l++, type = type ? type->next : NULL)
+        c->slides[l] = type ? !strcmp(type->valuestring, "sliding_attention")
+                            : l >= full && !(pattern && (l + 1) % pattern == 0);
 }
 
 // Sets c->window and c->slides if a layer's sliding window is shorter than the context, or if these
@@ -47,11 +52,9 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
         (!c->kind->slides_by_default &&
          json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
-                 err) < 0)
+                 err) < 0 ||
+        check_types(types, c->layers, err) < 0)
         return -1;
-    if (cJSON_IsArray(types) && cJSON_GetArraySize(types) < c->layers)
-        return err_set(err, "\"layer_types\" names %d of %d layers", cJSON_GetArraySize(types),
-                       c->layers);
     set_slides(c, types, full, c->kind->sliding_pattern ? pattern : 0);
     for (int l = 0; l < c->layers; l++) any |= c->slides[l];
     if (any && (c->kind->sliding_pattern || window < c->max_positions)) c->window = window;

@@ -79,15 +79,23 @@ static void a_long_window_keeps_the_local_base(void **state)
     }
 }
 
-static void short_lists_of_layer_types_are_refused(void **state)
+static void layer_types_name_all_layers(void **state)
 {
-    const char *text = GEMMA "\"layer_types\": [\"full_attention\", \"sliding_attention\"]}";
-    struct err err = { 0 };
-    struct decoder_config c;
-    cJSON *json = json_parse(text, strlen(text), "config.json", &err);
-    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
-    assert_string_equal(err.text, "\"layer_types\" names 2 of 12 layers");
-    cJSON_Delete(json);
+    static const char *const lists[] = { "[\"full_attention\", \"sliding_attention\"]",
+                                         "[" SLIDING5 ", " SLIDING5 ", 1]",
+                                         "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]", "{\"a\": \"b\"}",
+                                         "\"full_attention\"" };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct err err = { 0 };
+        struct decoder_config c;
+        char text[512];
+        snprintf(text, sizeof text, GEMMA "\"layer_types\": %s}", lists[i]);
+        cJSON *json = json_parse(text, strlen(text), "config.json", &err);
+        assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+        assert_string_equal(err.text,
+                            "\"layer_types\" must be a list of the types of all 12 layers");
+        cJSON_Delete(json);
+    }
 }
 
 // Rows see earlier rows and all rows of their own picture, in sliding layers none before the
@@ -148,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configs_of_all_versions_mean_the_same),
         cmocka_unit_test(a_long_window_keeps_the_local_base),
-        cmocka_unit_test(short_lists_of_layer_types_are_refused),
+        cmocka_unit_test(layer_types_name_all_layers),
         cmocka_unit_test(rows_see_their_own_picture),
         cmocka_unit_test(a_picture_is_computed_whole),
     };
