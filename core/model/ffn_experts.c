@@ -67,14 +67,16 @@ static int experts_read(struct decoder_config *c, const cJSON *json, struct err 
 static int read_plain_layers(struct experts_config *x, const cJSON *json, struct err *err)
 {
     const cJSON *list = json_get(json, "mlp_only_layers"), *item;
+    bool valid = !list || cJSON_IsArray(list);
     cJSON_ArrayForEach(item, list)
     {
         const int64_t layer = json_whole(item, -1);
-        if (!cJSON_IsArray(list) || layer < 0 || layer >= (int64_t)(8 * sizeof x->plain))
-            return err_set(err, "\"mlp_only_layers\" must be a list of layers");
-        x->plain[layer / 64] |= UINT64_C(1) << layer % 64;
+        if (layer >= 0 && layer < (int64_t)(8 * sizeof x->plain))
+            x->plain[layer / 64] |= UINT64_C(1) << layer % 64;
+        else
+            valid = false;
     }
-    return 0;
+    return valid ? 0 : err_set(err, "\"mlp_only_layers\" must be a list of layers");
 }
 
 static int softmax_read(struct decoder_config *c, const cJSON *json, struct err *err)

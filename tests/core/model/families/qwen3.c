@@ -401,9 +401,12 @@ static void some_layers_have_no_experts(void **state)
     put(json, "num_experts_per_tok", cJSON_CreateNumber(129));
     assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
     assert_non_null(strstr(err.text, "only 128 experts"));
-    put(json, "mlp_only_layers", cJSON_Parse("[-1]"));
-    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
-    assert_non_null(strstr(err.text, "list of layers"));
+    static const char *const refused[] = { "[-1]", "[1024]", "3", "\"3\"" };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        put(json, "mlp_only_layers", cJSON_Parse(refused[i]));
+        assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+        assert_non_null(strstr(err.text, "list of layers"));
+    }
     cJSON_Delete(json);
 }
 
