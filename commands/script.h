@@ -1,5 +1,5 @@
-// commands/script.h -- joins physical lines to logical lines: text between """ and lines that end
-// in "\".
+// commands/script.h -- joins physical lines into logical lines: lines that end in "\", and text
+// between """.
 //
 //   struct line_reader r = { 0 };
 //   while (read a line without its end)

@@ -1,4 +1,4 @@
-// commands/tour.c -- /tour: a guided tour whose steps are lines to run.
+// commands/tour.c -- /tour: a guided tour whose steps are input lines to run.
 #include "commands/tour.h"
 
 #include <stdio.h>

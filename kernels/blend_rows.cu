@@ -23,7 +23,7 @@ int blend_rows_cuda(struct tensor *y, const struct tensor *x, const struct tenso
                   floats(weight), index->shape[1], tensor_row(x), n);
 }
 
-// One thread per column adds all rows in order, so equal indices are safe.
+// One thread per column adds all rows in order, so equal indices cause no race.
 static __global__ void blend_back_kernel(float *dx, const float *dy, const int32_t *index,
                                          const float *weight, int64_t most, int64_t width,
                                          int64_t count)

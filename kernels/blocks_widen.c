@@ -34,8 +34,8 @@ VEC_INLINE vf bytes_float(const uint8_t *bytes)
     return __builtin_convertvector(wide, vf);
 }
 
-// Widens elements first..first+n of a run. Products are exact, so fused and separate instructions
-// round alike.
+// Widens n elements of a run, from element `first` on. The products with the scale are exact, so a
+// fused multiply-add and two separate instructions round alike.
 static void widen_run(float *to, const struct block_run *run, int first, int n, int size)
 {
     for (int i = first / VEC * VEC; i < first + n; i += VEC) {

@@ -1,18 +1,18 @@
-// kernels/fused_latent.cu -- latent attention of few rows over the latents in the cache (fused.h),
-// row by row; each row takes five kernels, or six if queries are compressed:
+// kernels/fused_latent.cu -- latent attention of a few rows to the latents in the cache (fused.h),
+// row by row. Each row takes five kernels, or six if queries are compressed:
 //
-//   products of h: queries and the new latent -> queries for latents (Wk q of each head); the
-//   latent, normed and rotated, is stored in its row of the cache -> attention of all heads to the
-//   latents, as keys and values (attention_few.cu) -> Wv times each head's output -> the output
-//   product, added to h
+//   products of h: queries, the new latent and the rest of its key -> queries for latents (Wk q of
+//   each head); the normed latent and the rotated rest are stored in their row of the cache ->
+//   attention of all heads to the latents, as keys and values (attention_few.cu) -> Wv times each
+//   head's output -> the output product, added to h
 //
-// A query for latents has R elements for the latent, then the rotary elements for the rest of the
-// key.
+// A query for latents has R elements, which are multiplied with the latent, then the rotary
+// elements, which are multiplied with the rest of the key.
 #include "kernels/attention_cuda.h"
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
-// The products of h, and their destinations.
+// Arguments of latent_queries_kernel: the products of h, weights, and where to write the results.
 struct latent_call {
     const float *q, *both;         // [H,nope+rope], [R+rope]
     const void *up;                // [H*(nope+value),R]
@@ -25,7 +25,8 @@ struct latent_call {
     int heads, nope, value, rank, rope;
 };
 
-// Rotated element i, in split layout: the first elements of all pairs, then the second elements.
+// Returns rotated element i. In x, the two elements of a pair are adjacent; in the result, the
+// first elements of all pairs precede the second elements.
 static __device__ inline float rotated(const struct latent_call &p, const float *x, int i)
 {
     const int half = p.rope / 2, pair = i % half;
@@ -46,8 +47,9 @@ static __device__ inline void put_latent(const struct latent_call &p)
         put_number(p.r, row * p.rope + i, rotated(p, p.both + p.rank, i), p.dtype);
 }
 
-// A block covers some columns of a head's Wk: its warps share the rows, and a lane reads 16 bytes
-// of each row. The first block after those of the last head writes the latent to the cache.
+// A block multiplies a head's query with some columns of the head's Wk: its warps divide the rows
+// of Wk, and a lane reads 16 bytes of each of its warp's rows. The first block after those of the
+// last head writes the latent to the cache.
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const struct latent_call p)
 {
@@ -95,7 +97,7 @@ static __global__ void __launch_bounds__(THREADS) latent_queries_kernel(const st
         to[p.rank + i] = rotated(p, q + p.nope, i);
 }
 
-// y[H*value] = Wv times the heads' outputs x[H,R].
+// y[H*value] = for each head, its Wv times its output in x[H,R].
 struct values_call {
     float *y;
     const float *x;
@@ -146,7 +148,7 @@ template <typename T> static int latent_queries(const struct latent_call &c)
 
 // --- the call ------------------------------------------------------------------------------------
 
-// The scratch of a call, in elements of f32.
+// The scratch buffers of a call; all elements are f32.
 struct buffers {
     float *low, *q, *both, *latent_q, *gathered, *o, *product, *parts;
 };
@@ -242,7 +244,7 @@ static int take_values(const struct fused_latent *p, const struct buffers *r)
     return FOR_WEIGHTS(p->up->dtype, values, c);
 }
 
-// h changes last: if a step returns FUSED_NOT, the ops can recompute everything.
+// Changes h last, so that the ops can compute everything if a step returns FUSED_NOT.
 static int one_row(const struct fused_latent *p, const struct buffers *r)
 {
     int status = project(p, r);
@@ -263,8 +265,8 @@ static struct tensor row_at(const struct tensor *t, int64_t i)
     return one;
 }
 
-// Requires heads whose values have a multiple of ROWS elements, so that both rows of a pair of Wv's
-// rows belong to one head.
+// Requires that a head's value width is a multiple of ROWS: a warp multiplies ROWS (2) rows of Wv
+// at a time, and both must belong to one head.
 int fused_latent_cuda(const struct fused_latent *p)
 {
     struct buffers r = {};

@@ -1,11 +1,11 @@
-// kernels/put_columns.cu -- copies columns of a matrix into another (kernels/put_columns.c).
+// kernels/put_columns.cu -- copies columns of one matrix into another (kernels/put_columns.c).
 #include "kernels/cuda.h"
 
-// The shapes of a call.
+// The sizes of a call.
 struct columns_copy {
-    int64_t width, to; // of y
+    int64_t width, to; // number of columns of y, and the first one to write
     int64_t own;       // columns of x
-    int64_t share;     // rows of y that read the same row of x
+    int64_t share;     // number of rows of y that read the same row of x
     struct columns from;
 };
 

@@ -39,7 +39,7 @@ int rmsnorm_cuda(struct tensor *y, const struct tensor *x, const struct tensor *
     return LAUNCH(kernel, (size_t)rows, THREADS, 0, floats(y), floats(x), floats(gain), width, eps);
 }
 
-// With s = 1 / sqrt(mean(x^2) + eps): dx = s dy gain - x s^3 / n * sum(dy gain x); stores s in
+// With s = 1 / sqrt(mean(x^2) + eps): dx += s dy gain - x s^3 / n * sum(dy gain x). Stores s in
 // stats.
 template <int COUNT>
 static __global__ void rmsnorm_back_kernel(float *dx, struct row_stats *stats, const float *dy,

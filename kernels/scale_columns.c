@@ -1,4 +1,4 @@
-// kernels/scale_columns.c -- every row of a matrix times a vector, elementwise.
+// kernels/scale_columns.c -- multiplies every row of a matrix by a vector, elementwise.
 #include "kernels/vec.h"
 
 int KERNEL(scale_columns)(struct tensor *y, const struct tensor *x, const struct tensor *w)

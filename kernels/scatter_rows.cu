@@ -1,4 +1,4 @@
-// kernels/scatter_rows.cu -- writes rows to given indices; rounds f32 to bf16 if the target is
+// kernels/scatter_rows.cu -- writes rows at given indices; rounds f32 to bf16 if the target is
 // bf16.
 #include "kernels/cuda.h"
 

@@ -92,7 +92,7 @@ VEC_INLINE void vf_store_part_n(void *p, vf v, int64_t n)
         vf_store_part(p, v, n);
 }
 
-// a where the mask lane is all ones, else b.
+// Returns a in lanes where the mask is all ones, and b where it is 0.
 VEC_INLINE vf vf_choose(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
@@ -178,7 +178,7 @@ VEC_INLINE vf vf_load_part_n_as(const void *p, int64_t i, int64_t n, enum dtype 
 #define VEC_AS(dtype, run, ...) \
     ((dtype) == DTYPE_BF16 ? run(__VA_ARGS__, DTYPE_BF16) : run(__VA_ARGS__, DTYPE_F32))
 
-// y[0..n) = elements from.. of x as f32.
+// y[0..n) = n elements of x from element `from` on, as f32.
 VEC_INLINE void vec_widen_as(float *y, const void *x, int64_t from, int64_t n, enum dtype dtype)
 {
     int64_t i = 0;
@@ -234,8 +234,8 @@ static inline __attribute__((unused)) void vec_add_scaled(float *y, const float 
 
 // --- functions -----------------------------------------------------------------------------------
 
-// e^x = 2^n p with p near 1: n is x / ln2, rounded, and is also in the low bits of `shifted`; p is
-// Cephes' polynomial for expf, in x - n ln2.
+// Returns p near 1 and sets n so that e^x = 2^n p. n is x / ln2, rounded, and also in the low bits
+// of `shifted`; p is Cephes' polynomial for expf, in x - n ln2.
 VEC_INLINE vf vf_exp_parts(vf x, vf *n, vf *shifted)
 {
     const vf magic = vf_set(0x1.8p23f);

@@ -1,21 +1,21 @@
 // sessions/job_queue.h -- jobs of a Slurm queue: scripts for sbatch, submission, state.
 //
 //   store_job_script(store, id, "train.sbatch", &err);  // writes the script; the job waits
-//   store_job_submit(store, id, &err);                  // sbatch; Slurm's number goes into the row
-//   queue_poll(store);                                  // as often as a shell reads its jobs
-//   store_job_withdraw(store, id, &err);                // scancel
+//   store_job_submit(store, id, &err);                  // runs sbatch; stores Slurm's job number
+//   queue_poll(store);                                  // called by store_job_read
+//   store_job_withdraw(store, id, &err);                // runs scancel
 //
 // The script starts `vlmsh job batch ID --folder F`, the counterpart of `vlmsh job run ID` for the
-// queue's machines, which cannot reach the database: job.folder must be a folder that they share. A
-// job that Slurm restarts (preemption, a lost node) continues from the last checkpoint. Uses Slurm
-// through its commands only.
+// queue's machines, which cannot reach the database: job.folder must be a folder that all these
+// machines share. A job that Slurm restarts (preemption, a lost node) continues from the last
+// checkpoint. Uses Slurm through its commands only.
 #ifndef SESSIONS_JOB_QUEUE_H
 #define SESSIONS_JOB_QUEUE_H
 
 #include "sessions/jobs.h"
 
-// Writes the script for the job's settings (path NULL: in the job's folder). The user may also
-// submit the script with sbatch.
+// Writes a script for the job to `path` (NULL: into the job's folder), as the job's settings say.
+// The user may also submit the script with sbatch.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
 // Rewrites the job's script and submits it.
 int store_job_submit(struct store *s, int64_t id, struct err *err);

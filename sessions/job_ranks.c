@@ -1,4 +1,5 @@
-// sessions/job_ranks.c -- the line that each rank writes every second.
+// sessions/job_ranks.c -- the line that each rank writes every second to the file rank-K in the
+// job's folder.
 #include "sessions/job_ranks.h"
 
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-enum { LINE = 192 };  // length of every line, so that a reader sees the old line or the new one
-enum { JOINING = 2 }; // in place of the waiting flag
+enum { LINE = 192 };  // length of every line: each write replaces the whole previous line
+enum { JOINING = 2 }; // written instead of the waiting flag before the rank has joined
 static const double every_s = 1;
 
 struct job_heartbeat {

@@ -1,9 +1,9 @@
-// sessions/job_reports.h -- the reports of a job: rows for the database, written directly by a
-// process that can open it, else lines of FOLDER/reports.jsonl in the job's folder, which a shell
-// imports. The database must be on a local disk: SQLite's write-ahead log needs shared memory,
-// which no network file system offers. A file that one process appends to and others read needs no
-// lock, so a job's folder may be shared by machines (job.folder) while the database is not. Ranks
-// that work in parts (ranks_part) write separate files, reports-1.jsonl and so on.
+// sessions/job_reports.h -- the reports of a job. A process that can open the database writes them
+// there, as rows; any other process appends them as lines to reports.jsonl in the job's folder, and
+// a shell imports them. The database must be on a local disk: SQLite's write-ahead log needs shared
+// memory, which no network file system offers. A file that one process appends to and others read
+// needs no lock, so a job's folder may be shared by machines (job.folder) while the database is
+// not. Parts of the ranks (ranks_part) write separate files, reports-1.jsonl and so on.
 //
 //   struct report_list l = { 0 };
 //   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);
@@ -23,7 +23,7 @@ enum report_kind {
     REPORT_LINE,     // text[0]: a line of the log
     REPORT_RESULT,   // text: key, value
     REPORT_SCORE,    // number: index; real[0]: score; text: sample, prompt, answer, reference, part
-    REPORT_REWIND,   // number: step; text[0]: suffix of the series' names, NULL: all
+    REPORT_REWIND,   // deletes metrics from step `number` on; text[0]: suffix of series, NULL: all
     REPORT_MEASURED, // text: name, JSON
     REPORT_PROGRESS, // real: step, steps, loss, eta
     REPORT_STATE,    // text: name of the state, message, number in the queue
@@ -64,7 +64,7 @@ struct report_writer {
 };
 
 struct report_writer reports_to_store(struct store *s, int64_t job);
-// The first write truncates a line that a crash left incomplete.
+// The first write removes an incomplete last line, which a crash may have left.
 struct report_writer reports_to_file(const char *folder, int64_t job, int part);
 // Writes all reports, in order, or none.
 int report_write(struct report_writer *w, const struct report_list *l, struct err *err);

@@ -1,4 +1,4 @@
-// sessions/jobs.h -- jobs as rows: request, progress, reports.
+// sessions/jobs.h -- jobs as rows of the database: requests, progress, reports.
 //
 //   struct job_spec spec = { .kind = "train", .argc = n, .argv = words, .settings = settings,
 //                            .model = folder, .fingerprint = fp };
@@ -35,9 +35,10 @@ enum job_state {
 // Row number of work that a shell did itself (store_job_keep), which is not a job.
 enum { JOB_HERE = 0 };
 
-const char *job_state_name(enum job_state state);             // "running"
-bool job_state_find(const char *name, enum job_state *state); // no row stores "interrupted"
-bool job_state_ended(enum job_state state); // no process runs it or will start soon
+const char *job_state_name(enum job_state state); // "running"
+// Finds all states but "interrupted", which no row stores.
+bool job_state_find(const char *name, enum job_state *state);
+bool job_state_ended(enum job_state state); // no process runs the job or is about to
 
 // The specification of a new job; store_job_add copies it. Paths in argv are relative to the
 // current folder.
@@ -84,8 +85,8 @@ void job_row_release(struct job_row *row);
 char *job_path(const struct store *s, int64_t id, const char *name);
 void job_rows_free(struct job_row *rows, size_t count);
 int store_job_last(struct store *s, int64_t *id, struct err *err); // 0: no jobs
-// Finds the job of that kind that ended last, including JOB_HERE; if none has ended, the newest.
-// *id: -1 if no such job exists.
+// Finds the job of the given kind that ended last, including JOB_HERE; if none has ended, the
+// newest. *id: -1 if no such job exists.
 int store_job_last_ended(struct store *s, const char *kind, int64_t *id, struct err *err);
 
 // Stores results of work that a shell did itself, under JOB_HERE, and deletes the previous ones.
@@ -94,9 +95,9 @@ int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state 
                    const struct job_result *results, size_t result_count,
                    const struct event_score *scores, size_t score_count, struct err *err);
 
-// Starts a process for a job that is waiting, paused, interrupted, cancelled or failed, with this
-// number of ranks (job.ranks; NULL: as in its settings). If the job cannot be set to waiting,
-// job.ranks is unchanged.
+// Starts a process for a job that is waiting, paused, interrupted, cancelled or failed. `ranks`:
+// the new number of ranks (job.ranks); NULL: that in the job's settings. If the job cannot be set
+// to waiting, its job.ranks is unchanged.
 int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *err);
 // Requests that the job pause or end. A job without a process is cancelled at once.
 int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *err);
@@ -110,8 +111,8 @@ int store_job_log(struct store *s, int64_t id, int64_t lines, struct buf *b, str
 int store_job_results(struct store *s, int64_t id, struct job_result **results, size_t *count,
                       struct err *err);
 
-// Calls each() with every score, in the order of index; each() borrows the texts and may return -1
-// to stop.
+// Calls each() with every score, ordered by index; each() borrows the texts and may return -1 to
+// stop.
 int store_job_scores(struct store *s, int64_t id,
                      int (*each)(void *self, const struct event_score *score, struct err *err),
                      void *self, struct err *err);

@@ -9,7 +9,8 @@
 #include "core/base/utf8.h"
 #include "sessions/internal.h"
 
-// Bytes passed to the UTF-8 decoder. It stops at the text's NUL, which is no continuation byte.
+// Number of bytes passed to the UTF-8 decoder. The decoder stops at the text's NUL, because that is
+// no continuation byte.
 enum { CHARACTER = 4 };
 
 int name_check(const char *name, struct err *err)
@@ -40,7 +41,7 @@ static bool is_letter(int32_t c)
 
 char *name_make(int64_t time, const char *words)
 {
-    enum { LONGEST = 32 }; // bytes of words
+    enum { LONGEST = 32 }; // bytes of the words, at most
     char *date = time_text(time, "%Y-%m-%d");
     struct buf b = { 0 };
     buf_puts(&b, date);

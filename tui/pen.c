@@ -3,8 +3,8 @@
 
 enum { BLACK = 0, WHITE = 7, PALETTE = 256 };
 
-// Returns a legible ink on one of the first eight colours: white on black, red and blue, otherwise
-// black.
+// Returns an ink that is legible on one of the first eight colours: white on black, red and blue,
+// otherwise black.
 static int ink_on(int paper)
 {
     return paper == BLACK || paper == 1 || paper == 4 ? WHITE : BLACK;
@@ -13,7 +13,8 @@ static int ink_on(int paper)
 // --- eight colours -------------------------------------------------------------------------------
 
 // Replaces grey ink by the terminal's default, grey paper by reverse video, and other colours by
-// their hue. Black paper stays black: reverse video would put every text of a black theme in a box.
+// their hue; on coloured paper, ink is black or white. Black paper stays black, because reverse
+// video would invert all text of a black theme.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));

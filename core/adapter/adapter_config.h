@@ -2,7 +2,7 @@
 // tensors; notices about unused parts of the folder.
 //
 //   struct adapter_config c;
-//   if (adapter_config_read(&c, json, &err) < 0) ...       // json outlives c
+//   if (adapter_config_read(&c, json, &err) < 0) ...       // json must outlive c
 //   adapter_config_scale(&c, "model.layers.3.self_attn.q_proj", rank, &scale, &err);
 //   adapter_config_release(&c);
 //
@@ -39,7 +39,7 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c);
 
 // Sets *scale, the factor of B A in the module. `rank`: number of rows of A, which must be the
-// config's rank.
+// config's rank for the module.
 int adapter_config_scale(struct adapter_config *c, const char *module, int64_t rank, float *scale,
                          struct err *err);
 // Returns 1 if the config selects the module (target_modules, exclude_modules,
@@ -53,10 +53,11 @@ bool adapter_config_saves(const struct adapter_config *c, const char *module);
 // Adds the sentence `before` LIST `after` to a->notices unless the list is empty, and releases the
 // list. Shortens a long list.
 void adapter_notice(struct adapter *a, const char *before, struct names *list, const char *after);
-// Adds sentences about other files in the folder and unused keys of the config.
+// Add notices: adapter_beside about other files in the folder, adapter_config_notices about unused
+// keys of the config.
 void adapter_beside(struct adapter *a);
 void adapter_config_notices(struct adapter *a, const struct adapter_config *c);
-// Returns the last level of a path or of "org/name", which may end with '/'; the caller frees it.
+// Returns the last component of a path or of "org/name", without a final '/'; the caller frees it.
 char *folder_name(const char *path);
 
 #endif

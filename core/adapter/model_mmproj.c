@@ -1,13 +1,13 @@
-// core/adapter/model_mmproj.c -- writes a picture encoder and projector as a GGUF file (mmproj); a
-// table has one row per projector type.
+// core/adapter/model_mmproj.c -- writes a picture encoder and projector as a GGUF file (mmproj).
+// The table `encoders` lists the projector types.
 //
-// Keys and names: clip-impl.h of llama.cpp's mtmd and its conversion/*.py; core/files/gguf_vision.c
-// reads them. Easy to get wrong:
+// Keys and tensor names are those of llama.cpp (clip-impl.h of mtmd, conversion/*.py);
+// core/files/gguf_vision.c reads them. Easy to get wrong:
 //   - a convolution over two video frames becomes two convolutions over one frame each;
-//   - the file omits the blocks after the one whose features are used, and the norm after them
-//     (LLaVA);
+//   - the file omits the blocks after the one whose features are used, and the norm after the last
+//     block (LLaVA);
 //   - queries, keys and values are three tensors, except in GLM's files.
-// llama.cpp needs convolutions in f16 or f32, and tables of positions in f32.
+// llama.cpp needs convolutions in f16 or f32, and position tables in f32.
 #include "core/adapter/model_gguf.h"
 
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static int refuse(const char *what, struct err *err)
     return err_set(err, FAMILY_MMPROJ_REFUSED, what);
 }
 
-// GGUF's name for the activation (clip.use_gelu) means erf for CLIP and tanh for SigLIP.
+// GGUF's key for the activation, clip.use_gelu, means GELU with erf in CLIP and with tanh in
+// SigLIP, so the other one cannot be written.
 static int check_llava(const struct model *m, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
@@ -75,7 +76,7 @@ static void put_next(const struct model *m, struct gguf_writer *out)
     gguf_writer_text(out, ".mm_patch_merge_type", "spatial_unpad");
 }
 
-// Writes the blocks that attend to the whole picture: every nth one, or a list.
+// Writes which blocks attend to the whole picture: n if every nth block does, otherwise a list.
 static void put_whole_blocks(const struct model *m, struct gguf_writer *out)
 {
     const struct vision_config *v = &m->vision.config;
@@ -235,7 +236,7 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-// Adds a gain of 1 + w.
+// Adds a gain as it is in memory, 1 + w; the checkpoint stores w.
 static void add_gain(struct export *e, const char *name, const struct tensor *gain)
 {
     const int64_t count = tensor_count(gain);
@@ -332,7 +333,7 @@ static void add_encoder(struct export *e)
     add_norm(e, "", e->encoder->post, &v->post);
 }
 
-// Adds a DeepStack merger under its block's number.
+// Adds a DeepStack merger under the number of the block whose features it merges.
 static void add_merger(struct export *e, const struct projector *p, int block)
 {
     char *start = xasprintf("v.deepstack.%d.", block);

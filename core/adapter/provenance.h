@@ -3,15 +3,15 @@
 //
 //   const struct provenance_env env = { model, adapter, backend, settings };
 //   struct provenance now, then;
-//   provenance_of(&now, &env, STALE_NEXT); // of answers; of measurements: STALE_MEASURED
+//   provenance_of(&now, &env, STALE_NEXT); // for answers; for measurements, STALE_MEASURED
 //   provenance_put(&now, line);            // into a JSON object, as "provenance"
 //
 //   if (provenance_get(&then, line) && provenance_same(&then, &now, &err) < 0) ...
 //   provenance_release(&now);
 //
-// A setting's `stale` decides whether it is recorded; settings of inactive methods and defaults are
-// omitted. `auto` is recorded as its effective value on this machine, files by name and SHA-256
-// of their content.
+// Records settings whose `stale` is at least the given one; omits settings of inactive methods and
+// default values. `auto` is recorded as its effective value on this machine, a file by its name and
+// the SHA-256 of its content.
 #ifndef CORE_ADAPTER_PROVENANCE_H
 #define CORE_ADAPTER_PROVENANCE_H
 
@@ -41,9 +41,10 @@ struct provenance {
 };
 
 void provenance_of(struct provenance *p, const struct provenance_env *env, enum setting_stale from);
-// Like provenance_of, but without the date, for work that may be resumed another day.
+// Like provenance_of for answers, but with the prompt's date "today" recorded as "any day", for
+// work that may be resumed on another day.
 void provenance_of_job(struct provenance *p, const struct provenance_env *env);
-// Like provenance_of_job, with the settings that affect only scores.
+// Like provenance_of_job, but also with the settings that affect only scores.
 void provenance_of_scores(struct provenance *p, const struct provenance_env *env);
 // Adds all entries of `other`, with `prefix` before each key.
 void provenance_join(struct provenance *p, const char *prefix, const struct provenance *other);
@@ -53,7 +54,7 @@ const char *provenance_value(const struct provenance *p, const char *key); // NU
 
 // Returns 0, or -1 with a message that names the first difference: "prune.score was contribution,
 // now off". `now` describes a loaded model; a fingerprint that an earlier version of vlmsh computed
-// for it counts as equal.
+// for that model counts as equal.
 int provenance_same(const struct provenance *there, const struct provenance *now, struct err *err);
 
 void provenance_put(const struct provenance *p, cJSON *object);

@@ -1,13 +1,14 @@
 // core/base/cancel.h -- reports Ctrl-C, or a cancelled job, to code that has no access to the
-// engine or job. For work that untrusted or large files can make slow: templates, patterns,
-// queries, data files, hashes.
+// engine or job. Intended for work that untrusted or large files can make slow: templates,
+// patterns, queries, data files, hashes.
 //
-//   cancel_watch(flag, &watcher);                  // the engine or the job, once
+//   cancel_watch(flag, &watcher);                  // called once, by the engine or the job
 //   if (cancel_requested()) return err_set(err, "cancelled");
 //   if (cancel_report("hashing", done, total)) return err_set(err, "cancelled");
 //
-// The flag stays set until the next input line begins, and a cancelled answer is still saved: check
-// the flag only in work that has already taken longer than it would for an ordinary file.
+// The flag stays set until the next input line begins, and a cancelled answer is still saved
+// meanwhile. Therefore check the flag only in work that has already taken longer than an ordinary
+// file would.
 #ifndef CORE_BASE_CANCEL_H
 #define CORE_BASE_CANCEL_H
 
@@ -16,18 +17,18 @@
 #include <stdint.h>
 
 struct cancel_watcher {
-    // Called by the watching thread only; sets the flag if a cancel was requested elsewhere. NULL:
-    // other code sets the flag.
+    // Called only by the thread that called cancel_watch; sets the flag if a cancel was requested
+    // elsewhere. NULL: other code sets the flag.
     void (*look)(void *self);
     void (*progress)(void *self, const char *what, uint64_t done, uint64_t total); // or NULL
     void *self;
 };
 
-// Sets the flag that cancel_requested checks, until cancel_unwatch or another call. `by` is copied
-// and may be NULL.
+// Makes cancel_requested check this flag, until cancel_unwatch or the next cancel_watch. `by` is
+// copied and may be NULL.
 void cancel_watch(const atomic_bool *flag, const struct cancel_watcher *by);
 void cancel_unwatch(const atomic_bool *flag);
-// Calls `look` (on the watching thread only), then returns whether the flag is set.
+// Calls `look` if this thread called cancel_watch, then returns whether the flag is set.
 bool cancel_requested(void);
 // Like cancel_requested, but does not call `look`, so `look` itself may use it.
 bool cancel_set(void);

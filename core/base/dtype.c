@@ -22,7 +22,7 @@ void floats_from(float *to, const void *from, enum dtype dtype, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint16_t half;
         memcpy(&half, bytes + 2 * i, sizeof half);
-        const uint32_t bits = (uint32_t)half << 16; // the f32 of a bf16
+        const uint32_t bits = (uint32_t)half << 16; // the bits of a bf16 as f32
         if (dtype == DTYPE_F16)
             to[i] = half_to_float(half);
         else

@@ -17,9 +17,9 @@
 
 #include "core/base/mem.h"
 
-enum { LOOK_MS = 100 }; // between checks for Ctrl-C: another thread may receive the signal
+enum { LOOK_MS = 100 }; // between checks for Ctrl-C, whose signal may reach another thread
 
-// Files opened since file_in_clear: an open hash table by device and inode.
+// Files opened since file_in_clear: a hash table with open addressing; keys are device and inode.
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened {
     dev_t device;
@@ -85,7 +85,8 @@ const char *file_in_kind(mode_t mode)
     return "a device";
 }
 
-// Files in /proc look regular, but reading some blocks (/proc/kmsg), and none holds data.
+// Refuses files in /proc: they look regular, but reading one may wait forever (/proc/kmsg), and
+// none is a data file.
 int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
 {
     struct statfs system;
@@ -100,7 +101,7 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err)
 static int open_checked(const char *path, bool any, struct stat *st, struct err *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) { // a socket cannot even be opened
+    if (fd < 0) { // sockets, among others, cannot be opened
         const int why = errno;
         if (why == ENXIO && stat(path, st) == 0 && S_ISSOCK(st->st_mode))
             return err_set(err, "cannot read '%s': it is a socket, not a file", path);
@@ -233,7 +234,7 @@ void *file_map(const char *path, uint64_t *size, struct err *err)
 
 static void on_bus_error(int signal_number)
 {
-    // The thread was reading weights, so no lock of the C library is held: stdio is safe enough.
+    // This thread was reading weights, so it holds no lock of the C library: stdio is safe enough.
     signal(signal_number, SIG_DFL);
     fatal("a model file was truncated or became unreadable while in use; load it again once it is "
           "restored (to replace model files, rename new ones over them instead of writing into "

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-// Never renumber: past draws must be reproducible.
+// Never renumber: past draws must remain reproducible.
 enum random_stream {
     RANDOM_SAMPLE = 0,
     RANDOM_WEIGHTS = 1,

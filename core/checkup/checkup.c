@@ -27,8 +27,8 @@
 
 #define FORMAT "vlmsh checkup 1"
 enum { RECORD_MOST = 256 << 20, WARM_TOKENS = 4 };
-// Limit of the forecast time of one model's checks: leaves a fifth of the promised time for errors
-// of the forecast.
+// Limits of the forecast time of one model's checks: 80% of the 15 and 3 minutes that
+// docs/checkup.md promises, because a forecast may be too low.
 enum { BUDGET_S = 720, QUICK_S = 144 };
 
 // --- the table -----------------------------------------------------------------------------------
@@ -147,15 +147,16 @@ struct run {
     int lock; // of the folder; -1: none
     cJSON *record;
     struct checkup c;           // of the open model
-    struct folder_work scratch; // its temporary files, in the output folder
+    struct folder_work scratch; // folder of temporary files, in the output folder
     size_t at;                  // index of the model
-    double done, all;           // forecast seconds of the model's checks: of those done, and of all
-    double now;                 // forecast seconds of the running check
-    bool computed;              // at least one check was due
+    double done, all; // forecast seconds of the model's due checks: those done so far, and all
+    double now;       // forecast seconds of the running check
+    bool computed;    // at least one check was due
     struct pace pace;
 };
 
-// Returns the inputs that must be equal to continue an earlier record; the caller frees the text.
+// Returns a text of the inputs, which must be equal to continue an earlier record; the caller frees
+// it.
 static char *identity_of(const struct checkup_options *o)
 {
     struct buf b = { 0 };
@@ -207,7 +208,7 @@ cJSON *checkup_read(const char *path, struct err *err)
     return r;
 }
 
-// True if the folder is empty, or holds the beginning of a check-up that was killed.
+// True if the folder is empty, or holds only files of a check-up that was killed early.
 static bool is_ours(const char *folder)
 {
     bool ours = true;
@@ -266,7 +267,7 @@ static int open_record(struct run *r, struct err *err)
         status = err_set(err, "'%s' was begun by %.60s: --again starts again", r->folder,
                          cJSON_IsString(program) ? program->valuestring : "another version");
     free(is);
-    cJSON_DeleteItemFromObject(r->record, "verdict"); // of the checks so far
+    cJSON_DeleteItemFromObject(r->record, "verdict"); // it covers only the checks so far
     return status;
 }
 
@@ -277,7 +278,7 @@ static int write_record(const struct run *r, struct err *err)
     if (!text) return err_set(err, "not enough memory for the record");
     checkup_markdown(r->record, &page);
     checkup_html(r->record, &html);
-    // Writes the record last: each check in it is then on the pages too.
+    // Writes the record last, so that every check in it is also on the pages.
     int status = folder_write(r->folder, "checkup.md", page.data, page.length, err);
     if (status == 0) status = folder_write(r->folder, "checkup.html", html.data, html.length, err);
     if (status == 0) status = folder_write(r->folder, "checkup.json", text, strlen(text), err);
@@ -302,7 +303,7 @@ static bool is_due(const struct run *r, const struct checkup_check *check)
     return wanted(&r->work->options, check) && !is_done(r, check);
 }
 
-// Adds a check's findings, in the order of the table.
+// Adds a check's findings to the record, in the order of all_checks.
 static void add_check(struct run *r, const struct checkup_check *check)
 {
     cJSON *list = cJSON_GetObjectItem(model_record(r), "checks"), *item = cJSON_CreateObject();
@@ -616,7 +617,7 @@ static char *outcome_of(const cJSON *record, int *failing)
     return text;
 }
 
-// Creates the folder of temporary files, and removes that of a killed run.
+// Creates the folder of temporary files, and removes one that a killed run left.
 static int open_scratch(struct run *r, struct err *err)
 {
     char *path = xasprintf("%s/work", r->folder);

@@ -1,8 +1,9 @@
-// core/checkup/html.c -- the record as one self-contained HTML page.
+// core/checkup/html.c -- writes the record of a check-up as one self-contained HTML page.
 //
-// The page requests nothing: figures are data URIs, so that identifiers within two SVG images
-// cannot collide and scripts in a foreign record cannot run. Findings are headed blocks side by
-// side, which a narrow screen stacks. A verdict is a sign and a word, never a colour alone.
+// The page loads no other files. Figures are data URIs, so that identifiers of two SVG images
+// cannot collide and scripts in a figure of an untrusted record cannot run. Findings are blocks
+// with headings, side by side or, on a narrow screen, below each other. A verdict is shown by a
+// sign and a word, never by colour alone.
 #include "core/checkup/checkup_parts.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ static const char style[] =
     "@media print{body{max-width:none;padding:0;font-size:10pt}.skip{display:none}"
     ".models>div,figure{break-inside:avoid}h2,h3{break-after:avoid}}\n";
 
-// Writes the text of a field between two tags.
+// Writes the escaped text of a field between `open` and `close`, which are not escaped.
 static void put_field(struct buf *b, const char *open, const cJSON *object, const char *key,
                       const char *close)
 {
@@ -55,7 +56,7 @@ static void put_field(struct buf *b, const char *open, const cJSON *object, cons
 static void put_verdict(struct buf *b, const char *verdict)
 {
     static const struct {
-        const char *verdict, *opening; // a class, which also names the colour, and a sign
+        const char *verdict, *opening; // tags with a class, which sets the colour, and a sign
     } signs[] = { { "works", "<span class=\"works\"><span aria-hidden=\"true\">✓ </span>" },
                   { "fails", "<span class=\"fails\"><span aria-hidden=\"true\">✗ </span>" } };
     const char *opening = "<span>";
@@ -66,7 +67,7 @@ static void put_verdict(struct buf *b, const char *verdict)
     buf_puts(b, "</span>");
 }
 
-// Writes the anchor of a check of model `m`.
+// Writes the anchor's name for a check of model `m`.
 static void put_anchor(struct buf *b, int m, const cJSON *check)
 {
     buf_printf(b, "%d-", m + 1);

@@ -74,16 +74,16 @@ struct figure_file {
     char *path, *title;
     bool png, svg;
     struct buf bytes;
-    struct buf texts; // of an SVG
+    struct buf texts; // text elements of an SVG file
 };
 
-enum { CHARACTERS = 400 };                        // maximum number drawn of a text
+enum { CHARACTERS = 400 };                        // maximum number of characters drawn of a text
 static const char replacement[] = "\xEF\xBF\xBD"; // U+FFFD
 
 // --- untrusted text ------------------------------------------------------------------------------
 
-// True for characters that cannot be drawn or that XML forbids: controls, unpaired surrogates,
-// marks that change text direction.
+// True for characters that cannot be drawn, that XML forbids or that reorder text: controls,
+// unpaired surrogates, line and paragraph separators, bidirectional controls, noncharacters.
 static bool is_harmful(utf8proc_int32_t code)
 {
     const utf8proc_category_t kind = utf8proc_category(code);
@@ -119,7 +119,7 @@ static void text_clean(struct buf *to, const char *text)
 
 // --- measuring text -----------------------------------------------------------------------------
 
-// Disables metrics hinting, so that texts have the same positions in all formats.
+// Sets the font without hinting, so that texts have the same positions in all formats.
 static void set_font(const struct figure *f)
 {
     cairo_font_options_t *o = cairo_font_options_create();
@@ -151,7 +151,7 @@ double figure_text_width(const struct figure *f, double size, const char *text)
     return width;
 }
 
-// Returns the byte offset of character `n`, or of the end.
+// Returns the byte offset of character `n`, or the length if the text is shorter.
 static size_t byte_offset(const char *text, size_t n)
 {
     size_t at = 0;
@@ -160,7 +160,7 @@ static size_t byte_offset(const char *text, size_t n)
     return at;
 }
 
-// Joins the first and last kept / 2 of `count` characters with "...".
+// Keeps `kept` of `count` characters, half of them at each end, with "..." between the halves.
 static char *shorten(const char *text, size_t count, size_t kept)
 {
     const size_t head = byte_offset(text, (kept + 1) / 2),
@@ -168,7 +168,7 @@ static char *shorten(const char *text, size_t count, size_t kept)
     return xasprintf("%.*s...%s", (int)head, text, text + tail);
 }
 
-// Shortens in the middle, because names differ at their ends.
+// Shortens the text in its middle, because names differ at their ends.
 char *figure_text_fit(const struct figure *f, double size, const char *text, double width)
 {
     struct buf b = { 0 };
@@ -191,7 +191,8 @@ char *figure_text_fit(const struct figure *f, double size, const char *text, dou
     return some;
 }
 
-// Returns how many bytes of sanitised text fit, up to a space; at least the first word.
+// Returns the length in bytes of the words that fit, at least that of the first word. `text` is
+// sanitised.
 static size_t words_that_fit(const struct figure *f, double size, const char *text, double width)
 {
     size_t fit = 0;
@@ -242,8 +243,8 @@ static void put_svg_font(struct buf *to, const struct figure *f)
 
 static const double long_width = 40; // points; numbers on axes are shorter
 
-// Also writes a long text's width, so that a viewer without the font stretches its substitute to
-// that width.
+// Also writes the width of a long text: a viewer without the font then stretches the text in its
+// substitute font to that width.
 static void put_svg(struct buf *b, const struct figure *f, const struct figure_text *t,
                     const char *text, double width)
 {
@@ -306,7 +307,7 @@ static bool is_generic(const char *font)
     return false;
 }
 
-// Looks the font up in fontconfig, the way Cairo does.
+// Looks the font up in fontconfig, as Cairo does.
 char *figure_font_instead(const char *font)
 {
     struct buf name = { 0 };
@@ -318,7 +319,8 @@ char *figure_font_instead(const char *font)
     FcConfigSubstitute(NULL, pattern, FcMatchPattern);
     FcDefaultSubstitute(pattern);
     FcPattern *found = FcFontMatch(NULL, pattern, &result);
-    bool same = !found || is_generic(name.data); // a font has a name in each of several languages
+    bool same = !found || is_generic(name.data);
+    // The font may have a name in each of several languages.
     for (int i = 0; !same && FcPatternGetString(found, FC_FAMILY, i, &family) == FcResultMatch; i++)
         same = !FcStrCmpIgnoreCase(family, (const FcChar8 *)name.data);
     if (!same && FcPatternGetString(found, FC_FAMILY, 0, &family) == FcResultMatch)
@@ -339,7 +341,7 @@ static cairo_status_t keep(void *self, const unsigned char *bytes, unsigned int 
 
 enum kind { NO_FIGURE, PNG, SVG, PDF };
 
-// Pipes and terminals get a PNG.
+// Selects PNG for pipes and terminals.
 static enum kind kind_of(const char *path)
 {
     static const char *const endings[] = { [PNG] = ".png", [SVG] = ".svg", [PDF] = ".pdf" };
@@ -391,7 +393,7 @@ static struct figure *open_kind(enum kind kind, const char *path, double width, 
         cairo_surface_set_device_scale(s, scale, scale);
     }
     f->cr = cairo_create(s);
-    cairo_surface_destroy(s); // the context holds it
+    cairo_surface_destroy(s); // the context keeps a reference to it
     set_font(f);
     figure_colour(f, look->theme->paper, 1);
     cairo_paint(f->cr);
@@ -422,7 +424,8 @@ void figure_name(struct figure *f, const char *title)
                                        f->file->title);
 }
 
-// Appends the texts as text elements, because Cairo would write their letters as outlines.
+// Inserts the texts before </svg> as text elements, because Cairo would write their letters as
+// outlines.
 static void add_texts(const struct figure *f)
 {
     struct figure_file *file = f->file;
@@ -503,7 +506,7 @@ void figure_colour(const struct figure *f, uint32_t rgb, double alpha)
                           (rgb & 255) / 255.0, alpha);
 }
 
-// Returns the centre of the pixel at this position.
+// Returns the centre of the pixel that contains position `at`.
 static double crisp(const struct figure *f, double at)
 {
     return (floor(at * f->look.scale) + 0.5) / f->look.scale;

@@ -17,7 +17,7 @@
 #include "core/base/mem.h"
 #include "core/draw/figure.h"
 
-// Points that are not finite are gaps. Draws intervals around points unless the points are binned.
+// Points that are not finite are gaps. Intervals are drawn unless the points are binned.
 struct plot_line {
     const char *name;
     double *x, *y;      // [count]
@@ -31,18 +31,18 @@ enum { PLOT_LINES = FIGURE_LINES }; // number of distinguishable lines
 // Labels and scales of the axes; may be zeroed.
 struct plot_axes {
     const char *title, *x, *y;
-    // Bars instead of curves: x counts these names from 0.
+    // If not NULL, draws bars instead of curves; x is then an index into these names.
     const char *const *names;
     size_t name_count;
     bool log_x, log_y; // values of 0 and below are gaps
 };
 
-// A line with very many points is binned (plot_bin). axes NULL: defaults. width 0: that of the
-// terminal on standard output, else 80; height: lines of the drawing itself (bars take a line
-// each).
+// Bins a line with very many points (plot_bin). `axes` may be NULL. `width` 0: the width of the
+// terminal on standard output, or 80 without a terminal. `height`: lines of the drawing itself;
+// ignored for bars, which take a line each.
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
-// Writes a PNG, SVG or PDF, by the name's extension.
+// Writes a PNG, SVG or PDF file, as the extension of `path` says.
 int plot_figure(const char *path, const struct figure_look *look, const struct plot_axes *axes,
                 const struct plot_line *lines, size_t count, struct err *err);
 // Counts the points that can be drawn. *lost: finite points that a logarithmic axis cannot show.
@@ -54,15 +54,15 @@ void plot_mean(struct plot_line *line);
 // Replaces each value by the mean of the values at most window / 2 indices away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 
-// A line's points binned by columns, for a line with ascending x and more points than columns can
-// show. Plots draw the means, and around them the range from minimum to maximum.
+// A line's points binned by columns, for a line with ascending x and more points than the columns
+// can show. Plots draw the means, and around them the range from minimum to maximum.
 struct plot_bins {
     double *x, *mean, *least, *most; // [count]; not finite: a gap
     size_t count;
 };
 
-// Bins the points from x0 to x1 (logarithms if log_x). Returns false if the line needs no bins;
-// there is then nothing to release.
+// Bins the points from x0 to x1, which are logarithms if log_x. Returns false if the line needs no
+// bins; then there is nothing to release.
 bool plot_bin(struct plot_bins *b, const struct plot_line *line, bool log_x, double x0, double x1,
               size_t columns);
 void plot_bins_release(struct plot_bins *b);

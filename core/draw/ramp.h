@@ -1,4 +1,4 @@
-// core/draw/ramp.h -- colour ramps of heat maps, by the names of setting screen.map, and colours as
+// core/draw/ramp.h -- colour ramps of heat maps, named as in setting screen.map. Colours are
 // 0xRRGGBB.
 //
 //   ramp_colour("viridis", 0.5);   // the middle: 0x21918c

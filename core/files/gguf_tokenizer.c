@@ -1,4 +1,4 @@
-// core/files/gguf_tokenizer.c -- the tokenizer of a GGUF file, and the contents of
+// core/files/gguf_tokenizer.c -- reads the tokenizer of a GGUF file, and builds the contents of
 // tokenizer_config.json and generation_config.json.
 #include <math.h>
 #include <stdlib.h>
@@ -52,9 +52,9 @@ static int token_id(const struct gguf *f, const char *name, int32_t *id, struct 
 
 // --- tokens that end answers ---------------------------------------------------------------------
 
-// All ids that end answers, written by ollama's converter and by /quantize. If the file also has
-// "eot", as /quantize writes it, the list is complete; otherwise it comes from
-// generation_config.json, and turns may end with another token.
+// Key of a list of ids that end answers, which ollama's converter and /quantize write. If the file
+// also has an id for "eot", as from /quantize, the list is complete; otherwise it comes from
+// generation_config.json, and turns may end with a token that the list lacks.
 #define ENDS_KEY "tokenizer.ggml.eos_token_ids"
 
 static bool names_all_ends(const struct gguf *f)
@@ -124,7 +124,7 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
     for (uint64_t i = 0; i < tokens->count; i++) {
         const struct token_text *t = &texts[i];
         const bool end = has_end_text(t) && !(messages && is_text(t, "<|end|>"));
-        // GLM's turns end where the next one begins.
+        // In GLM, a turn ends at the mark of the next turn.
         const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
         if (end || (control && (is_text(t, "<|user|>") || is_text(t, "<|observation|>"))))
             add_end(ends, (double)i, tokens->count);
@@ -132,8 +132,8 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
     free((void *)(uintptr_t)texts);
 }
 
-// Gives end tokens of another type the type of control tokens, so that a template's text becomes
-// one token. Returns a notice, which the caller frees, or NULL.
+// Changes the type of all end tokens to control, so that their text in a template becomes one
+// token. Returns a notice, which the caller frees, or NULL.
 static char *correct_types(const struct token_list *l, uint8_t *types)
 {
     struct buf b = { 0 };

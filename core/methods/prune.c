@@ -1,15 +1,15 @@
-// core/methods/prune.c -- CAPA pruning: keeps only the visual tokens that contribute most after
-// layer K (CAPA's paper).
+// core/methods/prune.c -- CAPA pruning: after layer K, keeps only the visual tokens that contribute
+// most (CAPA's paper).
 //
 // In:  SITE_VALUES at layer K: q, k, v. Out: SITE_LAYER_OUT at K: the rows that are kept, positions
 // unchanged.
 //
 // prefill: dropped tokens leave the sequence after layer K. The query is the prompt's last row. At
-//   every prefill, layers 0..K continue from their cache; later layers are recomputed from h[K+1]
-//   of all rows of the sequence, which this file stores.
+//   every prefill, layers 0..K continue from their cache; later layers are recomputed from the
+//   stored h[K+1] of all rows of the sequence.
 // dynamic: the cache keeps all rows. From the prompt's last row on, each row selects tokens at
-//   layer K and attends only to these in later layers. A sink keeps the phi of the pass that
-//   computed its row; its contribution is the one to the selecting row.
+//   layer K and attends only to these in later layers. For sinks, phi is that of the
+//   pass that computed the token's row; the contribution is that to the selecting row.
 //
 // prune_pick.c chooses the tokens to keep.
 //
@@ -26,14 +26,15 @@
 
 // --- settings ------------------------------------------------------------------------------------
 
-// Layers 0..K do not depend on which tokens are kept; later layers are recomputed from h[K+1].
+// In mode prefill, the cache stays valid when a setting in `after` changes: layers 0..K do not
+// depend on which tokens are kept, and later layers are recomputed from h[K+1].
 static bool prune_keeps(const void *state, const char *key, const struct settings *s)
 {
     static const char *const after[] = { "prune.score", "prune.keep", "prune.worst", "prune.tokens",
                                          "prune.seed" };
     const struct prune *p = state;
     const enum prune_kind kind = prune_kind_of(s);
-    // Only passes that use such a score store the values of single tokens that the score needs.
+    // These scores need a value for each token, which only passes with the same score have stored.
     const bool stored = kind == PRUNE_CLS || kind == PRUNE_DIVERGENCE || prune_reads_sinks(kind);
     if (stored && kind != p->kind) return false;
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
@@ -120,7 +121,7 @@ static uint64_t prune_bytes(const void *state)
 
 // --- the sequence --------------------------------------------------------------------------------
 
-// True if any stage drops, or might drop, some of `visual` tokens.
+// True if any stage may drop some of the visual tokens; `visual` is their number.
 static bool drops(const struct prune *p, int64_t visual)
 {
     if (prune_names_tokens(p->kind)) return visual > 0;
@@ -130,13 +131,13 @@ static bool drops(const struct prune *p, int64_t visual)
 }
 
 // A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode a prompt cannot
-// reuse rows of an answer, which saw selected tokens only.
+// reuse rows of an answer, because these attended to selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
     const struct decoder *d = &p->model->decoder;
     const int first = p->layer[0];
-    // True if this process has the rows after the first stage's layer.
+    // True if this process computes layer K of the first stage, and so stores h[K+1].
     const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
     int64_t limit = here ? p->residual_rows : rows;
     if (p->dynamic)
@@ -156,7 +157,7 @@ static bool prune_wants(void *state, const struct site *site, int layer)
     return prune_stage_at(p, layer) >= 0;
 }
 
-// Grows the arrays to the sequence's rows.
+// Grows the arrays to the number of rows of the sequence.
 static void sequence_reserve(struct prune *p, const struct sequence *s)
 {
     if (s->n <= p->capacity) return;
@@ -169,7 +170,7 @@ static void sequence_reserve(struct prune *p, const struct sequence *s)
             xreallocarray(p->row_score[i], (size_t)p->capacity, sizeof *p->row_score[i]);
 }
 
-// Recounts the visual tokens of a sequence; none is dropped yet.
+// Numbers the visual tokens of a sequence and marks no row as dropped.
 static void sequence_begin(struct prune *p, const struct sequence *s)
 {
     sequence_reserve(p, s);
@@ -182,7 +183,7 @@ static void sequence_begin(struct prune *p, const struct sequence *s)
 
 // --- prefill -------------------------------------------------------------------------------------
 
-// Appends h[K+1] of this pass's rows to the stored ones.
+// Appends h[K+1] of this pass's rows to the stored rows.
 static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1], past = args->past;
@@ -198,7 +199,8 @@ static int keep_residual(struct prune *p, struct graph *g, const struct site_arg
     return op_copy_rows_into(g, &p->residual, past, args->x);
 }
 
-// Gathers the remaining rows: at the first stage from the stored h[K+1], later from x.
+// Gathers the remaining rows: at the first stage from the stored h[K+1] if there is a cache,
+// otherwise from x.
 static int continue_with_kept(struct prune *p, struct graph *g, struct site_args *args, int stage)
 {
     const bool all = stage == 0 && args->kv;
@@ -219,7 +221,8 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
 
 // --- without a query -----------------------------------------------------------------------------
 
-// In training, the choice of tokens has no gradient and is not repeated when a layer is recomputed.
+// Detaches and returns the tape: in training, the choice of tokens has no gradient and is not
+// repeated when a layer is recomputed.
 static struct tape *stop_tape(struct graph *g)
 {
     struct tape *tape = g->tape;
@@ -243,8 +246,8 @@ static int prune_focus(void *state, struct graph *g, struct site_args *args)
     return 0;
 }
 
-// Stores phi of the pass's rows. Keeps the first token's sink dimensions for later passes, whose
-// rows follow cached ones.
+// Stores phi of the pass's rows. Keeps the sink dimensions of the sequence's first token for later
+// passes, which do not compute its row.
 static int prune_phi(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -285,8 +288,8 @@ static int prune_layer_out(void *state, struct graph *g, struct site_args *args)
     const int stage = prune_stage_at(p, args->layer);
     if (stage == 0 && args->kv && keep_residual(p, g, args) < 0) return -1;
     if (!args->prefill) return 0;
-    // Rows are replaced if any stage drops tokens, or if layers after the first stage lack cached
-    // rows; layers of other processes (decoder.part) may lack some, which is not known here.
+    // Replaces the rows if any stage drops tokens, or if layers after the first stage lack cached
+    // rows. Which rows the layers of other processes (decoder.part) lack is not known here.
     if (stage == 0)
         p->replacing = drops(p, p->visual) || p->model->decoder.part ||
                        (args->kv && !kv_whole(args->kv, p->layer[0] + 1, args->past));
@@ -344,7 +347,8 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
                                      .keys = (const int32_t *const *)p->seen.keys,
                                      .count = p->seen.count };
     if (stage < 0) return 0;
-    // Discards outdated matrices even if nothing is dropped, because the rows may have changed.
+    // Discards outdated Gram matrices even if nothing is dropped, because the rows may have
+    // changed.
     prune_grams_begin(p, stage, args->past);
     if (!prune_names_tokens(p->kind) && prune_stage_count(p, stage) == p->visual) return 0;
     return prune_pick_for_each(p, g, args, stage);
@@ -413,7 +417,8 @@ static bool focus_from(const struct prune *p, int layer)
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;
 }
 
-// Sends the dropped tokens and the scores of the rest to the layers from `to` on.
+// Sends what the layers from `to` on need: in dynamic mode the lists of selected keys, otherwise
+// which tokens are dropped and, for score cls, the encoder's attention to the visual tokens.
 static int prune_send(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;

@@ -1,12 +1,14 @@
-// core/metrics/cider.c -- CIDEr-D of a caption against several (Vedantam, Zitnick, Parikh 2015).
+// core/metrics/cider.c -- CIDEr-D of a caption against reference captions (Vedantam, Zitnick,
+// Parikh 2015).
 //
-// For n = 1..4: vectors over n-grams, count * log(samples / samples whose references have it);
+// For n = 1..4, c (caption) and r (reference) are vectors over n-grams w, with the elements
+// count(w) * log(samples / samples whose references contain w):
 //   sim_n = sum_w min(c_w, r_w) r_w / (|c| |r|) * exp(-(words of c - words of r)^2 / (2 * 6^2))
 // The score is 10 times the mean over the references and n. As in the authors' program, counts are
-// not divided by the length; the paper divides them, which matters only because of the min. Words
-// are those of core/metrics/ptb.h, or separated by white space (VLMEvalKit); there is no stemmer.
-// An n-gram that no reference has counts as if one sample had it. The corpus is the references of
-// all samples of the request.
+// not divided by the text's length; the paper divides them, which matters only because of the min.
+// Words are those of core/metrics/ptb.h, or separated by white space (VLMEvalKit); they are not
+// stemmed. An n-gram that no reference contains counts as if one sample had it. The corpus is the
+// references of all samples of the request.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@ enum { GRAMS = 4 };
 
 static const double sigma = 6;
 
-// Counts of the n-grams of one text for one n.
+// Distinct n-grams, each with a count.
 struct counts {
     struct names names;
     double *count; // [names.capacity]
@@ -42,7 +44,7 @@ static void counts_add(struct counts *c, const char *gram)
     c->count[i] = known ? c->count[i] + 1 : 1;
 }
 
-// Counts the n-grams of `words` (one space between); returns the number of words.
+// Counts the n-grams of `words`, which single spaces separate; returns the number of words.
 static int64_t count_grams(struct counts *c, const char *words, int n)
 {
     int64_t seen = 0;
@@ -64,7 +66,7 @@ static int64_t count_grams(struct counts *c, const char *words, int n)
 // --- the corpus ----------------------------------------------------------------------------------
 
 struct corpus {
-    struct counts have; // of each n-gram: samples whose references have it
+    struct counts have; // for each n-gram, the number of samples whose references contain it
     int64_t samples;
 };
 
@@ -105,7 +107,7 @@ static double rarity(const struct corpus *c, const char *gram)
 
 // --- one caption ---------------------------------------------------------------------------------
 
-// Replaces counts by the vector's elements; returns its norm.
+// Multiplies each count by the rarity of its n-gram; returns the norm of the resulting vector.
 static double weigh(struct counts *c, const struct corpus *corpus)
 {
     double sum = 0;

@@ -1,12 +1,12 @@
 // core/model/vision_glm.c -- the encoder of GLM-4.1V (arXiv 2507.01006, section 2): pictures of any
-// size, positions both learned and rotary.
+// size; learned and rotary positions.
 //
 //   patches [S', 3*times*p*p] -> linear -> RMSNorm -> + positions resampled to the picture's grid
 //   -> blocks: RMSNorm, 2-D rotary positions, attention over the picture, gated FFN
 //   -> RMSNorm -> merge x merge patches joined by a convolution: features [tokens, out]
 //
-// The config's names mislead: out_hidden_size is the width of the blocks' FFNs, intermediate_size
-// the inner width of the merger.
+// The config's names mislead: out_hidden_size is not only the width of the features but also the
+// inner width of the blocks' FFNs; intermediate_size is the inner width of the merger.
 #include "core/model/vision.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// core/new/join_parts.h -- shared by the files of core/new/join.h: the texts of the joined model.
+// core/new/join_parts.h -- shared by the files that implement core/new/join.h: configs, tokenizer
+// and chat template of the joined model.
 #ifndef CORE_NEW_JOIN_PARTS_H
 #define CORE_NEW_JOIN_PARTS_H
 

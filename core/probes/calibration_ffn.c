@@ -3,8 +3,9 @@
 //
 // x and y = x + FFN(norm(x)) are rows of the residual stream (CAPA's paper):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
-// The fit of both modalities: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2, and the part
-// of the FFN that alpha explains, 1 - J / sum (y - x)^2, which is 0 if the FFN is skipped.
+// The fit, for visual and for text tokens: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2,
+// and the part of the FFN that alpha explains, 1 - J / sum (y - x)^2, which is 0 for alpha = 1 (the
+// FFN skipped).
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ enum { XY, XX, COSINES, VISUAL_TOKENS, TEXT_TOKENS, YY, XY_TEXT, XX_TEXT }; // s
 enum { ALPHA, VISUAL, TEXT, ALPHA_TEXT, FIT };                              // results
 enum { RESIDUAL, R_SQUARED, OF_FFN, FITS };
 
-// Stores x until y arrives, which has the same rows.
+// Stores x (SITE_FFN_IN) until y (SITE_FFN_OUT) of the same rows arrives.
 static int ffn_take(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {
@@ -40,14 +41,14 @@ static int ffn_take(void *self, const struct site *site, const struct site_args 
     return 0;
 }
 
-// Returns alpha of an element of a layer; 1 where x was always 0.
+// Returns alpha of element i = layer * width + dimension; 1 if x was always 0.
 static double alpha_of(const struct calibration_sums *s, bool text, int64_t i)
 {
     const double xx = s->part[text ? XX_TEXT : XX][i];
     return xx > 0 ? s->part[text ? XY_TEXT : XY][i] / xx : 1;
 }
 
-// Writes the fit of a modality's layer; 0 without tokens.
+// Writes a layer's fit for visual or text tokens; zeros if there were no such tokens.
 static void put_fit(const struct calibration_sums *s, bool text, int64_t layer, float *fit)
 {
     const double tokens = *s->part[text ? TEXT_TOKENS : VISUAL_TOKENS];
@@ -64,7 +65,7 @@ static void put_fit(const struct calibration_sums *s, bool text, int64_t layer, 
     fit[OF_FFN * s->layers] = skipped > 0 ? (float)(1 - residual / skipped) : 0;
 }
 
-// The redundancy is 0 without tokens.
+// The redundancy of visual or text tokens is 0 if there were none.
 static void ffn_compute(const struct calibration_sums *s, float *const *results)
 {
     const double *cosines = s->part[COSINES];
@@ -101,8 +102,8 @@ static void ffn_show(const struct calibration_sums *s, float *const *results, in
     for (int64_t k = 0; results[ALPHA] && k < s->width; k++)
         sum += (double)results[ALPHA][layer * s->width + k];
     table_add(b, results[ALPHA] ? "%.4f" : "-", sum / (double)s->width);
-    // Shows all numbers for visual tokens, but only OF_FFN for text; files of earlier versions lack
-    // these.
+    // Shows the whole fit of visual tokens, but only OF_FFN of text tokens. Files of earlier
+    // versions lack the fit.
     static const int shown[] = { RESIDUAL, R_SQUARED, OF_FFN, FITS + OF_FFN };
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         table_add(b, results[FIT] ? "%.5g" : "-",

@@ -70,7 +70,7 @@ static const struct calibration_tensor sinks_results[] = {
 };
 static const struct calibration_tensor sinks_sums[] = {
     { "sinks.sums", { OF_LAYERS, OF_WIDTH } },
-    { "sinks.counts", { 2, OF_LAYERS } }, // sinks, tokens
+    { "sinks.counts", { 2, OF_LAYERS } }, // number of sinks, number of tokens
     { "sinks.samples", { 1 } },
     { 0 },
 };

@@ -1,9 +1,10 @@
-// core/probes/masks.h -- positions of objects in pictures: run lists, polygons and boxes. The file
-// is untrusted and has one of these forms:
+// core/probes/masks.h -- reads positions of objects in pictures: run lists (run-length encoded
+// masks), polygons and boxes. The file is untrusted and has one of these formats:
 //   objects.jsonl of core/scenes/scenes.h: a line {"image", "objects"} for each picture, whose
 //     objects have "name" and "mask", "polygon" or "box";
 //   RefCOCO's rows, as JSON lines or a list: {"file_name", "answer" | "sentences", "segmentation",
-//     "bbox"} for each object, or Qwen-VL's {"image", "sent", "bbox"}, whose boxes are corners;
+//     "bbox"} for each object, or Qwen-VL's {"image", "sent", "bbox"}, whose boxes are pairs of
+//     corners;
 //   COCO's instances: {"images", "annotations", "categories"}.
 //
 //   struct masks m;
@@ -22,7 +23,7 @@
 
 struct masks_picture {
     size_t first, last;   // index + 1 of its first and last item; 0: none
-    double width, height; // in the file; 0: unknown
+    double width, height; // as the file says; 0: unknown
 };
 
 struct masks_item {
@@ -31,8 +32,8 @@ struct masks_item {
 };
 
 struct masks {
-    struct dataset lines;    // of objects or rows, unless `coco`
-    struct json_parts parts; // of COCO's instances, if `coco`
+    struct dataset lines;    // of the file, unless `coco`
+    struct json_parts parts; // of the file, if `coco`
     bool coco;
     struct names pictures;         // file names
     struct masks_picture *picture; // [pictures.count]
@@ -51,17 +52,17 @@ struct masks_query {
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
-// Makes an image, white where the objects are, with the size in the file or that of the picture;
-// image_release it.
+// Makes an image, white where the objects are. Its size is that in the file, otherwise that of the
+// picture. The caller calls image_release.
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err);
-void masks_close(struct masks *m); // also accepts a zeroed one
+void masks_close(struct masks *m); // also accepts a zeroed struct
 
 // masks_paint.c: paints one object's run list, polygons or box. Returns -1 if it has none or an
-// invalid one. *work: number of pixels that may still be painted; start with mask_work.
+// invalid one. *work: number of pixels that may still be painted, at first mask_work(mask).
 int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
 int64_t mask_work(const struct image *mask);
-// Sets the width and height of the object's run list; returns false if it has none.
+// Sets `size` to the width and height of the object's run list; returns false if it has none.
 bool mask_runs_size(const cJSON *object, double size[2]);
 
 #endif

@@ -1,4 +1,4 @@
-// core/probes/results_join.c -- subtracts and joins measurements under several conditions.
+// core/probes/results_join.c -- subtracts measurements, and joins those of several conditions.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,8 @@ static bool has_note(const struct results *r, const char *note)
     return false;
 }
 
-// Adds the notes of a condition, without its name if all conditions share them.
+// Adds the notes of a condition; one that not all conditions share begins with the condition's
+// name.
 static void add_notes(struct results *all, const char *name, const struct results *of,
                       const struct results *list, size_t count)
 {

@@ -8,7 +8,8 @@ static const char *pick(const char *const *list, int count, struct dice *d)
     return list[dice_roll(d, count)];
 }
 
-// Writes each name once, in reading order: "a red circle, 2 blue stars and a green digit 7".
+// Names equal objects once, with their number, in reading order: "a red circle, 2 blue stars and a
+// green digit 7".
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
 {
     static const char *const asks[] = { "What is in the picture?", "Describe the picture briefly.",
@@ -55,8 +56,8 @@ void describe_whole(struct turns *t, const struct scene *s)
     put_places(&turn->answer, s);
 }
 
-// Lists the other traits of all objects of one shape, colour or size: "2 small red top, large blue
-// left".
+// Writes how many objects have a given shape, colour or size, then the other traits of each: "2
+// small red top, large blue left".
 static void put_group(struct buf *b, const struct scene *s, const struct query *group)
 {
     const int count = query_count(group, s);

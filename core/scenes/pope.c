@@ -1,4 +1,4 @@
-// core/scenes/pope.c -- draws pictures and objects, and writes their questions.
+// core/scenes/pope.c -- draws pictures and objects, and writes POPE's questions about them.
 #include "core/scenes/pope.h"
 
 #include <cjson/cJSON.h>
@@ -22,12 +22,12 @@ struct pope {
     size_t names;
     int64_t *have;     // [names] number of pictures that have the object
     int64_t *together; // [names, names] number of pictures that have both objects
-    size_t *picture;   // [count] pictures in the order drawn
+    size_t *picture;   // [count] drawn pictures, in order
     int64_t count;
 };
 
-// Draws `count` elements of list[n] without repetition and moves them to its start. Calls with
-// different values of `place` give independent draws.
+// Draws `count` elements of list[n] without repetition and moves them to the start of the list.
+// Calls with different values of `place` give independent draws.
 static void draw(const struct pope *p, uint64_t place, int *list, int64_t n, int64_t count)
 {
     for (int64_t i = 0; i < count && i < n; i++) {
@@ -94,7 +94,8 @@ static int64_t score_of(const struct pope *p, int way, const struct annotated_pi
     return sum;
 }
 
-// Lists a picture's absent objects in the order of the questions; returns their number.
+// Lists a picture's absent objects in the order in which questions ask for them; returns their
+// number.
 static int64_t absent(const struct pope *p, int way, size_t picture, int *list)
 {
     const struct annotated_picture *x = &p->a->picture[picture];
@@ -133,7 +134,8 @@ static void put_question(const struct pope *p, struct buf *b, size_t picture, in
     free(text);
 }
 
-// Alternates yes and no; omits "no" once no absent object is left.
+// Alternates questions with the answers yes and no; omits those with no once all absent objects are
+// used.
 static int64_t put_picture(const struct pope *p, int way, struct buf *b, size_t picture,
                            int64_t number)
 {

@@ -1,4 +1,5 @@
-// core/talk/answer_marks.c -- the marks of the reasoning in an answer's tokens and in its prompt.
+// core/talk/answer_marks.c -- finds the marks around the reasoning (such as <think>) in an answer's
+// tokens and its prompt.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// core/train/data_check.h -- checks a data set before training: finds the usable samples and their
-// lengths, and what is wrong with the others.
+// core/train/data_check.h -- checks a data set before training: finds the usable samples, their
+// lengths, and the problems of the others.
 //
 //   struct data_check c;
 //   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
@@ -41,23 +41,24 @@ struct data_finding {
 struct data_sample {
     bool chosen;  // of a selected kind
     bool usable;  // selected and without problems
-    int32_t kind; // in kinds.list
+    int32_t kind; // index in kinds.list
     int32_t answers, pictures;
-    // Index of the first of all samples linked to this one by shared pictures (equal bytes); a
-    // sample without pictures is its own group.
+    // Index of the first sample in the group of this one. A group holds the samples that share
+    // pictures (equal bytes), directly or through other samples; a sample without pictures is a
+    // group of its own.
     int64_t group;
-    int32_t text, visual, trained; // tokens, when `counted`
+    int32_t text, visual, trained; // numbers of tokens, valid if `counted`
     bool counted;
 };
 
 struct data_check {
-    struct data_sample *samples; // [count], as in the data set
+    struct data_sample *samples; // [count], in the order of the data set
     int64_t count, chosen, usable;
     struct names kinds;
     struct data_finding *findings;
     size_t finding_count, finding_capacity;
-    struct data_notices notices; // about the chosen samples; about special tokens only in usable
-                                 // ones
+    struct data_notices notices; // about the chosen samples; those about special tokens, only
+                                 // about usable samples
     size_t picture_files;        // number of distinct files
     struct names contents;       // SHA-256 of each picture that could be read
     char pictures[HASH_HEX];     // SHA-256 over the bytes of all readable pictures, in order
@@ -68,8 +69,8 @@ struct data_check_options {
     size_t kind_count;
     bool decode;   // decodes pictures, instead of reading headers only
     int64_t limit; // tokens of the context
-    // With decode: called with each picture's pixels. The callback may take them (and set *image to
-    // zero). May be NULL.
+    // With decode: called with each picture's pixels. The callback may take ownership; it then sets
+    // *image to zero. May be NULL.
     void (*picture)(void *self, const char *path, size_t shown, struct image *image);
     // Called after each sample; false stops the check. May be NULL.
     bool (*report)(void *self, int64_t done, int64_t count);

@@ -1,4 +1,4 @@
-// core/train/settings.c -- the settings of training: their rows, and the resulting learning rates.
+// core/train/settings.c -- the settings of training.
 #include "core/settings/settings.h"
 
 static const char *const words_auto[] = { "auto", NULL };
