@@ -12,7 +12,7 @@
 #include "core/draw/plot.h"
 #include "sessions/job_ranks.h"
 
-// The following functions return texts of table cells, which the caller frees; "" if unknown.
+// The following functions return the text of a table cell, "" if unknown; the caller frees it.
 static char *text_real(double value, const char *format)
 {
     if (isnan(value)) return xstrdup("");
@@ -43,8 +43,8 @@ static char *text_moment(int64_t when)
     return xstrdup(text);
 }
 
-// Returns the outcome of a finished job as a text that the job's kind writes; NULL if it writes
-// none. The caller frees the text. With sinks, also shows the job's tables.
+// Returns the text in which the job's kind describes the outcome of a finished job; NULL if the
+// kind has no such text. The caller frees the text. With sinks, also shows the job's tables.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -233,8 +233,8 @@ static int show_log(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-// Requests that a job pause or end. The job's process exits once it has handled the request. A
-// request to end cancels a job without a process at once.
+// Requests that a job pause or end. The job's process exits once it has handled the request. If the
+// job has no process, a request to end cancels it at once.
 static int ask(struct shell *shell, char **argv, enum job_stop what, struct err *err)
 {
     struct job_row row;
@@ -374,7 +374,7 @@ static int report_end(struct shell *shell, const struct job_row *row, struct err
     return row->state == STATE_DONE ? 0 : -1;
 }
 
-// Waits until the job ends, and returns 1 if the user interrupted the wait.
+// Waits until the job ends. Returns 0 if the job is done, 1 if the user stopped the wait, else -1.
 static int wait_for(struct shell *shell, int64_t id, struct err *err)
 {
     const struct timespec moment = { .tv_nsec = 100000000 };
@@ -396,8 +396,8 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
     }
 }
 
-// Without a number, waits for the jobs of this shell whose end has not been reported yet, or for
-// the newest job if no such job is left.
+// Without a number, waits for all jobs of this shell whose end has not been reported yet; if there
+// are none, waits for the newest job.
 static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;

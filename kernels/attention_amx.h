@@ -7,8 +7,8 @@
 
 #if defined(__AMX_BF16__)
 
-// Extra parameters of attention between packed products (kernels/products.h); the call then has no
-// y and no probabilities.
+// Extra parameters of attention between packed products (kernels/products.h); struct call then has
+// no y and no probabilities.
 struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
     enum dtype values;      // f32 or bf16
@@ -16,8 +16,9 @@ struct attention_packed {
     bool adjacent;          // rotary pair j is elements 2j and 2j + 1
 };
 
-// Computes attention of more than ATTENTION_FEW tokens. A row's bits depend neither on the number
-// of rows nor on the number of threads. `by` may be NULL. Returns -1 if out of memory.
+// Computes attention of more than ATTENTION_FEW tokens. The bits of a result row depend neither on
+// the number of rows nor on the number of threads. `by`: NULL if there are no packed products.
+// Returns -1 if out of memory.
 int KERNEL(attention_tiles)(struct call *c, const struct attention_packed *by);
 
 #endif

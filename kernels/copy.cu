@@ -3,13 +3,13 @@
 // Uploads go through a ring of pinned slots; small uploads share a slot. (Without the slots, a copy
 // from pageable memory could return before CUDA has read that memory, and the caller could free it
 // too early.) During a large upload (weights from a mapped file), one slot is transferred while
-// threads fill the next from the file's pages. The call returns once host memory has been read; the
-// GPU's stream orders the rest. If pinned memory cannot be allocated, the driver copies and the
-// call waits.
+// threads fill the next from the file's pages. An upload returns once host memory has been read;
+// the GPU's stream completes the transfer before later ops. If pinned memory cannot be allocated,
+// the driver copies, and the upload waits for the copy.
 //
-// Asynchronous downloads (tensors for probes) use their own pinned ring, allocated and freed in
-// order. They run on the stream of the ops, which keeps later ops from overwriting the source; the
-// transfer is no bottleneck, because probes compute for longer.
+// Asynchronous downloads (tensors for probes) use a pinned ring of their own, whose bytes are
+// reserved and released in order. They run on the ops' stream, so that later ops cannot overwrite
+// the source too early; these transfers are no bottleneck, because probes compute for longer.
 #include <string.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ static char *pinned(size_t size)
     void *memory = nullptr;
     if (cudaHostAlloc(&memory, size, cudaHostAllocDefault) == cudaSuccess)
         return static_cast<char *>(memory);
-    cudaGetLastError(); // clears the error: continues without the memory
+    cudaGetLastError(); // clears the error: copies work without pinned memory
     return nullptr;
 }
 
@@ -52,7 +52,7 @@ static bool ring_ready(struct ring *r)
         r->slot[i] = pinned(SLOT);
         if (!r->slot[i]) return false;
         if (cudaEventCreateWithFlags(&r->left[i], cudaEventDisableTiming) != cudaSuccess) {
-            cudaGetLastError(); // clears the error: continues without the memory
+            cudaGetLastError(); // clears the error: uploads work without the ring
             return false;
         }
     }
@@ -72,7 +72,7 @@ static void fetch(char *to, const char *from, size_t bytes)
             others.emplace_back([=] { memcpy(to + at, from + at, size); });
             done = at + size;
         }
-    } catch (...) { // no thread available
+    } catch (...) { // no thread available: this thread copies the rest
     }
     memcpy(to, from, std::min(share, bytes));
     if (done < bytes) memcpy(to + done, from + done, bytes - done);
@@ -150,7 +150,8 @@ void cuda_download(void *host, const void *device, size_t bytes)
 static constexpr size_t LATER = 64 << 20;
 static constexpr int LATER_MOST = 512;
 
-// A download in the ring: bytes from..to. Each GPU has its own events.
+// A download in the ring: bytes from..to. `there` has an event for each GPU, created when first
+// needed; `arrived` is the event of the GPU that copies.
 struct parcel {
     size_t from, to;
     cudaEvent_t there[CUDA_GPUS_MOST], arrived;
@@ -160,10 +161,11 @@ static struct {
     bool tried;
     char *memory; // LATER bytes
     struct parcel parcel[LATER_MOST];
-    int first, count; // parcels not yet taken
+    int first, count; // of parcels not yet taken: index of the oldest; number
 } later;
 
-// Offset at which `bytes` fit between the newest parcel and the oldest; LATER: they do not fit.
+// Returns the offset at which `bytes` bytes fit between the newest and the oldest parcel, or LATER
+// if they do not fit.
 static size_t later_offset(size_t bytes)
 {
     if (later.count == LATER_MOST || bytes > LATER) return LATER;

@@ -1,5 +1,5 @@
-// kernels/products.h -- products that pass packed rows to each other and compute the op that
-// follows in the same pass; a device may offer them besides its ops.
+// kernels/products.h -- matrix products that read and write packed rows, and that also compute the
+// op after the product; a device may offer them besides its ops.
 //
 //   const struct packed_ops *d = backend->products;         // NULL: none
 //   if (d && d->takes(n, mode)) {
@@ -9,16 +9,16 @@
 //       d->attend(&(struct packed_attention){ .q = q, .k = k, .v = v, .scale = .., .to = packed });
 //   }
 //
-// Elements are rounded where the ops round them: when a bf16 product reads them. So the bits equal
-// those of the ops, except for scaled sums, which are rounded once, and for GELU and SwiGLU, which
-// are computed to within 2e-4 of their value before they are rounded to bf16 (2e-4 is a tenth of
-// bf16's step).
+// Elements are rounded where the ops round them: when a bf16 product reads them. So the results
+// have the same bits as those of the ops, with two exceptions: scaled sums (PRODUCT_ADDED) are
+// rounded once; GELU and SwiGLU are computed with an error of up to 2e-4 of their value (a tenth of
+// bf16's step) before they are rounded to bf16.
 #ifndef KERNELS_PRODUCTS_H
 #define KERNELS_PRODUCTS_H
 
 #include "kernels/tensor.h"
 
-// Rows of k elements in a layout of the device.
+// Rows of k elements in the device's own layout.
 struct packed_rows {
     void *data;
     int64_t rows, k;
@@ -42,11 +42,11 @@ enum product_epilogue {
 struct packed_product {
     enum product_epilogue epilogue;
     struct packed_rows x;
-    const struct tensor *w, *bias;     // [M,K], not in blocks; [M] or NULL
+    const struct tensor *w, *bias;     // [M,K], not block-quantised; [M] or NULL
     const struct tensor *up, *up_bias; // for PRODUCT_GATED, like w and bias
     struct tensor *y;
     const struct tensor *scale;
-    struct packed_rows packed; // rows of M elements; not x
+    struct packed_rows packed; // rows of M elements; must not be x
     int form;                  // enum gelu_form
 };
 
@@ -54,8 +54,8 @@ struct packed_product {
 struct packed_attention {
     const struct tensor *q, *k, *v;   // [N,heads,d]: q f32, k and v f32 or bf16
     const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; NULL: no rotation
-    bool adjacent;                    // rotates pairs 2j, 2j+1 of a head, not j, j + d/2
-    const struct tensor *first, *end; // i32 [N]: keys that a row sees; NULL: all
+    bool adjacent;                    // rotates elements 2j and 2j+1 of a head, not j and j + d/2
+    const struct tensor *first, *end; // i32 [N]: row i sees keys first[i]..end[i]-1; NULL: all
     float scale;
     struct packed_rows to; // rows of heads * d elements
 };

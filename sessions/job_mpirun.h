@@ -5,8 +5,8 @@
 //   ... output.rank, output.signal, output.status, output.message.data ...
 //   mpirun_output_release(&output);
 //
-// Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) differ in wording and line breaks. Lines of
-// dashes enclose their messages; other lines come from the ranks.
+// Open MPI 2 to 4 (mpirun, orterun) and 5 (prterun) differ in wording and line breaks. Both
+// enclose their messages in lines of dashes; other lines come from the ranks.
 #ifndef SESSIONS_JOB_MPIRUN_H
 #define SESSIONS_JOB_MPIRUN_H
 
@@ -15,8 +15,8 @@
 #include "core/base/mem.h"
 
 struct mpirun_output {
-    int rank;               // the first to end; -1: unknown
-    int signal, status;     // how it ended; 0: unknown
+    int rank;               // first rank to end; -1: unknown
+    int signal, status;     // how that rank ended; 0: unknown
     int aborted;            // rank that called MPI_Abort; -1: none
     struct buf message;     // first message, joined into one line; empty: none
     struct buf line, block; // the line and the message being read

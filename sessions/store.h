@@ -3,7 +3,7 @@
 //   struct store *s = store_open(path, &err);
 //   sinks_add(sinks, store_sink(s, sinks));      // from now on every turn is on disk when it ends
 //   ... one notice reports that a turn cannot be written; a later turn retries ...
-//   if (store_finish(s, &err) < 0) ...           // a script has what could not be written
+//   if (store_finish(s, &err) < 0) ...           // a script holds what could not be written
 //   store_close(s);                              // while the sinks still exist
 //
 // A session starts automatically with the first message; no command saves it. Undo and clear mark
@@ -16,27 +16,28 @@
 
 struct store;
 
-// Creates the file as needed; migrates forward (PRAGMA user_version). A newer, damaged or
-// unwritable file gives NULL with a message. path NULL = the default,
-// $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; folders of other paths must exist.
+// Creates the file if needed; updates an older schema (PRAGMA user_version). Returns NULL with a
+// message if the file is damaged, unwritable or of a newer version. path NULL: the default,
+// $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; the folder of any other path must
+// exist.
 struct store *store_open(const char *path, struct err *err);
 // Checks that the folder of a user-given file exists and that the file is no pipe, device or
 // folder.
 int store_check_path(const char *path, struct err *err);
 // At exit: tries once more to write pending events. If that fails, writes scripts that replay the
-// sessions into a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one). 0: all is
-// saved; -1: the message says why not, and where the scripts are. NULL is allowed.
+// sessions into a new folder elsewhere ($TMPDIR, /tmp, the home folder or this one). 0: all
+// events are saved; -1: the message says why not, and where the scripts are. NULL is allowed.
 int store_finish(struct store *s, struct err *err);
 // Tries once more to write pending events, then closes the file. NULL is allowed.
 void store_close(struct store *s);
 const char *store_path(const struct store *s);
 
-// Stores events. When a write fails (disk full, locked for long), reports it once through `sinks`
-// and retries with the next turn. `sinks` must last until store_close.
+// Stores events. When a write fails (disk full, file locked too long), reports the failure once
+// through `sinks` and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
-// From now on stores no conversations, measurements of conversations or drafts, but still jobs,
-// presets and the like.
+// From now on stores no conversations, no measurements of conversations and no drafts, but still
+// jobs, presets and other data.
 void store_unsave(struct store *s);
 bool store_unsaved(const struct store *s);
 // Checks that the database's path still names the file that was opened.
@@ -50,8 +51,8 @@ int store_use(struct store *s, struct engine *e, const char *name, struct err *e
 // The next message starts a new session called `name` (NULL: generated). The caller clears the
 // conversation (engine_clear).
 int store_begin(struct store *s, const char *name, struct err *err);
-// A resumed session keeps its precision (compute.matmul). Restores the setting's previous value for
-// the next session, with a notice, unless the setting has changed since.
+// Resuming a session sets compute.matmul to the session's precision. For the next session, this
+// function restores the former value, with a notice, unless the setting has changed since.
 void store_restore_arithmetic(struct store *s, struct engine *e);
 
 struct session_row {
@@ -74,9 +75,9 @@ int store_resume(struct store *s, struct engine *e, const char *name, struct err
 int store_fork(struct store *s, const char *name, struct err *err);
 int store_rename(struct store *s, const char *from, const char *to, struct err *err);
 int store_delete(struct store *s, const char *name, struct err *err);
-// Exports a session (name NULL: the current one). FILE.md: a transcript; else a command script that
-// replays the session with the same answers. Stored pictures are written into the folder PATH.files
-// beside the export. Nothing is overwritten: an existing file at `path` is an error.
+// Exports a session (name NULL: the current one): as a transcript if `path` ends in .md, else as a
+// command script that replays the session with the same answers. Stored pictures are written into
+// the folder PATH.files beside the export. An existing file at `path` is an error.
 int store_export(struct store *s, const char *name, const char *path, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
-// tui/event_text.c -- fits the columns of a table to their content and to the available width (a
-// table that cannot fit keeps one line per row), and wraps two texts side by side.
+// tui/event_text.c -- fits the columns of a table to their content and to the available width, and
+// wraps two texts side by side. A table that cannot fit keeps one line per row.
 #include "tui/event_text.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct table_copy {
     size_t columns, rows; // the first row has the headings
     char **cells;         // [rows, columns], without newlines
     bool *numeric;        // [columns]
-    int *least;           // [columns] minimum width, for the heading and the longest word
+    int *least;           // [columns] minimum width: at least that of heading and longest word
     char *title;          // NULL: none
 };
 
@@ -46,7 +46,7 @@ void table_copy_free(void *table)
     free(t);
 }
 
-// Returns the width of the longest word: words, names and paths are not broken.
+// Returns the width of the longest word, because words, names and paths are not broken.
 static int longest_word(const char *cell)
 {
     int longest = 0;
@@ -83,7 +83,7 @@ struct table_copy *table_copy_new(const struct event_table *from)
     return t;
 }
 
-// Finds the widest text column that can still shrink, and the width of the next widest.
+// Finds the widest text column that can still shrink, and the width of the second widest.
 static bool find_widest(const struct table_copy *t, const int *widths, size_t *widest, int *next)
 {
     bool found = false;
@@ -165,7 +165,7 @@ static void fit(const struct table_copy *t, int *widths, int room)
     }
 }
 
-// Appends the text, aligned left or right in `width` columns.
+// Appends the text, padded to `width` and aligned left or right.
 static void add_cell(struct buf *b, const char *text, size_t length, int width, bool right)
 {
     char *cell = xstrndup(text, length);
@@ -174,7 +174,7 @@ static void add_cell(struct buf *b, const char *text, size_t length, int width, 
     free(cell);
 }
 
-// Adds a row with as many lines as its longest cell needs.
+// Adds a table row, in as many lines as its longest cell needs.
 static void add_row(const struct table_copy *t, struct buf *b, char *const *cells,
                     const int *widths, struct wrap *wraps)
 {
@@ -214,7 +214,7 @@ char *table_copy_text(const void *table, int width)
 
 // --- two texts -----------------------------------------------------------------------------------
 
-// Appends lines of both texts, wrapped.
+// Appends both texts side by side, each wrapped to `width`.
 static void put_columns(struct buf *to, const char *const texts[2], int width)
 {
     struct wrap wraps[2] = { wrap_begin_marked(texts[0], width),
@@ -232,7 +232,7 @@ static void put_columns(struct buf *to, const char *const texts[2], int width)
 
 void columns_draw(struct buf *to, const struct event_columns *c, int width)
 {
-    static const char mark[] = "\xC2\xBB"; // before the first character that differs
+    static const char mark[] = "\xC2\xBB"; // goes before the first character that differs
     const bool same = !strcmp(c->text[0], c->text[1]);
     const size_t blanks = (size_t)(text_trimmed(c->text[0]) - c->text[0]);
     const size_t common = c->common > blanks ? c->common - blanks : 0;

@@ -6,7 +6,7 @@
 //   table_copy_free(t);
 //
 // If the table is too wide, its widest text columns are narrowed and their cells wrapped. Numbers
-// and headings are never broken: the table may stay too wide.
+// and headings are never broken, so the table may stay too wide.
 #ifndef TUI_EVENT_TEXT_H
 #define TUI_EVENT_TEXT_H
 
@@ -17,20 +17,20 @@ struct table_copy;
 
 struct table_copy *table_copy_new(const struct event_table *t);
 void table_copy_free(void *table);
-// Returns the lines of the name (if event_table.titled), the headings and the rows.
+// Returns the name (if event_table.titled), the headings and the rows, as lines; free() the text.
 char *table_copy_text(const void *table, int width);
-// Return the minimum width, and the number of lines above the rows.
+// These return the minimum width, and the number of lines above the rows.
 int table_copy_least(const struct table_copy *t);
 size_t table_copy_headings(const struct table_copy *t);
-// Returns each row as an item of a help text (commands/help_text.h): the other cells explain the
-// first.
+// Returns each row as an item of a help text (commands/help_text.h): its first cell, explained by
+// the other cells.
 char *table_copy_items(const struct table_copy *t);
 
 // Appends two texts side by side, wrapped between words to `width` (at least 20) columns; marks
 // their first difference.
 void columns_draw(struct buf *to, const struct event_columns *c, int width);
-// Copies the texts, so that columns_text can return their lines at any width; the caller frees
-// them.
+// Copies the texts, so that columns_text can wrap them to any width. The caller frees the copy with
+// columns_free, and the result of columns_text with free().
 void *columns_copy(const struct event_columns *c);
 char *columns_text(const void *copy, int width);
 void columns_free(void *copy);
@@ -42,7 +42,7 @@ char *event_line(const struct event *e); // of EVENT_RESULT and EVENT_IDS; free(
 
 // Limits progress events to five per second; the first and the last always pass.
 struct throttle {
-    double last;    // when an event last passed, in seconds; 0: none has
+    double last;    // when an event last passed, in seconds; 0: never
     bool running;   // the first event has passed, the last one has not
     double started; // time of the first event
 };

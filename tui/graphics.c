@@ -42,15 +42,15 @@ static const uint16_t rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0], PIECE = 4096 };
 
-// All of these marks have two bytes in UTF-8.
+// Each of these marks has two bytes in UTF-8.
 static void put_mark(struct buf *out, uint16_t code)
 {
     buf_putc(out, (char)(0xc0 | code >> 6));
     buf_putc(out, (char)(0x80 | (code & 63)));
 }
 
-// Every cell names its row. The first also names column 0; the terminal counts on from there for
-// the cells without a column.
+// Every cell names its row. The first cell of a row also names column 0; the terminal counts the
+// columns of the following cells itself.
 static void put_placeholders(const struct graphics_picture *p, struct buf *out)
 {
     buf_printf(out, "\033[38;5;%um", p->id & 255);

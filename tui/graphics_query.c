@@ -1,15 +1,15 @@
-// tui/graphics_query.c -- asks the terminal in one query what it can draw and in which colours, and
-// reads the replies.
+// tui/graphics_query.c -- asks the terminal in one query which graphics and colours it supports,
+// and reads the replies.
 //
-// One write contains kitty's query (a picture of one pixel that is only checked), the terminal's
-// name (XTVERSION), the size of a cell (CSI 16 t), and last the primary device attributes (DA1).
-// Every terminal replies to DA1, so the reply to DA1 marks the end of the replies. Sixel is field 4
-// of DA1. tmux replies to everything itself except kitty's query, which it passes to the outer
-// terminal.
+// One write contains kitty's query (a picture of one pixel, which the terminal checks but does not
+// draw), queries for the terminal's name (XTVERSION), the size of a cell (CSI 16 t) and the colours
+// (below), and last the query for the primary device attributes (DA1). Every terminal replies to
+// DA1, so this reply marks the end of the replies. In it, a field with the value 4 stands for
+// sixel. tmux replies to all queries itself except kitty's, which it passes to the outer terminal.
 //
-// TERM often understates the colours (xterm: eight). A terminal that reports the last colour of the
-// palette (OSC 4) has 256; one that reports back the RGB colour that the query sets (DECRQSS) has
-// all RGB colours.
+// TERM often understates the number of colours (xterm: eight). A terminal that reports colour 255
+// of the palette (OSC 4) has 256 colours. The query also sets an RGB colour; a terminal that
+// reports it back (DECRQSS) has all RGB colours.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool is(const char *variable, const char *value)
     return text && !strncmp(text, value, strlen(value));
 }
 
-// Returns whether the terminal would display the query as text.
+// Returns whether the terminal might display the query as text.
 static bool shows_queries(void)
 {
     const char *term = getenv("TERM");
@@ -88,15 +88,15 @@ static bool begins(const char *reply, size_t length, const char *with)
 
 static void find(struct graphics *g, enum graphics_kind kind)
 {
-    // Prefers kitty's way, then iTerm2's, whose colours are exact, then sixel.
+    // Prefers kitty's protocol, then iTerm2's, whose colours are exact, then sixel.
     static const int rank[] = { [GRAPHICS_SIXEL] = 1, [GRAPHICS_ITERM] = 2, [GRAPHICS_KITTY] = 3 };
     const int now = g->found >= GRAPHICS_KITTY ? rank[g->found] : 0;
     if (rank[kind] > now) g->found = kind;
 }
 
-// A tmux built with sixels always reports them in DA1. If the outer terminal has no sixels, or does
-// not report its cell size, tmux writes "SIXEL IMAGE" and plus signs instead. Only a tmux command
-// reports the features of the outer terminal.
+// A tmux built with sixel support always reports sixel in DA1. But if the outer terminal does not
+// support sixel, or does not report its cell size, tmux shows "SIXEL IMAGE" and plus signs in place
+// of a picture. Only a tmux command reports the features of the outer terminal.
 static bool tmux_shows_sixel(void)
 {
     char *const argv[] = { "tmux", "display-message", "-p",
@@ -132,7 +132,7 @@ bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
         if (!strncmp(text + 8, "OK", 2)) find(g, GRAPHICS_KITTY);
         return true;
     }
-    if (begins(reply, length, "\033P>|")) { // NAME ESC backslash
+    if (begins(reply, length, "\033P>|")) { // the rest is NAME ESC backslash
         const bool shows = strstr(text, "iTerm2") || strstr(text, "WezTerm");
         // tmux would draw iTerm2's pictures away from the cursor.
         if (shows && !g->tmux) find(g, GRAPHICS_ITERM);
@@ -146,7 +146,8 @@ bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
         if (begins(reply, length, "\033]4;255;rgb:")) g->colours = 256;
         return true;
     }
-    // 0;48:2:1:2:3 m ESC backslash, or with semicolons, or with a colour space: 48:2::1:2:3.
+    // The reply continues with 0;48:2:1:2:3 m ESC backslash; some terminals write semicolons for
+    // the colons, or an empty colour space (48:2::1:2:3).
     if (begins(reply, length, "\033P1$r") || begins(reply, length, "\033P0$r")) {
         const bool rgb = strstr(text, "48:2:") || strstr(text, "48;2;");
         g->true_colour |= rgb && (strstr(text, ":1:2:3") || strstr(text, ";1;2;3"));
@@ -176,7 +177,7 @@ void graphics_cell(const struct graphics *g, int fd, int *width, int *height)
 
 // --- asking and waiting --------------------------------------------------------------------------
 
-// Separates replies from keys among the received bytes.
+// Separates the received bytes into replies and keys.
 static void take_keys(struct graphics *g, struct key_reader *r, bool flush, struct buf *typed)
 {
     struct key key;
@@ -204,7 +205,7 @@ void graphics_query_now(struct graphics *g, int fd, double seconds, struct buf *
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
     tcsetattr(fd, TCSANOW, &quiet);
     const double begin = clock_seconds(), end = begin + seconds;
-    bool again = g->tmux; // tmux may have dropped the query (tui/placed.h)
+    bool again = g->tmux; // repeats kitty's query: tmux may drop the first (tui/placed.h)
     bool waiting = write(fd, question.data, question.length) == (ssize_t)question.length;
     while (waiting && clock_seconds() < end) {
         char bytes[256];

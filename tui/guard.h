@@ -1,10 +1,10 @@
 // tui/guard.h -- keeps readline (8.2) from ending the program, and from losing history lines that
 // were edited but not sent.
 //
-//   guard_keys();        // before a line, after the user's own key bindings were read
+//   guard_keys();        // before each line; the user's own key bindings have been read
 //   guard_again();       // after each key
 //   guard_leave();       // before our own code replaces the line with another history entry
-//   guard_restore();     // after a line was sent: drops the edits of history entries
+//   guard_restore();     // after a line was sent: restores the text of edited history entries
 #ifndef TUI_GUARD_H
 #define TUI_GUARD_H
 

@@ -68,7 +68,7 @@ static void push(struct news_queue *q, struct news *n)
         q->last->next = n;
     q->last = n;
     pthread_mutex_unlock(&q->mutex);
-    // In a queue that is not empty, the eventfd is readable already: news_next clears it only once
+    // If the queue was not empty, the eventfd is already readable: news_next clears it only once
     // the queue is empty.
     if (empty && write(q->wake, &one, sizeof one) < 0) return;
 }
@@ -143,8 +143,8 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->tile = keep_text(n, from->tile);
     h->condition = keep_text(n, from->condition);
     h->image = NULL;
-    // Stores the area as fractions of the picture (left, top, right, bottom), because the picture
-    // is not copied.
+    // Stores the area (left, top, right, bottom) as fractions of the picture's size, because the
+    // picture is not copied.
     static const double whole[4] = { 0, 0, 1, 1 };
     for (int i = 0; i < 4; i++)
         h->area[i] =

@@ -1,8 +1,8 @@
 // tui/screen_keys.c -- routes keys, and runs the actions that belong to no panel.
 //
-// An open list or page takes all keys. A focused panel takes the keys of its context, then those of
-// "all"; other letters return the focus to the input line. The input line also passes keys that are
-// not in the table to readline.
+// An open list or page takes all keys. A focused panel takes the keys of its context, then the keys
+// of the context "all"; other letters return the focus to the input line. Without a focused panel,
+// keys that are not in the table go to readline.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,9 +37,10 @@ static const char *arguments_of(const char *line, const char *command)
     return line + behind + strspn(line + behind, " \t");
 }
 
-enum { KEY_MOST = 96 }; // with a variable of a chat template
+enum { KEY_MOST = 96 }; // fits keys that contain a variable of a chat template
 
-// Reads "/set KEY VALUE" or "/toggle KEY [VALUE...]" as key and value; false: another line.
+// Reads "/set KEY VALUE" or "/toggle KEY [VALUE...]" as key and value. Returns false for any
+// other line.
 static bool read_change(const struct screen *s, const char *line, char key[KEY_MOST],
                         char value[256])
 {
@@ -66,8 +67,8 @@ static bool read_change(const struct screen *s, const char *line, char key[KEY_M
     return read;
 }
 
-// Runs the line of a panel's key. Shows the change at once, so that the next key starts from the
-// new value.
+// Runs the line that a panel requests for a key. Shows the change of a setting at once, so that the
+// next key starts from the new value.
 static void run_key(struct screen *s, const char *line)
 {
     char key[KEY_MOST], value[256];
@@ -76,7 +77,7 @@ static void run_key(struct screen *s, const char *line)
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
 }
 
-// Runs a line. /quit and lists do not wait for the running line.
+// Runs a line. /quit and the lists of /open do not wait for the running line.
 static void run_line(struct screen *s, const char *line)
 {
     const char *what = arguments_of(line, "open");
@@ -139,7 +140,7 @@ void screen_stop(struct screen *s)
 {
     const double now = clock_seconds();
     const bool typed = *prompt_typed(s->prompt) || typed_open(&s->typed);
-    if (!prompt_plain(s->prompt)) { // readline's search or count
+    if (!prompt_plain(s->prompt)) { // readline is searching or reads a count
         prompt_feed(s->prompt, "\a", 1);
     } else if (worker_busy(s->worker)) {
         stop_work(s, now);
@@ -223,7 +224,7 @@ static void next_layout(struct screen *s)
 {
     const int now = screen_layout(s, s->canvas.columns);
     s->layout = layout_names[now + 1] ? now + 1 : 0;
-    // Skips two layouts that are empty without a comparison.
+    // Skips the layouts compare and changed if they have nothing to show.
     if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
     if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
@@ -289,7 +290,7 @@ static bool covers_all(const struct screen *s)
     return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
 
-// Runs the command of a key: a line, an action of the panel, or one of the screen.
+// Runs the command of a key: a line, or an action of the panel or of the screen.
 static void run_command(struct screen *s, const char *command)
 {
     if (*command == '/') {
@@ -319,7 +320,7 @@ static void run_command(struct screen *s, const char *command)
 
 // --- the clipboard -------------------------------------------------------------------------------
 
-// Copies to the terminal's clipboard (OSC 52), and to a file for terminals without one.
+// Copies to the clipboard with OSC 52, and to a file in case the terminal does not support OSC 52.
 static void copy(struct screen *s, const char *text)
 {
     struct buf b = { 0 };
@@ -377,7 +378,7 @@ void screen_apply(struct screen *s)
 
 static void take_named(struct screen *s, const struct key *key);
 
-// Presses a key if the user clicked words that name it.
+// If the user clicked words that name a key, acts as if that key had been pressed.
 static bool click_hint(struct screen *s, const struct key *click)
 {
     struct key key = { .kind = KEY_NAMED };
@@ -387,7 +388,7 @@ static bool click_hint(struct screen *s, const struct key *click)
     if (!strcmp(key.name, "Enter")) key.bytes[0] = '\r';
     if (!strcmp(key.name, "Esc")) key.bytes[0] = '\033';
     if (!strcmp(key.name, "Tab")) key.bytes[0] = '\t';
-    if (key.name[1] && key.bytes[0] == key.name[0]) key.length = 0; // nothing to type
+    if (key.name[1] && key.bytes[0] == key.name[0]) key.length = 0; // this key types no text
     take_named(s, &key);
     return true;
 }

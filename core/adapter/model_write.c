@@ -1,9 +1,9 @@
-// core/adapter/model_write.c -- writes the current model as a folder that Hugging Face reads.
+// core/adapter/model_write.c -- writes the current model as a folder that transformers can load.
 //
-//   each shard: its header, unchanged; then each tensor as the model computes with it:
-//               W' = round(W + scale B A), in f32, a block of rows at a time
+//   each shard: the header, unchanged; then each tensor with the values that the model uses:
+//               W' = round(W + scale B A), added in f32, a block of rows at a time
 //
-// A tensor that the model does not use (position_ids, unused heads) keeps its bytes.
+// A tensor that the model does not use (position_ids, unused heads) is copied unchanged.
 #include "core/adapter/model_write.h"
 
 #include <math.h>
@@ -36,9 +36,9 @@ static int by_offset(const void *a, const void *b)
 // --- one tensor ----------------------------------------------------------------------------------
 
 struct source {
-    const struct tensor *tensor; // NULL: the file's bytes
+    const struct tensor *tensor; // NULL: copies the file's bytes
     const struct lora *lora;
-    bool in_file; // takes the file's values: the tensor was rounded temporarily
+    bool in_file; // uses the file's values, because the tensor was rounded temporarily
 };
 
 static struct source source_of(const struct model *m, const struct safetensor *t)
@@ -48,14 +48,14 @@ static struct source source_of(const struct model *m, const struct safetensor *t
         if (!strcmp(w->name, t->name))
             return (struct source){ w->tensor, w->linear ? w->linear->lora : NULL, w->rounded };
     }
-    // A tied head shares the embedding's tensor.
+    // A tied head that the file stores too gets the embedding's values.
     const struct tensor *head = &m->decoder.head;
     bool is_head = m->decoder.config.tied && m->family->part(m, t->name) == PART_HEAD &&
                    t->rank == 2 && t->shape[0] == head->shape[0] && t->shape[1] == head->shape[1];
     return (struct source){ is_head ? head : NULL, NULL, false };
 }
 
-// Adds to `to` [rows,in] the rows of scale B A [out,in] from `first` on.
+// Adds `rows` rows of scale B A [out,in], from row `first` on, to `to` [rows,in].
 static int add_lora(const struct model *m, const struct lora *lora, int64_t first, int64_t rows,
                     float *to, struct err *err)
 {
@@ -67,7 +67,7 @@ static int add_lora(const struct model *m, const struct lora *lora, int64_t firs
     arena.backend->download(a, lora->a.data, (size_t)(r * in) * sizeof *a);
     for (int64_t i = 0; i < r; i++)
         for (int64_t k = 0; k < in; k++) transposed[k * r + i] = a[i * in + k];
-    struct tensor b = lora->b; // op_matmul multiplies rows with rows
+    struct tensor b = lora->b; // op_matmul computes b w^T, so w is A transposed
     struct tensor *w = graph_upload(&g, DTYPE_F32, 2, (int64_t[]){ in, r }, transposed);
     struct tensor *y = op_matmul(&g, graph_rows(&g, &b, first, rows), w, NULL); // [rows,in]
     y = op_scale(&g, y, lora->scale);
@@ -110,7 +110,7 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
             status =
                 err_set(err, "tensor '%s' has values that overflow its type %s", t->name, t->type);
     }
-    if (status == 0) fwrite(bytes, size, n, file); // folder_close reports failures
+    if (status == 0) fwrite(bytes, size, n, file); // folder_close reports failed writes
     free(floats);
     free(bytes);
     return status;
@@ -173,7 +173,7 @@ static int copy_others(const struct model *m, const char *folder, struct err *er
         free(path);
     }
     folder_list_free(names);
-    // A template in a subfolder was not copied.
+    // The loop above does not copy a template in a subfolder.
     if (status == 0 && c->template_file && strchr(c->template_file, '/'))
         status = folder_write(folder, "chat_template.jinja", c->chat_template,
                               strlen(c->chat_template), err);
@@ -268,7 +268,7 @@ static int attach_picture(struct conversation *c, struct err *err)
     return conversation_attach(c, "slopes.ppm", picture, (size_t)n, err);
 }
 
-// Returns the logits of all rows of the prompt; the caller frees them.
+// Returns the logits of all rows of a fixed prompt; the caller frees them.
 static float *fixed_logits(const struct model *m, int64_t *rows, struct err *err)
 {
     struct capture capture = { 0 };

@@ -36,7 +36,7 @@ void hash_hex(const void *bytes, size_t size, char hex[HASH_HEX])
 
 static int hash_path(const char *path, bool always, char hex[HASH_HEX], struct err *err)
 {
-    enum { BLOCK = 1 << 20, LOOK = 16 }; // blocks between reports
+    enum { BLOCK = 1 << 20, LOOK = 16 }; // LOOK: blocks between reports
     struct hash h;
     struct stat st;
     const int fd = file_in_open(path, err);

@@ -16,29 +16,30 @@
 // value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// Like json_read and json_parse, for data, whose texts must be complete: these refuse invalid UTF-8
-// and \u0000, which ends a C string. (A tokenizer's files may contain \u0000 in a token.)
+// Like json_read and json_parse, for data, whose texts must not be cut off: these refuse invalid
+// UTF-8 and \u0000, which would end a C string. (A tokenizer's files may contain \u0000 in a
+// token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
-// Returns the end of the message about a text that cannot be parsed: ": it has NaN, ..." if Python
-// wrote the text, else "".
+// Returns the end of the error message for a text that cannot be parsed: ": it has NaN, ..." if
+// Python wrote the text, else "".
 const char *json_python(const char *text, size_t size);
 // Returns whether any string in a JSON text has \u0000, or a \u without four hexadecimal digits,
 // which cJSON reads as \u0000.
 bool json_has_nul(const char *text, size_t size);
 
 // These read optional members: *value becomes `otherwise` if the key is absent or null. They return
-// -1 if type or range is wrong, or if a whole number is not known exactly. `object` may be NULL
-// (all keys absent).
+// -1 if the type or range is wrong, or if a whole number is beyond 2^53 and its text was not kept.
+// `object` may be NULL (all keys absent).
 int json_int(const cJSON *object, const char *key, int64_t min, int64_t max, int64_t otherwise,
              int64_t *value, struct err *err);
 int json_real(const cJSON *object, const char *key, double otherwise, double *value,
               struct err *err);
 int json_bool(const cJSON *object, const char *key, bool otherwise, bool *value, struct err *err);
-// *value is borrowed from the object.
+// *value belongs to the object.
 int json_text(const cJSON *object, const char *key, const char *otherwise, const char **value,
               struct err *err);
-// Reads an object, borrowed; *value is NULL if the key is absent or null.
+// Reads an object, which still belongs to `object`; *value is NULL if the key is absent or null.
 int json_object(const cJSON *object, const char *key, const cJSON **value, struct err *err);
 // Returns NULL if the key is absent or null, or if `object` is NULL.
 const cJSON *json_get(const cJSON *object, const char *key);
@@ -46,10 +47,10 @@ const cJSON *json_get(const cJSON *object, const char *key);
 bool json_is_on(const cJSON *item);
 
 // Numbers that are only passed on (ids) keep their text: a double changes whole numbers beyond
-// 2^53. json_parse_exact and json_parse_data store the text with each number; json_number_text and
-// json_print write it.
+// 2^53. json_parse_exact and json_parse_data keep the text of each number; json_number_text and
+// json_print write this text.
 cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err);
-char *json_number_text(const cJSON *item); // of a number, true or false; free() it
+char *json_number_text(const cJSON *item); // for a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);
 // For comparing ids: returns a whole number written as "1.0" or "1e3" in plain digits, and any

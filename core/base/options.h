@@ -1,5 +1,5 @@
-// core/base/options.h -- options of a command, a job or the command line: rows that one function
-// reads, and that help and completion list.
+// core/base/options.h -- the options of a command, a job or the command line, one row for each.
+// options_parse reads words by these rows; help and completion list them.
 //
 //   struct mine { const char *folder; int64_t seed; bool once; };
 //   static const struct option_row rows[] = {
@@ -19,9 +19,9 @@
 
 #include "core/base/err.h"
 
-// How a value is read, and the C type of its field.
+// How a value is read, and the C type of the field that receives the value.
 enum option_type {
-    OPTION_CALL,  // by `take`
+    OPTION_CALL,  // take() reads the value
     OPTION_FLAG,  // bool: takes no value
     OPTION_TEXT,  // const char *: not copied
     OPTION_WHOLE, // int64_t, from min to max
@@ -32,19 +32,19 @@ enum option_type {
 
 struct option_row {
     const char *name;     // "--seed", "-c"; without a dash: an argument, read in the order of rows
-    const char *argument; // "N": its value; NULL: takes none
+    const char *argument; // "N": the value's name; NULL: the option takes no value
     const char *help; // the text of its help item (NULL: none); for an argument, its description in
                       // messages
     enum option_type type;
     size_t at; // offset of the field
     int64_t min, max;
-    // For OPTION_CALL. `value` is NULL if the option takes none; `take` may keep the pointer, and
-    // returns 1 to leave the words after this one to the caller. take NULL: other code reads the
-    // option before options_parse, which therefore refuses it.
+    // For OPTION_CALL. `value` is NULL if the option takes no value; take() may keep the pointer,
+    // and returns 1 to leave the words after this one to the caller. take NULL: other code reads
+    // the option before options_parse runs, so options_parse refuses the option.
     int (*take)(void *self, const char *value, struct err *err);
     int (*check)(const char *value, struct err *err); // checks an OPTION_TEXT, or NULL
     bool optional;                                    // an argument that may be omitted
-    bool former;                                      // a former name: not listed
+    bool former;                                      // a former name: still read, but not listed
     bool many;                                        // an argument that takes all further words
 };
 

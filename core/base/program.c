@@ -12,7 +12,7 @@
 
 #include "core/base/clock.h"
 
-enum { LOOK_MS = 50 }; // between checks of *cancel
+enum { LOOK_MS = 50 }; // time between checks of *cancel
 
 static int start(const struct program *p, int out, pid_t *child)
 {
@@ -38,8 +38,8 @@ static bool is_cancelled(const struct program *p)
     return p->cancel && atomic_load(p->cancel);
 }
 
-// Reads until the program closes its output; false: it took too long, reading failed, or it is
-// cancelled.
+// Reads until the program closes its output. Returns false on a timeout, a failed read or
+// cancellation.
 static bool read_all(const struct program *p, int from, struct buf *out)
 {
     const double until = clock_seconds() + p->patience_s;

@@ -1,5 +1,5 @@
-// core/base/unfinished.h -- files and folders that get their name when they are complete. Until
-// then they are NAME.part-XXXXXX, locked by the writing process.
+// core/base/unfinished.h -- files and folders that get their final name when they are complete.
+// Until then they are called NAME.part-XXXXXX, and the writing process keeps them locked.
 //
 //   char *part = unfinished_begin("out/q.gguf", false, &lock);
 //   ... rename(part, "out/q.gguf"); close(lock); free(part);
@@ -13,12 +13,12 @@
 #include "core/base/err.h"
 
 // Removes the unfinished files or folders of `path` that killed processes left, then creates a new
-// one with default permissions: a file, open for writing as *lock, or a folder. Keep *lock open
-// until the rename: other processes leave locked files alone. The caller frees the name. NULL on
-// error, with errno set.
+// one with default permissions. *lock: the file, open for writing, or the folder. Keep *lock open
+// until the rename, because other processes remove unlocked files and folders. Returns the name,
+// which the caller frees; NULL on error, with errno set.
 char *unfinished_begin(const char *path, bool folder, int *lock);
-// Closes f, then renames `part` to `target`, or removes it on failure; part NULL: f already has its
-// name. `sync`: writes it to disk first. `name` is used in messages.
+// Closes f, then renames `part` to `target`, or removes `part` on failure; part NULL: f already has
+// its final name. `sync`: writes the file to disk first. `name` is used in messages.
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err);
 // Writes a whole file, or nothing: readers on other machines see either the former file or the

@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "core/base/places.h"
 
-enum { MOST = 1 << 20 }; // bytes of the list; the older half is dropped beyond that
+enum { MOST = 1 << 20 }; // bytes of the list; if it grows larger, its older half is dropped
 
 // Returns "\nSIZE SECONDS.NANOSECONDS PATH\n"; NULL if the file does not exist or its path has a
 // newline.
@@ -60,7 +60,8 @@ void written_record(const char *path)
         const char *kept = middle ? middle + 1 : "";
         if (ftruncate(fd, 0) == 0 && write(fd, kept, strlen(kept)) < 0) ftruncate(fd, 0);
     }
-    // If the line cannot be written, the file stays unknown: replacing it later needs --force.
+    // If the line cannot be written, the list lacks `path`: replacing that file later needs
+    // --force.
     if (fd >= 0 && write(fd, line, strlen(line)) < 0) ftruncate(fd, st.st_size);
     if (fd >= 0) close(fd);
     buf_release(&b);

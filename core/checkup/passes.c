@@ -49,7 +49,7 @@ void checkup_ask(struct checkup *c, const int *pictures, size_t count, const cha
     message_release(&m);
 }
 
-// Between layers, a job waits while a shell computes an answer, and stops the pass if the job must
+// Between layers, a job waits while a shell computes an answer. It stops the pass if the job must
 // pause or end.
 static bool yield_wants(void *self, const struct site *site, int layer)
 {
@@ -149,7 +149,7 @@ void checkup_answered(struct checkup *c, const struct checkup_answer *a)
 
 // --- logits --------------------------------------------------------------------------------------
 
-// Computes the sequence's rows up to `end`.
+// Computes the rows of the sequence before `end`.
 static struct tensor *forward_to(struct checkup *c, struct graph *g, const struct sequence *s,
                                  int64_t end, enum logits_rows want, bool prefill)
 {
@@ -180,7 +180,7 @@ static int run_rows(struct checkup *c, struct graph *g, const struct sequence *s
     int64_t done = 0;
     const double start = clock_seconds();
     while (done < s->n) {
-        // The prompt's last row ends a pass, as in an answer.
+        // One pass ends with the prompt's last row, as when the model answers.
         int64_t end = done < prompt ? prompt : s->n;
         if (piece && end > done + piece) end = done + piece;
         const bool ends_prompt = end == prompt, answer = done >= prompt;

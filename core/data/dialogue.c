@@ -1,4 +1,4 @@
-// core/data/dialogue.c -- JSON to messages, for /messages, /ask --data and data sets.
+// core/data/dialogue.c -- turns JSON into messages, for /messages, /ask --data and data sets.
 //
 // The input is untrusted: every type is checked, and error messages name the position.
 #include "core/data/dialogue.h"
@@ -63,8 +63,8 @@ char *dialogue_picture(const cJSON *item)
 struct reading {
     struct dialogue *d;
     const char *folder;
-    bool marked;  // texts contain marks of pictures, as in samples but not in messages files
-    size_t given; // pictures of the sample's own list
+    bool marked;  // texts may contain picture marks, as in samples but not in messages files
+    size_t given; // number of pictures in the sample's own list
     struct err *err;
 };
 
@@ -72,8 +72,8 @@ struct reading {
 
 static const char mark[] = "<image>";
 
-// Finds the next mark in the text; *picture is the picture that it shows, -1: the next one.
-// MiniCPM-V's samples name their marks ("<image_00>").
+// Finds the next mark in the text; *picture is the index of the picture that the mark shows;
+// -1: the next picture. MiniCPM-V's samples name their marks ("<image_00>").
 static const char *next_mark(const struct dialogue *d, const char *text, size_t *length,
                              int *picture)
 {
@@ -91,7 +91,7 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
 }
 
 // Adds a text in which marks give the positions of pictures. Drops the newline beside a mark,
-// because the prompt layout writes its own.
+// because the prompt layout writes its own newline.
 static int add_marked(struct reading *r, struct message *m, const char *text)
 {
     struct dialogue *d = r->d;
@@ -206,7 +206,8 @@ int dialogue_read_messages(struct dialogue *d, const cJSON *list, const char *fo
 
 // --- samples -------------------------------------------------------------------------------------
 
-// Adds a picture of the sample's list, or none for "", which tables have in rows without a picture.
+// Adds a picture of the sample's list. Adds none for "", with which tables mark rows without a
+// picture.
 static int add_listed(struct reading *r, const cJSON *item)
 {
     char *path = dialogue_picture(item);
@@ -217,8 +218,8 @@ static int add_listed(struct reading *r, const cJSON *item)
     return err_set(r->err, "\"image\" must be a path, {\"path\", \"bytes\"} or a list of them");
 }
 
-// Reads "image" or "images": a path, a list of paths, or {"<image_00>": PATH, ...}, pictures by
-// their marks in the texts (MiniCPM-V).
+// Reads "image" or "images": a path, a list of paths, or an object that maps the marks in the
+// texts to paths: {"<image_00>": PATH, ...} (MiniCPM-V).
 static int read_paths(struct reading *r, const cJSON *sample)
 {
     struct dialogue *d = r->d;
@@ -265,7 +266,7 @@ static int read_turn(struct reading *r, const cJSON *turn)
     const char *from, *value;
     if (!cJSON_IsObject(turn))
         return err_set(r->err, "must be an object with \"from\" and \"value\"");
-    // MiniCPM-V writes turns as messages.
+    // MiniCPM-V's turns are messages with "role" and "content".
     if (!json_get(turn, "from") && json_get(turn, "role")) return read_message(r, turn);
     if (json_text(turn, "from", NULL, &from, r->err) < 0) return -1;
     if (json_text(turn, "value", NULL, &value, r->err) < 0) return -1;
@@ -294,7 +295,7 @@ static int read_turns(struct reading *r, const cJSON *turns)
     return 0;
 }
 
-// Puts pictures without a mark before the text of the first question.
+// Puts pictures without a mark before the content of the first question.
 static void place_unmarked(struct dialogue *d, size_t given)
 {
     size_t first = 0, next = d->placed;
@@ -314,7 +315,7 @@ static void place_unmarked(struct dialogue *d, size_t given)
 
 static int read_question(struct reading *r, const cJSON *sample)
 {
-    // "text" in LLaVA's and POPE's evaluation files, "ctx" in HellaSwag.
+    // LLaVA's and POPE's evaluation files call the question "text", HellaSwag calls it "ctx".
     static const char *const keys[] = { "question", "text", "ctx" };
     struct dialogue *d = r->d;
     const char *question = NULL;
@@ -356,7 +357,8 @@ static int refuse_videos(const cJSON *sample, struct err *err)
     return 0;
 }
 
-// True if the texts show each picture of the sample exactly once. Only named marks can repeat one.
+// True if the texts show each picture of the sample exactly once. Only named marks can show one
+// twice.
 static bool shown_once(const struct dialogue *d, size_t given)
 {
     size_t *times = xcalloc(d->path_count + 1, sizeof *times);
@@ -388,7 +390,7 @@ static int read_conversation(struct reading *r, const cJSON *sample)
     if (keys_untrained(sample))
         for (size_t i = 0; i < d->count; i++) d->messages[i].untrained = true;
     d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
-    // Messages that name their own pictures need no list.
+    // If messages name their own pictures, the pictures of the list are not added.
     if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
     return 0;
 }
@@ -424,7 +426,7 @@ int dialogue_read_sample(struct dialogue *d, const cJSON *sample, const char *fo
                          struct err *err)
 {
     if (dialogue_read_conversation(d, sample, folder, err) < 0) return -1;
-    // The message after the last question is the reference answer.
+    // The first message after the last question is the reference answer.
     while (d->count && d->messages[d->count - 1].role != ROLE_USER) {
         struct message *last = &d->messages[--d->count];
         free(d->reference);

@@ -73,7 +73,7 @@ static void add_vision(struct table_builder *t, const struct model *m)
                   c->image_size, c->patch, tokens, usual.width, usual.height);
 }
 
-// Adds the formats of quantised matrices, and how many of each part's matrices stay plain.
+// Adds the formats of quantised matrices, and how many matrices of each part are not quantised.
 static void show_quantised(struct table_builder *t, const struct model *m)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -162,7 +162,7 @@ static void show_parts(const struct engine *e)
     table_emit(&t, e->sinks);
 }
 
-// Returns the bytes in a line of /proc/self/status ("VmRSS:"); 0: unknown.
+// Returns the number of bytes that /proc/self/status gives for a key ("VmRSS:"); 0: unknown.
 static uint64_t process_bytes(const char *key)
 {
     uint64_t kb = 0;
@@ -272,7 +272,8 @@ static bool is_of_name(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-// Finds the tag, {% %} or {{ }}, around byte `at` of the template. False: no tag is nearby.
+// Finds the tag, {% %} or {{ }}, around byte `at` of the template. Returns false if `at` is not in
+// a tag, or far from its ends.
 static bool find_tag(const char *text, size_t at, size_t *begin, size_t *end)
 {
     enum { NEARBY = 2000 };
@@ -285,7 +286,7 @@ static bool find_tag(const char *text, size_t at, size_t *begin, size_t *end)
     const char *close = statement ? "%}" : "}}";
     while (text[to] && to - at < NEARBY && strncmp(text + to, close, 2) != 0) to++;
     if (strncmp(text + to, close, 2) != 0) return false;
-    const char *former = memmem(text + from, at - from, close, 2); // a tag ends before `at`
+    const char *former = memmem(text + from, at - from, close, 2); // `at` follows this tag
     *begin = from;
     *end = to + 2;
     return !former;

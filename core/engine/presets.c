@@ -105,7 +105,7 @@ void preset_values_release(struct preset_values *v)
     *v = (struct preset_values){ 0 };
 }
 
-// Returns the index of a key; v->count: not found.
+// Returns the index of a key, or v->count if it is not found.
 static size_t find(const struct preset_values *v, const char *key)
 {
     size_t i = 0;
@@ -129,8 +129,8 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
     v->list[i].value = xstrdup(value);
 }
 
-// Returns the layer of phase 0, 1 or 2 of a model whose phases are unknown: never the last layer,
-// because pruning after it saves nothing.
+// Returns the layer of phase 0, 1 or 2 (early, transition, late) for a model whose phases are
+// unknown. Never returns the last layer, because pruning after it saves nothing.
 static int by_depth(int phase, int depth)
 {
     const int layer = family_phase_by_depth(phase, depth);
@@ -142,7 +142,7 @@ static bool is_word(const char *word, size_t length, const char *name)
     return strlen(name) == length && !memcmp(word, name, length);
 }
 
-// Appends the value of a placeholder for this model. Returns 1 for an unknown placeholder.
+// Appends the value of a placeholder for model m. Returns 1 if the placeholder is unknown.
 static int add_word(struct buf *b, const char *word, size_t length, const struct model *m,
                     struct preset_values *v, struct err *err)
 {
@@ -186,7 +186,7 @@ static int add_value(struct preset_values *v, const char *key, const char *value
     return status;
 }
 
-// Splits at the first "="; without one *value is NULL.
+// Splits a word at its first "="; without "=", *value is NULL.
 static char *split_word(const char *word, const char **value)
 {
     const size_t length = strcspn(word, "=");
@@ -220,7 +220,7 @@ int preset_read_text(struct preset_values *v, const char *text, const struct mod
     return status;
 }
 
-// Lists the keys that recipes set, and each method's switch.
+// Lists the keys that recipes set, and the key of each method's switch.
 static void recipe_keys(struct names *keys)
 {
     const struct method *m;
@@ -280,20 +280,20 @@ void preset_fit(struct preset_values *v, const struct model *m, const struct set
                 bool recipe)
 {
     const struct method *method;
-    bool training = false; // the values change a setting of training from its default
+    bool training = false; // a value differs from the default of its train.* setting
     for (size_t i = 0; i < v->count; i++) {
         const struct setting *row = settings_find(v->list[i].key);
         training |= row && setting_in(row, "train") && strcmp(v->list[i].value, row->def) != 0;
     }
-    for (int pass = 0; pass < 2; pass++) // first the methods that need their file, then the others
+    for (int pass = 0; pass < 2; pass++) // pass 0: methods that need their file; 1: others
         for (int i = 0; m && (method = method_shown(i)); i++) {
             const struct method_fit *fit = &method->fit;
             const size_t at = find(v, method->toggle.key);
             const bool on = at < v->count && strcmp(v->list[at].value, method->toggle.off) != 0;
             const bool needed = on && !training;
             if (needed == (pass == 1) || !fit->key || preset_says(v, fit->key)) continue;
-            // Absolute, because sessions may be resumed in another folder; NULL: the model keeps
-            // none.
+            // An absolute path, because sessions may be resumed in another folder; NULL: the
+            // model's folder has no such file.
             char *file = xasprintf("%s/%s", m->name, fit->path), *path = realpath(file, NULL);
             free(file);
             const bool used = path && settings_is(s, fit->key, path);

@@ -1,7 +1,7 @@
-// core/eval/calibrate.c -- the job `calibrate`: runs passes over the prompts of a data set, in
-// which a kind of calibration (core/methods/calibration.h) accumulates its sums.
+// core/eval/calibrate.c -- the job `calibrate`: runs the prompts of a data set through the
+// model, while a kind of calibration (core/methods/calibration.h) accumulates its sums.
 //
-// A pass has a sample's messages up to its last question and a generation prompt, but no answer.
+// A pass covers a sample's messages up to the last question and a generation prompt, but no answer.
 // Methods work as in a chat, except that pruning and FFN approximation are off. A sample's sums are
 // added to the total only after its pass succeeds; each rank runs one sample at a time. A pause
 // writes the sums to STATE/sums.safetensors.
@@ -84,14 +84,14 @@ struct running {
     const struct settings *settings; // without methods that would change the measured tokens
     struct method_tensors tensors;
     struct conversation c;
-    struct calibration_sums *sums, *before; // before: at the last doubling; NULL: none yet
-    int64_t doubled;                        // number of samples at the next doubling
+    struct calibration_sums *sums, *before; // before: copied at the last doubling; NULL: none
+    int64_t doubled;                        // number of samples used at the next doubling
     char hash[65], *state;
     char pictures[HASH_HEX]; // hash of the pictures of the processed samples
     struct data_notices notices;
     struct provenance from;     // model, adapter and settings that the sums depend on
     int64_t next, used, broken; // samples processed, used, skipped
-    struct err why;             // of the first skipped one
+    struct err why;             // why the first skipped sample was skipped
 };
 
 static const char *arithmetic_of(const struct running *r)
@@ -112,15 +112,16 @@ static void note_sample(struct running *r, int64_t index)
     sample_release(&s);
 }
 
-// Continues with the sums of an earlier process; without their file, starts from the beginning.
+// Continues with the sums that an earlier process saved; without a saved file, starts from the
+// beginning.
 static int resume(struct running *r, struct err *err)
 {
     struct calibration c;
     if (!r->job->resumed || access(r->state, F_OK) < 0) return 0;
     if (calibration_open(&c, r->state, err) < 0) return -1;
     int status = calibration_fits(&c, r->job->model, err);
-    // "data" is the hash, the index of the next sample, the hash of the pictures before it, and the
-    // provenance: "HASH@12:HASH adapter=..."
+    // "data" has the hash of the data, the index of the next sample, the hash of the pictures of
+    // the samples before it, and the provenance: "HASH@12:HASH adapter=..."
     const char *place = c.data ? strchr(c.data, '@') : NULL;
     if (status == 0 && !place) status = err_set(err, "'%s' is not the state of this job", r->state);
     if (status == 0 && place) {
@@ -212,7 +213,7 @@ struct measured {
 };
 
 // Called when each rank has run one sample. Every rank gets the sums of all ranks and adds them in
-// the order of the samples: the result is bit-identical to that of one rank.
+// the order of the samples, so the result is bit-identical to that of a job with one rank.
 static void add_round(struct running *r, struct measured *mine)
 {
     struct ranks *ranks = r->job->ranks;
@@ -237,7 +238,7 @@ static void add_round(struct running *r, struct measured *mine)
     }
 }
 
-// Reports how much the results change each time that the number of samples doubles.
+// Each time the number of samples doubles, reports how much the results have changed.
 static void report_change(struct running *r)
 {
     const struct calibration_kind *kind = r->o.kind;
@@ -335,7 +336,7 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// "'ffn.safetensors', over 40 samples"
+// Returns a text such as "'ffn.safetensors', over 40 samples".
 static char *outcome(const struct job_end *end)
 {
     const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");

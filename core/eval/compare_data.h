@@ -1,17 +1,17 @@
-// core/eval/compare_data.h -- a data set under two sets of settings: both scores, the confidence
-// interval of their difference, and the distance of the answers.
+// core/eval/compare_data.h -- compares two sets of settings on a data set: both scores, the
+// confidence interval of their difference, and the distance of the answers.
 //
 //   struct compare_work w = { .options = options };          // a plan of a grid of two cells
 //   g.self = &w;
 //   int status = grid_run(&g, &compare_plan, &err);
 //   compared_data_release(&w.result);
 //
-// The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each generated
-// answer of the first is then fed to the second as in core/eval/compare.h. Differences are
-// paired: means over questions that both sides scored, with a 95% bootstrap interval over the pairs
-// (2000 resamples of a seeded generator, 2.5th and 97.5th percentile) for every metric; for metrics
-// whose scores are only 0 or 1, also McNemar's exact test on the questions where the sides
-// disagree.
+// The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each answer
+// that the first generates is then fed to the second, as in core/eval/compare.h. Differences are
+// paired: for every metric, the mean over the questions that both sides scored, with a 95%
+// bootstrap interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th
+// and 97.5th percentile). For metrics whose scores are only 0 or 1, also computes
+// McNemar's exact test on the questions where the sides disagree.
 #ifndef CORE_EVAL_COMPARE_DATA_H
 #define CORE_EVAL_COMPARE_DATA_H
 
@@ -32,9 +32,9 @@ struct compared_answer {
     bool scored;
     bool answered; // the model generated a text; if true, the fields below are set
     struct ids ids;
-    struct step_logits full; // of the first side, until the second has answered
+    struct step_logits full; // only on the first side, until the second has answered
     struct compare_cost cost;
-    struct compare_distance distance; // of the second side
+    struct compare_distance distance; // set only on the second side
 };
 
 // A question that both sides scored.
@@ -50,21 +50,22 @@ struct compare_mean {
 
 struct compared_data {
     struct evaluation evaluation[2];
-    bool stopped; // the fields below cover only the samples before the stop
+    bool stopped; // if true, the fields below cover only the samples before the stop
     struct compared_question *list;
     size_t count;
-    // Of the metric with the most questions; a pair is a question that both sides scored.
+    // These fields are for the metric with the most questions. A pair is a question that both sides
+    // scored.
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
     int64_t only[2];                // pairs in which this side scores better
     double mcnemar; // p of the two-sided exact test; NaN: scores are not only 0 or 1, or no pair
                     // differs
-    // Of generated answers.
+    // These fields are for questions with two generated answers.
     int64_t generated, same; // questions, and questions whose two answers have the same tokens
     struct compare_mean hellinger; // mean over questions of the mean over steps
     int64_t steps, agreed;
-    // Hellinger distance by step, over the answers that reach it.
+    // Hellinger distance at each step, over the answers that reach the step.
     struct tally *by_step; // [step_count]
     int64_t step_count;
 };
@@ -81,7 +82,7 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
 
 // --- statistics ----------------------------------------------------------------------------------
 
-// Computes the bootstrap percentile interval of the mean of n numbers.
+// Computes the mean of n numbers and its bootstrap percentile interval.
 struct compare_mean bootstrap_mean(const double *x, size_t n);
 // Returns p: the probability of counts at least as unequal as a and b if each of the a + b pairs is
 // equally likely to favour either side.

@@ -1,5 +1,5 @@
-// core/eval/evaluate_share.c -- samples shared by a team (the ranks of a job, or the flights of a
-// rank), whose members send each other their scores as bytes.
+// core/eval/evaluate_share.c -- distributes samples over a team (the ranks of a job, or the flights
+// of a rank), whose members send each other their scores as bytes.
 //
 // A model whose layers are distributed over ranks (core/stages/stages.h) processes twice as many
 // samples at a time as it has stages, so that all stages compute at once:
@@ -7,7 +7,8 @@
 //   round:   flight 0: samples 0..3    flight 1: samples 4..7    ...     each in its own thread
 //   then:    the scores of all flights are counted and reported in the order of the samples
 //
-// All ranks do the same in the same order, and get all scores. Rank 0 decides when to stop.
+// All ranks run the same flights in the same order, and get all scores. Rank 0 decides when to
+// stop.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,9 +36,10 @@ const char *evaluated_text(struct evaluated *e, int i, const char ***text)
     return texts[i].name;
 }
 
-// Pointers cannot cross processes: sends the metric's number, and the texts after the struct.
+// Pointers cannot cross processes: the metric is sent as its index, and the texts follow the
+// struct.
 struct packed {
-    bool ends, bad; // marks the end of a sample (no score); a question of the sample was not scored
+    bool ends, bad; // ends: marks a sample's end, has no score; bad: a question has no score
     struct evaluated e;
     int metric; // -1: none
 };
@@ -95,9 +97,9 @@ bool evaluate_is_mine(const struct evaluating *v, int64_t number)
     return grid_computes(number, v->team, v->number);
 }
 
-// True if each member of the team has done its share of the round. A run resumed within a round
-// finishes that round first: only the joined shares of whole rounds are in the order of the
-// samples.
+// True if each member of the team has done its share of the round. A run that was resumed within a
+// round ends that round first, because scores are in the order of the samples only when the shares
+// of a whole round are joined.
 static bool ends_round(const struct evaluating *v)
 {
     return v->done > v->shared && grid_ends_round(v->done, v->team);
@@ -129,7 +131,8 @@ void evaluate_share(struct evaluating *v, bool rest)
 
 // --- flights -------------------------------------------------------------------------------------
 
-// Flights per stage: with only one, a prompt in one stage delays the tokens of all other flights.
+// Flights per stage: with one flight per stage, a prompt in one stage would delay the tokens of all
+// other flights.
 enum { FLIGHTS = 2 };
 
 struct flight {
@@ -168,8 +171,8 @@ static int start(struct flight *f, struct err *err)
     return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
 }
 
-// Runs one round of all flights. Returns 1; 0 after the last round; -1 if a flight could not start:
-// the other ranks then wait for it until the job ends with this error.
+// Runs one round of all flights. Returns 1; 0 after the last round; -1 if a flight could not start.
+// The other ranks then wait for that flight until the job ends with this error.
 static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
 {
     struct ranks *ranks = ranks_of(all);
@@ -194,7 +197,7 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
     const int count = FLIGHTS * stages_of(&r->model->decoder)->count;
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
-    struct err ignored; // flights have no totals
+    struct err ignored; // evaluate_close fails for flights, which have no totals
     int more;
     for (int i = 0; i < count; i++) {
         struct flight *f = &flights[i];

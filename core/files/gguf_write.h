@@ -1,4 +1,4 @@
-// core/files/gguf_write.h -- writes a GGUF file, version 3; the types in which weights are written.
+// core/files/gguf_write.h -- writes GGUF files, version 3; defines the types that weights can have.
 //
 //   struct gguf_writer *w = gguf_writer_new(path);
 //   gguf_writer_text(w, "general.architecture", "llama");
@@ -18,9 +18,9 @@
 
 struct gguf_kind {
     const char *name;
-    enum dtype matrix;  // of the layers' matrices
-    enum dtype outer;   // of embedding and head
-    uint32_t file_type; // its number in general.file_type
+    enum dtype matrix;  // type of the layers' matrices
+    enum dtype outer;   // type of embedding and head
+    uint32_t file_type; // the kind's number in general.file_type
 };
 
 const struct gguf_kind *gguf_kind_find(const char *name); // NULL: unknown
@@ -32,8 +32,8 @@ struct gguf_writer;
 
 struct gguf_writer *gguf_writer_new(const char *path);
 
-// Write the metadata before the first data. Keys that begin with '.', such as ".block_count", get
-// the prefix, which must outlive the writer.
+// The metadata must be written before the first data. Keys that begin with '.', such as
+// ".block_count", get the prefix, which must outlive the writer.
 void gguf_writer_prefix(struct gguf_writer *w, const char *prefix);
 void gguf_writer_text(struct gguf_writer *w, const char *key, const char *value);
 void gguf_writer_u32(struct gguf_writer *w, const char *key, int64_t value);
@@ -42,25 +42,26 @@ void gguf_writer_bool(struct gguf_writer *w, const char *key, bool value);
 void gguf_writer_i32s(struct gguf_writer *w, const char *key, const int32_t *values, size_t count);
 void gguf_writer_bools(struct gguf_writer *w, const char *key, const bool *values, size_t count);
 void gguf_writer_f32s(struct gguf_writer *w, const char *key, const float *values, size_t count);
-// Writes a list of texts: first the list's key and `count`, then with gguf_writer_text_of each of
-// its texts, which may hold any bytes.
+// Begins a list of `count` texts; gguf_writer_text_of then writes each of them. The texts may
+// contain any bytes.
 void gguf_writer_texts(struct gguf_writer *w, const char *key, size_t count);
 void gguf_writer_text_of(struct gguf_writer *w, const char *text, size_t length);
 
-// Declares a tensor of f32, f16, bf16 or blocks; rows must be whole blocks. The shape's last number
-// is the length of a row, as everywhere in vlmsh; files store it first.
+// Declares a tensor of f32, f16, bf16 or blocks; each row must consist of whole blocks. The last
+// dimension of the shape is the length of a row, as everywhere in vlmsh; GGUF files store it first.
 void gguf_writer_declare(struct gguf_writer *w, const char *name, enum dtype dtype, int rank,
                          const int64_t *shape);
-// Writes the next bytes of the tensors. 0 or -1.
+// Writes the next bytes of the tensors. Returns 0 or -1.
 int gguf_writer_data(struct gguf_writer *w, const void *bytes, uint64_t size, struct err *err);
-// Like gguf_writer_data, for n numbers in whole rows of `width`: rounds them to the tensor's dtype,
-// and sets `floats` to the rounded values. Returns -1 also if a number is not finite or overflows.
+// Like gguf_writer_data, for n floats that form whole rows of `width`: rounds them to the tensor's
+// dtype, and sets `floats` to the rounded values. Also returns -1 if a float is not finite
+// or overflows.
 int gguf_writer_floats(struct gguf_writer *w, const char *tensor, enum dtype dtype, float *floats,
                        int64_t n, int64_t width, struct err *err);
 
 // Completes the file and frees the writer. Returns -1 on any failure, or if data is missing.
 int gguf_writer_finish(struct gguf_writer *w, struct err *err);
-// Like gguf_writer_finish, but leaves the renaming to whole_file_finish(*file).
+// Like gguf_writer_finish, but does not rename the file: whole_file_finish(*file) does.
 int gguf_writer_seal(struct gguf_writer *w, struct whole_file **file, struct err *err);
 void gguf_writer_abandon(struct gguf_writer *w);
 

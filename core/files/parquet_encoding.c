@@ -44,10 +44,11 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
         uint32_t head;
         at = run_head(at, end, &head);
         if (!at) return NULL;
-        // An odd head begins bit-packed groups of eight numbers, an even head one repeated number.
+        // An odd head begins bit-packed groups of eight numbers; an even head begins one number
+        // that is repeated.
         const size_t length = head & 1 ? (size_t)(head >> 1) * 8 : head >> 1;
         const size_t take = length < count - done ? length : count - done;
-        // The last group may be cut off after the numbers needed.
+        // The data may end within the last group, after the last number that is needed.
         const size_t need = head & 1 ? (take * (size_t)width + 7) / 8 : bytes;
         if (need > (size_t)(end - at)) return NULL;
         if (head & 1) {
@@ -69,7 +70,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
 
 enum codec { PLAIN, SNAPPY, ZSTD = 6 };
 
-// Snappy's densest element writes 64 bytes for 3.
+// Snappy's densest element writes 64 bytes from 3, so data grows at most 22-fold.
 enum { SNAPPY_DENSEST = 22 };
 
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err)
@@ -84,9 +85,9 @@ char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacke
             codec > 0 && (size_t)codec < known ? names[codec] : "an unknown method");
         return NULL;
     }
-    // zstd refuses an input without bytes.
+    // zstd refuses empty input.
     if (!size && !unpacked) return xcalloc(1, 1);
-    // Checks the size first, so that a false size allocates nothing.
+    // Checks the size first, so that a wrong size allocates nothing.
     const char *bytes = (const char *)from;
     bool good = codec == PLAIN && size == unpacked;
     size_t length = unpacked;

@@ -1,8 +1,8 @@
 // core/files/parquet_row.c -- assembles a row from the leaves' levels (Melnik et al. 2010,
 // "Dremel"; apache/parquet-format, README.md, "Nested Encoding").
 //
-// A leaf has one pair of levels for each value, and one for each ancestor that is absent or an
-// empty list. All leaves below such an ancestor have that pair, so their cursors stay aligned.
+// A leaf has one pair of levels for each value, and one pair wherever an ancestor is absent or an
+// empty list. All leaves below that ancestor have such a pair, so their cursors stay aligned.
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ struct walk {
     struct cursor *cursors; // [leaf_count]
     struct parquet_row *row;
     const char *column; // name of the column being read
-    uint64_t bytes;     // of the row's JSON, estimated
-    bool broken;        // leaves contradict each other
+    uint64_t bytes;     // estimated size of the row's JSON
+    bool broken;        // the levels of leaves contradict each other
     bool zero_byte;     // a text contains a zero byte, which would end it early
     bool too_large;     // also sets `broken`, which stops reading
 };
@@ -47,7 +47,7 @@ static size_t leaves_end(const struct parquet *p, const struct parquet_node *n)
     return n->end < p->node_count ? p->nodes[n->end].leaf : p->leaf_count;
 }
 
-// Skips an absent node: one level of each leaf below it.
+// Skips an absent node: one pair of levels in each leaf below the node.
 static void skip(struct walk *w, const struct parquet_node *n)
 {
     for (size_t i = n->leaf; i < leaves_end(w->p, n); i++) {
@@ -61,7 +61,7 @@ static void skip(struct walk *w, const struct parquet_node *n)
 
 // --- leaves --------------------------------------------------------------------------------------
 
-// Returns the next value of a leaf and advances; NULL if it is absent.
+// Returns the next value of a leaf and advances the cursor; NULL if the value is absent.
 static const union parquet_value *next(struct walk *w, const struct parquet_node *n)
 {
     struct cursor *c = &w->cursors[n->leaf];
@@ -88,7 +88,7 @@ static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
     }
     if (v->bytes.size && memchr(v->bytes.at, 0, v->bytes.size)) {
         w->zero_byte |= n->text;
-        return cJSON_CreateNull(); // bytes that are not a text
+        return cJSON_CreateNull(); // a cJSON string cannot hold these bytes
     }
     count_bytes(w, v->bytes.size);
     if (w->broken) return cJSON_CreateNull();
@@ -142,8 +142,8 @@ static cJSON *take_content(struct walk *w, size_t i)
     return object;
 }
 
-// An item of a list is usually wrapped: list (LIST) { repeated list { element } }. Without the
-// wrapping, the repeated node itself is the item (parquet-format, LogicalTypes.md, "Lists").
+// An item of a list usually has a wrapper: list (LIST) { repeated list { element } }. Without the
+// wrapper, the repeated node itself is the item (parquet-format, LogicalTypes.md, "Lists").
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
 static cJSON *take_item(struct walk *w, size_t i)
 {
@@ -197,7 +197,7 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name))
         p->nodes[i].unread = !has_picture(p, i) && !needed(p->nodes[i].name);
 }
 
-// Sets the cursors of a column to the row.
+// Sets the cursors of the column's leaves to the row.
 static int find(struct parquet *p, struct walk *w, size_t column, int64_t row, struct err *err)
 {
     const struct parquet_node *n = &p->nodes[column];

@@ -1,5 +1,5 @@
-// core/files/safetensors_write.c -- the safetensors writer: header from the declarations, data in
-// pieces. Keeps the first failure, which later calls return.
+// core/files/safetensors_write.c -- the safetensors writer: makes the header from the declarations,
+// and writes the data in pieces. Keeps the first failure; later calls return it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@ struct safetensors_writer {
     bool begun, hashed;
 };
 
-// Data begins at a multiple of this in the file, so that rows of weights are aligned for the CPU.
+// The data begins at a multiple of this many bytes in the file, so that rows of weights are aligned
+// for the CPU.
 enum { WRITER_ALIGN = 64 };
 
 struct safetensors_writer *safetensors_writer_new(const char *path)
@@ -54,7 +55,7 @@ int safetensors_check_hash(const struct safetensors *f, struct err *err)
 {
     const char *was = safetensors_metadata(f, "hash");
     char is[HASH_HEX];
-    // If another program has rewritten the file, the hash is elsewhere and is not checked.
+    // If another program has rewritten the file, the hash may be elsewhere; it is then not checked.
     if (!was || strlen(was) != HASH_HEX - 1 || f->size < HASH_AT + HASH_HEX ||
         memcmp((const char *)f->map + HASH_AT, was, HASH_HEX - 1) != 0)
         return 0;

@@ -5,16 +5,16 @@
 //   ... forward pass, backward pass and optimizer, as on any device ...
 //   step.peak, tape.peak                     // bytes that the pass would need
 //
-// Its memory is untouched address space, so it can count passes of models far larger than this
-// machine's memory. Only small uploads are copied; downloads return zeros.
+// Its memory is address space that is never touched, so the device can count the passes of models
+// far larger than this machine's memory. Only small uploads are copied; downloads return zeros.
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 
 #include <stdbool.h>
 
 const struct backend *backend_dry(void);
-// Resets dry->scratch() of this thread, which then counts the scratch memory of a GPU's ops (`gpu`)
-// or of the CPU's.
+// Resets this thread's dry->scratch(). From then on, it counts the scratch memory of a GPU's ops if
+// `gpu` is set, else that of the CPU's ops.
 void backend_dry_reset(bool gpu);
 
 #endif

@@ -7,7 +7,7 @@
 //   effect_put(&e, r, "knockout"); effect_close(&e);
 //
 // Room core/interventions/: measurements that rerun an answer's pass, each time with one change,
-// and leave nothing behind. Uses probes, positions and what they use.
+// and leave nothing behind. Uses probes, positions and the rooms that these use.
 #ifndef CORE_INTERVENTIONS_EFFECT_H
 #define CORE_INTERVENTIONS_EFFECT_H
 
@@ -24,10 +24,11 @@ struct results;
 struct effect {
     const struct probe_env *env;
     struct passing *p;
-    int64_t from;           // first row that any of the changes affects
-    int64_t first, end;     // tokens of the answer whose log-probability counts
-    double *before, *after; // [tokens of the answer] log-probabilities; after: of the newest pass
-    int64_t done, all; // changes measured so far; all passes, including the one without a change
+    int64_t from;       // first row that a change affects
+    int64_t first, end; // tokens of the answer whose log-probability counts
+    // [tokens of the answer] log-probabilities without a change, and in the newest pass.
+    double *before, *after;
+    int64_t done, all; // number of changes measured; number of passes, with the unchanged one
 };
 
 // Runs the pass without a change. `hook` listens at the sites of the later changes, so that all
@@ -42,7 +43,7 @@ int effect_of(struct effect *e, const struct hook *hook, double *change, struct 
 // Adds the table NAME with the log-probability without a change and in the newest pass, and the
 // table NAME.tokens with both for each selected token.
 void effect_put(const struct effect *e, struct results *r, const char *name);
-// Adds a note on the chosen layers whose attention no pass could change.
+// Adds a note that lists the chosen layers whose attention no pass could change.
 void effect_note_layers(const struct effect *e, struct results *r, const bool *layers,
                         const bool *reached);
 void effect_close(struct effect *e);

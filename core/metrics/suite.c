@@ -1,13 +1,15 @@
-// core/metrics/suite.c -- prepares an answer for a rule.
+// core/metrics/suite.c -- removes thinking and marks from an answer before a rule scores it. What
+// each suite does:
 //
-//   lmms-eval   extracts as the task does, removes <think> and <analysis>, strips
-//               (api/reasoning.py and evaluator.py; on by default)
-//   VLMEvalKit  extracts as its wrappers do for models that write boxes, thinking with <answer>, or
-//               Kimi's marks (vlm/cogvlm.py, vlm/kimi_vl.py); removes other thinking only with the
-//               environment variable SPLIT_THINK (inference.py), to which --thinking strip
-//               corresponds. Then writes a table, in which None, NA and the like become "nan"
+//   lmms-eval   applies the task's own extraction, then removes <think> and <analysis> blocks and
+//               white space around the answer (api/reasoning.py and evaluator.py; on by default)
+//   VLMEvalKit  takes the text between box marks, in <answer> after thinking, or after Kimi's
+//               thinking, in the code for these models (vlm/cogvlm.py, vlm/kimi_vl.py); removes
+//               other thinking only if the environment variable SPLIT_THINK is set (inference.py),
+//               which corresponds to --thinking strip; then writes a table, in which None, NA and
+//               similar texts become "nan"
 //   LLaVA, InternVL, Qwen-VL and the benchmarks' own programs change nothing
-//   our own     removes all tags and marks
+//   vlmsh       removes all tags and marks, for its own rules
 #include "core/metrics/suite.h"
 
 #include <string.h>
@@ -22,7 +24,7 @@ struct tags {
 #define KIMI_OPEN  "\xE2\x97\x81think\xE2\x96\xB7"
 #define KIMI_CLOSE "\xE2\x97\x81/think\xE2\x96\xB7"
 
-enum { MARKS_OF_LMMS_EVAL = 2 }; // lmms-eval knows only the first rows of thinking_table
+enum { MARKS_OF_LMMS_EVAL = 2 }; // lmms-eval knows only the first two rows of thinking_table
 
 static const struct tags answer_tags = { "<answer>", "</answer>" },
                          box_marks = { "<|begin_of_box|>", "<|end_of_box|>" };
@@ -47,13 +49,13 @@ enum suite suite_find(const char *name)
 // --- thinking ------------------------------------------------------------------------------------
 
 // Removes the text from each opening tag to the next closing tag. If no opening tag remains, also
-// removes everything up to the last closing tag: a chat template may have written the opening one.
-// Keeps an opening tag that is never closed.
+// removes everything up to the last closing tag, because a chat template may have put the opening
+// tag into the prompt. Keeps an opening tag that is never closed.
 static const char *remove_thinking(struct scratch *s, const char *text,
                                    const struct thinking_marks *t)
 {
     struct buf b = { 0 };
-    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): callers pass no row without marks
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): callers pass only rows with marks
     const size_t n = strlen(t->open);
     const char *end = "";
     for (const char *p = text; *p && end; p++) {
@@ -81,8 +83,8 @@ static size_t find_open_thinking(const char *text, const struct thinking_marks *
 
 // --- marks of the answer -------------------------------------------------------------------------
 
-// Returns the text between the first pair of tags, stripped; `open`: also accepts an opening tag
-// that is never closed, and returns the text after it.
+// Returns the text between the first pair of tags, stripped, or the whole text if there is no pair.
+// `open`: if the first opening tag is never closed, returns the text after it.
 static const char *take_between(struct scratch *s, const char *text, const struct tags *t,
                                 bool open)
 {
@@ -136,14 +138,14 @@ static const char *strip_vlmevalkit(struct scratch *s, const char *text, const s
 {
     if (strstr(text, KIMI_OPEN) || strstr(text, KIMI_CLOSE)) {
         // Kimi-VL's wrapper takes the text after the thinking, or nothing if the thinking does not
-        // end; for multiple choice, the content of the box.
+        // end; for multiple-choice questions, it then takes the content of \boxed{}.
         const char *end = strstr(text, KIMI_CLOSE);
         text = end ? python_strip(s, end + strlen(KIMI_CLOSE), NULL) : "";
         if (m->loses) text = take_boxed(s, text);
     } else if (has_pair(text, &box_marks) ||
                (strstr(text, "</think>") && has_pair(text, &answer_tags))) {
-        // GLM's wrapper removes the thinking and takes the text between the marks; other wrappers
-        // do the same for <answer>. OCRBench keeps the box marks.
+        // GLM's wrapper removes the thinking and takes the text between the box marks; other
+        // wrappers take the text between <answer> tags. Answers to OCRBench keep the box marks.
         struct buf b = { 0 };
         for (const char *from, *end;
              (from = strstr(text, "<think>")) && (end = strstr(from, "</think>"));
@@ -181,7 +183,8 @@ const char *suite_answer(struct scratch *s, enum suite suite, const struct metri
     else if (suite == SUITE_VLMEVALKIT)
         text = strip_vlmevalkit(s, text, m, thinking);
     const size_t open = find_open_thinking(text, all);
-    if (open != SIZE_MAX && own && thinking != THINKING_KEEP) // never scores reasoning
+    // Cuts off thinking that does not end, so that reasoning is never scored.
+    if (open != SIZE_MAX && own && thinking != THINKING_KEEP)
         text = python_strip(s, scratch_dup(s, text, open), NULL);
     if (open != SIZE_MAX)
         *thought = THOUGHT_OPEN;

@@ -1,4 +1,5 @@
-// core/positions/positions.c -- names of positions, and lists of layers.
+// core/positions/positions.c -- parses names of positions and finds their rows; parses lists of
+// layers.
 #include "core/positions/positions.h"
 
 #include <math.h>
@@ -112,7 +113,7 @@ static int unknown_name(const char *text, struct err *err)
     return -1;
 }
 
-// Reads the name at *p and its arguments.
+// Reads the position at *p: a name and its arguments, or numbers.
 static int read_one(const char **p, struct position *to, struct err *err)
 {
     const char *begin = *p;
@@ -210,12 +211,12 @@ static int mark_area(const struct positions_env *env, int picture, const double 
                      const struct image *mask, bool *rows, struct err *err)
 {
     enum { TILES = 64 };
-    static const double least = 1e-6; // less is the rounding error of a cell beside the box
+    static const double least = 1e-6; // smaller shares are rounding errors of cells beside the box
     const struct picture *p = &env->pictures[picture];
     const struct picture_kind *kind = env->model->family->pictures;
     struct picture_tile *tiles = xcalloc(TILES, sizeof *tiles);
     const int all = kind->tiles ? pooling_tiles(env->model, p->shape, tiles, TILES) : 0;
-    int64_t *row = xreallocarray(NULL, (size_t)p->tokens + 1, sizeof *row); // [tokens] -1: none
+    int64_t *row = xreallocarray(NULL, (size_t)p->tokens + 1, sizeof *row); // [tokens] -1: no row
     for (int64_t i = 0; i < p->tokens; i++) row[i] = -1;
     for (int64_t i = 0; i < env->sequence->n; i++)
         if (env->sequence->picture[i] == picture && env->sequence->cell[i] < p->tokens)

@@ -21,7 +21,7 @@
 struct series {
     struct measured_sample {
         char *key;
-        struct point at; // the probe's scalar, and the answer's score
+        struct point at; // x: the probe's scalar; y: the answer's score
     } * list;
     size_t count, capacity;
 };
@@ -31,17 +31,17 @@ struct data_pass {
     struct measuring m; // with `options` and `settings` below
     struct probe_options options;
     const struct settings *request_settings;
-    struct settings *settings;  // those of the request, with the sample's answer length
-    void *corpus[METRIC_COUNT]; // of metrics that need one, by number in metrics[]
+    struct settings *settings;  // request_settings, with the sample's answer length
+    void *corpus[METRIC_COUNT]; // by index in metrics[]; NULL for metrics without a corpus
     struct dataset data;
     struct masks masks;
     struct conversation c;
     struct results_mean mean;
-    struct results kept; // kept tables, with the rows of all samples
+    struct results kept; // tables marked as kept, with the rows of all samples
     struct series series;
     struct data_notices notices;
     int64_t broken;       // number of samples skipped
-    const char *replaced; // a metric of the data that cannot score an answer alone; NULL: none
+    const char *replaced; // the data's metric, if it cannot score an answer alone; else NULL
     struct err why;       // why the first skipped sample was skipped
 };
 
@@ -55,7 +55,8 @@ static int answer(struct data_pass *w, struct err *err)
     return answer_run(&w->c, w->m.settings, &hooks, w->m.cancel, &options, &nobody, &answered, err);
 }
 
-// A sample's references: its own, or the answer that follows the question (*turn, owned).
+// Returns a sample's references, or if it has none, the answer that follows the question; *turn is
+// then the text of this answer, which the caller frees, else NULL.
 static const char *const *references_of(const struct sample *s, size_t question, const char **turn,
                                         size_t *count)
 {
@@ -89,8 +90,8 @@ static const void *corpus_of(struct data_pass *w, const struct metric *metric)
     return *corpus;
 }
 
-// Scores the generated answer by the rule of the sample's set or by its metric, else by "contains";
-// NaN without references.
+// Scores the generated answer with the sample's metric, or with "contains" if there is no metric or
+// it cannot score an answer alone; NaN without references.
 static double score_of(struct data_pass *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
@@ -106,7 +107,7 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
     char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
     enum thought ignored_thought;
     struct scratch scratch = { 0 };
-    // Suites strip an answer when they decode it.
+    // Samples with max_tokens belong to sets, whose suites strip an answer when they decode it.
     const char *raw = s->max_tokens ? python_strip(&scratch, text, NULL) : text;
     struct metric_case c = {
         .question = asked,
@@ -130,8 +131,8 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
     return score;
 }
 
-// Appends the first reference as the answer, if the dialogue ends with the question. If the data
-// gives the right choice by number, appends the choice's text.
+// If the dialogue ends with the question, appends the first reference as the answer, or, without
+// references, the text of the right choice.
 static void give_reference(struct data_pass *w, const struct sample *s)
 {
     struct message m = { .role = ROLE_ASSISTANT };
@@ -145,7 +146,7 @@ static void give_reference(struct data_pass *w, const struct sample *s)
     message_release(&m);
 }
 
-// Makes the mask of the objects that the sample's texts name.
+// Makes a mask of the objects that the sample's texts name.
 static int find_objects(struct data_pass *w, const struct sample *s, struct image *mask,
                         struct err *err)
 {

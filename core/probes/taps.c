@@ -61,7 +61,7 @@ int tap_lowest(const struct tap *tap)
 
 bool tap_match(const char *pattern, const char *name)
 {
-    // On a mismatch, goes back to the last star and lets it match one more character.
+    // On a mismatch, goes back to the last star, which then matches one more character.
     const char *star = NULL, *resume = NULL;
     while (*name) {
         if (*pattern == '*') {

@@ -1,4 +1,4 @@
-// core/sets/submit.c -- writes answers as the sets' servers and scripts expect them.
+// core/sets/submit.c -- writes answers in the formats that the sets' servers and scripts read.
 //
 // The formats follow scripts/convert_vqav2_for_submission.py, convert_mmbench_for_submission.py and
 // llava/eval/model_vqa_loader.py of LLaVA.
@@ -48,16 +48,16 @@ void submission_free(struct submission *s)
 
 enum { COLUMNS = 9 }; // of MMBench's table
 
-// The output and its inputs.
+// The file being written, and the data for its rows.
 struct writing {
     struct buf out;
     const struct dataset *data;
     const char *model;
     bool first;        // nothing has been written yet
-    bool has[COLUMNS]; // columns of the table
+    bool has[COLUMNS]; // the table has column i of `columns`
 };
 
-// Writes the id as the file has it: servers and scripts find answers by id.
+// Writes the id unchanged, as a number or a text: servers and scripts look up answers by id.
 static void put_id(struct buf *b, struct set_record *r)
 {
     const char *text = set_id(r), *id = text ? text : "";
@@ -109,7 +109,7 @@ static void put_llava(struct writing *w, struct set_record *r, const char *promp
     buf_puts(&w->out, ", \"metadata\": {}}\n");
 }
 
-// LLaVA's script for ScienceQA recognises questions with a picture by the mark in their prompt.
+// LLaVA's script for ScienceQA recognises questions with a picture by "<image>" in their prompts.
 static void put_scienceqa(struct writing *w, struct set_record *r, const char *prompt,
                           const char *answer)
 {
@@ -119,7 +119,7 @@ static void put_scienceqa(struct writing *w, struct set_record *r, const char *p
 
 // --- MMBench's table -----------------------------------------------------------------------------
 
-// Writes a field as pandas does.
+// Writes a field, with quotes where pandas writes them.
 static void put_field(struct buf *b, const char *text)
 {
     if (!strpbrk(text, "\t\"\r\n")) {
@@ -134,7 +134,7 @@ static void put_field(struct buf *b, const char *text)
     buf_putc(b, '"');
 }
 
-// The columns that LLaVA's script keeps, in its order; the last two only if the table has them.
+// The columns that LLaVA's script writes, in its order; the last two only if the data has them.
 static const char *const columns[COLUMNS] = { "index", "question",   "A",      "B",    "C",
                                               "D",     "prediction", "answer", "split" };
 
@@ -153,7 +153,7 @@ static void put_table(struct writing *w, struct set_record *r, const char *promp
         const bool choice = i > 1 && i < PREDICTION;
         if (!w->has[i]) continue;
         if (i) buf_putc(&w->out, '\t');
-        // pandas reads the choice "None" as missing.
+        // pandas reads a choice such as "None" as a missing value and writes an empty field.
         put_field(&w->out, !text || (choice && python_is_missing(text)) ? "" : text);
     }
     buf_putc(&w->out, '\n');
@@ -184,7 +184,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
     }
     buf_release(&prompt);
     set_record_release(&r);
-    // A broken line has neither question nor answer.
+    // A sample without an answer may have a broken line; it is then left out, which is no failure.
     return answer ? status : 0;
 }
 
@@ -206,7 +206,8 @@ int submission_write(const struct submission *s, const char *path, const struct 
 
 // --- predictions for the suites' own programs ----------------------------------------------------
 
-// Returns lmms-eval's task for a set; NULL: it has none, or several for one file.
+// Returns lmms-eval's task for a set; NULL if lmms-eval has no task for it, or several tasks for
+// its file.
 static const char *task_of(const struct eval_set *set)
 {
     static const struct {
@@ -270,15 +271,15 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
     w->first = false;
 }
 
-// Writes the answers of all rows up to the last one, because lmms-eval looks up each row. A row
-// that repeats an earlier one gets the earlier one's answer.
+// Writes the answers of all rows up to the last answered row, because lmms-eval looks up each of
+// them. A row that repeats an earlier row gets the answer of that row.
 static void put_logs(struct writing *w, const struct submission *s)
 {
     const char **answers = xcalloc((size_t)w->data->count, sizeof *answers);
     int64_t rows = 0;
     for (size_t i = 0; i < s->count; i++) {
         const int64_t row = s->list[i].index;
-        if (row < 0 || row >= w->data->count) continue; // of a damaged database
+        if (row < 0 || row >= w->data->count) continue; // the database is damaged
         answers[row] = s->list[i].answer ? s->list[i].answer : "";
         if (row >= rows) rows = row + 1;
     }
@@ -302,7 +303,7 @@ static void put_cell(struct buf *b, const cJSON *cell)
     cJSON_free(json);
 }
 
-// Returns the id that VLMEvalKit gives a row of RefCOCO, which begins with the split
+// Returns VLMEvalKit's id for a row of RefCOCO; the id begins with the split
 // ("RefCOCO+_testA_7").
 static const char *vlmevalkit_id(struct set_record *r)
 {
@@ -312,7 +313,8 @@ static const char *vlmevalkit_id(struct set_record *r)
                           set_text_of(r->json, "index", ""));
 }
 
-// Changes a row to what VLMEvalKit's dataset contains when VLMEvalKit reads predictions.
+// Gives a row the index and question that VLMEvalKit's dataset has for it when VLMEvalKit reads
+// predictions.
 static void as_vlmevalkit(const struct eval_set *set, struct set_record *r)
 {
     if (!strcmp(set->name, "refcoco")) set_put(r, "index", vlmevalkit_id(r));
@@ -324,15 +326,15 @@ static bool is_left_out(const char *column)
     return !strcmp(column, "image") || !strcmp(column, "prediction");
 }
 
-// First writes each row with the cells of the columns found so far; adds the missing empty cells
-// once all columns are known.
+// First writes each row with cells for the columns found so far. Once all columns are known,
+// appends empty cells for the columns found later.
 static int put_predictions(struct writing *w, const struct submission *s,
                            const struct eval_set *set, struct err *err)
 {
     struct names found = { 0 };
     struct buf rows = { 0 };
     struct row {
-        size_t end, cells; // of its text in `rows`; the number of its cells
+        size_t end, cells; // end of the row's text in `rows`; number of its cells
     } *list = xcalloc(s->count + 1, sizeof *list);
     int status = 0;
     for (size_t i = 0; i < s->count && status == 0; i++) {
@@ -346,7 +348,7 @@ static int put_predictions(struct writing *w, const struct submission *s,
             buf_putc(&rows, '\t');
         }
         list[i] = (struct row){ rows.length, read ? found.count : 0 };
-        if (!read && s->list[i].answer) status = -1; // a broken row has no answer
+        if (!read && s->list[i].answer) status = -1; // rows without an answer may be broken
         set_record_release(&r);
     }
     for (size_t k = 0; k < found.count; k++) buf_printf(&w->out, "%s\t", found.list[k]);

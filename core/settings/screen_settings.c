@@ -1,5 +1,5 @@
-// core/settings/screen_settings.c -- settings of the full screen. The core only stores them, except
-// those of the live map (core/probes/live.c).
+// core/settings/screen_settings.c -- settings of the full screen. The core stores them, but
+// reads only those of the live map (core/probes/live.c).
 #include "core/settings/settings.h"
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };

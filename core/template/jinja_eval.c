@@ -1,5 +1,5 @@
-// core/template/jinja_eval.c -- expressions: operators with Python's integer arithmetic, indices,
-// slices, attributes, calls.
+// core/template/jinja_eval.c -- evaluates expressions: operators with Python's integer arithmetic,
+// indices, slices, attributes, calls.
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, int6
         jinja_fail(r, "division by zero");
     } else if (b != -1) { // INT64_MIN % -1 would trap
         result = a % b;
-        if (result && (result < 0) != (b < 0)) result += b; // as in Python, the sign is that of b
+        if (result && (result < 0) != (b < 0)) result += b; // the sign of b, as in Python
     }
     if (overflow) jinja_fail(r, "a number is too large");
     return jinja_value_int(result);
@@ -43,7 +43,7 @@ static struct jinja_value arithmetic(struct jinja_run *r, enum jinja_op op, int6
 
 // --- texts and lists ---------------------------------------------------------------------------
 
-// Adding to Markup escapes the other text.
+// If one text is Markup, escapes the other, as markupsafe does.
 static struct jinja_value join_texts(struct jinja_run *r, const struct jinja_string *a,
                                      const struct jinja_string *b)
 {
@@ -166,7 +166,8 @@ struct jinja_value jinja_value_index(struct jinja_run *r, struct jinja_value v,
                                               : jinja_value_undefined("an item");
 }
 
-// Evaluates a bound of a slice of `count` items and clips it as in Python; n NULL: `otherwise`.
+// Evaluates a bound of a slice of `count` items and clips it as Python does.
+// Returns `otherwise` if n is NULL or evaluates to None.
 static int64_t slice_bound(struct jinja_run *r, const struct jinja_node *n, int64_t otherwise,
                            int64_t count)
 {

@@ -1,5 +1,5 @@
-// core/template/jinja_parse.c -- tokens to a tree: statements, and expressions with the precedence
-// of Jinja2, from the lowest: a if b else c, or, and, not, comparisons, + -, ~, * %, a sign;
+// core/template/jinja_parse.c -- turns tokens into a tree of statements and expressions. Precedence
+// as in Jinja2, from the lowest: a if b else c; or; and; not; comparisons; + -; ~; * %; a sign;
 // filters and tests; calls, attributes and indices.
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ struct parser {
     bool failed;
 };
 
-// A failure skips to the last token, T_END, so every parser ends and still returns a node.
+// A failure skips to the last token, T_END, so every parsing function ends; each still returns a
+// node.
 static struct jinja_node *parse_expression(struct parser *p);
 
 // --- tokens ------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ static bool at(struct parser *p, const char *word)
     return (t->kind == T_SIGN || t->kind == T_NAME) && !strcmp(t->text, word);
 }
 
-// True if the token after the next is this word.
+// True if the token after the next one is this word.
 static bool then(struct parser *p, const char *word)
 {
     struct parser ahead = *p;
@@ -122,7 +123,8 @@ static struct jinja_node *node_new(struct parser *p, enum jinja_op op)
     return n;
 }
 
-// Sets the depth to one more than the children's, so a chain of operators is as deep as it is long.
+// Sets the depth to one more than that of the deepest child. A chain of n operators thus has depth
+// n + 1.
 static struct jinja_node *deepen(struct parser *p, struct jinja_node *n)
 {
     struct jinja_node *ones[] = { n->a, n->b, n->c };
@@ -232,7 +234,8 @@ static struct jinja_node *parse_primary(struct parser *p)
 
 // --- calls, attributes, filters, tests ---------------------------------------------------------
 
-// Parses "(a, b, name=c)": positional arguments into list, named ones into other, as N_NAMED.
+// Parses "(a, b, name=c)": positional arguments into list, named arguments (N_NAMED) into
+// other.
 static void parse_arguments(struct parser *p, struct jinja_node *call)
 {
     expect(p, "(");
@@ -424,7 +427,7 @@ static struct jinja_node *parse_expression(struct parser *p)
 
 // --- statements --------------------------------------------------------------------------------
 
-// Parses a value, or a tuple without brackets. `condition`: values may be `a if b`.
+// Parses a value, or a tuple without brackets. `condition`: a value may contain "if".
 static struct jinja_node *parse_values(struct parser *p, bool condition)
 {
     struct jinja_node *n = node_new(p, N_TUPLE);
@@ -438,7 +441,7 @@ static struct jinja_node *parse_values(struct parser *p, bool condition)
     return tuple || !n->list.count ? deepen(p, n) : n->list.list[0];
 }
 
-// Parses an assignment target: a name or an attribute, or several.
+// Parses an assignment target: a name or an attribute, or several separated by commas.
 static struct jinja_node *parse_target(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_TUPLE), *one = NULL;
@@ -454,7 +457,7 @@ static struct jinja_node *parse_target(struct parser *p)
 static struct jinja_node *parse_statement(struct parser *p);
 
 // Parses text, output and statements up to a tag that starts with one of the words `ends`, and
-// stops at that word; NULL: up to the end of the template.
+// stops at that word; ends NULL: parses up to the end of the template.
 static void parse_body(struct parser *p, struct jinja_nodes *body, const char *const *ends)
 {
     if (++p->depth > JINJA_DEPTH) fail(p, "statements are nested too deeply");
@@ -485,7 +488,8 @@ static void parse_body(struct parser *p, struct jinja_nodes *body, const char *c
     p->depth--;
 }
 
-// Parses the "%}" of a statement's tag, its body, and the word `end` of its closing tag.
+// Parses the "%}" of a statement's tag, the statement's body, and the word `end` of the closing
+// tag.
 static void parse_until(struct parser *p, struct jinja_nodes *body, const char *end)
 {
     const char *const ends[] = { end, NULL };
@@ -533,7 +537,7 @@ static struct jinja_node *parse_for(struct parser *p)
     return n;
 }
 
-// N_SET has a: the target; b: the value. N_SET_BLOCK has list: its body, instead of the value.
+// N_SET has a: the target; b: the value. N_SET_BLOCK has a: the target; list: its body.
 static struct jinja_node *parse_set(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_SET);
@@ -548,7 +552,8 @@ static struct jinja_node *parse_set(struct parser *p)
     return n;
 }
 
-// N_MACRO has its name; list: parameters; other: defaults of the last ones; a: the body (N_BLOCK).
+// N_MACRO has name; list: the parameters; other: the defaults of the last parameters; a: the body
+// (N_BLOCK).
 static struct jinja_node *parse_macro(struct parser *p)
 {
     struct jinja_node *n = node_new(p, N_MACRO);
@@ -586,12 +591,13 @@ static struct jinja_node *parse_statement(struct parser *p)
         caller->a = node_new(p, N_BLOCK);
         parse_until(p, &caller->a->list, "endcall");
         n->a->b = caller;
-    } else if (skip(p, "filter")) { // a: filters of an empty N_VALUE, which receives the text of
-                                    // the body; list: the body
+    } else if (skip(p, "filter")) { // N_FILTER_BLOCK has list: the body; a: the
+                                    // filters, whose empty N_VALUE stands for the
+                                    // body's text
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");
-    } else if (skip(p, "generation")) { // transformers marks answers with it
+    } else if (skip(p, "generation")) { // transformers finds answers by this tag
         n = node_new(p, N_BLOCK);
         parse_until(p, &n->list, "endgeneration");
     } else if (skip(p, "break")) {

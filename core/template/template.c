@@ -1,4 +1,4 @@
-// core/template/template.c -- messages to a text with marks, and that text to token ids.
+// core/template/template.c -- turns messages into a text with marks, and that text into token ids.
 //
 //   messages -> text, the ranges that the user typed, and a hole for every picture and every list
 //   of kept ids
@@ -7,9 +7,9 @@
 //   -> rows: the holes are filled
 //
 // Typed text never becomes a special token, so nobody can forge an assistant turn or a picture by
-// spelling it. In a data set, spelled special tokens are tokens, as in transformers
-// (`data.special_tokens`), except the picture token, which is an error. The text comes from the
-// folder's own template (template_jinja.c) or from a layout (template_layout.c).
+// spelling it. In the texts of a data set, a spelled special token becomes a token, as in
+// transformers (`data.special_tokens`); a spelled picture token is an error. The text comes from
+// the folder's own template (template_jinja.c) or from a layout (template_layout.c).
 #include "core/template/template.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ int render_messages(struct rendering *r, const struct message *messages, size_t 
 
 // --- ids ---------------------------------------------------------------------------------------
 
-// Adds BOS and the like, unless the ids begin with them.
+// Adds the tokenizer's begin tokens (BOS), unless the ids already begin with them.
 static void add_begin(const struct tokenizer *t, struct ids *ids)
 {
     struct ids begin = { 0 };
@@ -153,7 +153,7 @@ static int check_ids(const struct ids *ids, const struct tokenizer *t, int64_t v
                    ids->data[i], text ? text : "?", (long long)vocab);
 }
 
-// Refuses a picture's token that a text spells, as transformers does.
+// Refuses a text that spells the picture token, as transformers does.
 static int check_spelled(const struct rendering *r, const struct ids *ids,
                          const struct tokenizer *t, struct err *err)
 {
@@ -167,7 +167,7 @@ static int check_spelled(const struct rendering *r, const struct ids *ids,
     return 0;
 }
 
-// Fills rows from ids with holes; `s` is empty.
+// Fills the rows of `s`, which is empty, from ids with holes.
 static int fill(const struct rendering *r, const struct ids *ids, struct sequence *s,
                 struct err *err)
 {
@@ -221,9 +221,10 @@ static struct marked_text marked(const struct rendering *r)
 
 // --- where answers and texts are -----------------------------------------------------------------
 //
-// Tokens have no offsets in the text. Tokenising again with a cut at both ends of every answer
-// usually yields the same ids, with the cuts among them. If a token crosses a cut, the text before
-// the cut is tokenised alone: the ids that it shares with the whole text precede the cut.
+// Tokens do not record their offsets in the text. Tokenising again with a cut at both ends of every
+// answer usually yields the same ids, with the cuts among them. If a token crosses a cut, the text
+// before the cut is tokenised alone: its first ids, as far as they equal those of the whole text,
+// precede the cut.
 
 // Counts the ids before offset `at` of the text; `ids` excludes the begin tokens. `holes_too`: also
 // counts holes at this offset.
@@ -259,12 +260,11 @@ static bool find_by_cuts(const struct rendering *r, const struct tokenizer *t,
     struct marked_text text = marked(r);
     const size_t cuts = 2 * r->answer_count, room = r->hole_count + cuts;
     struct text_hole *holes = xreallocarray(NULL, room + 1, sizeof *holes);
-    int32_t *origin = xreallocarray(NULL, room + 1, sizeof *origin); // hole, or -1 - cut
+    int32_t *origin = xreallocarray(NULL, room + 1, sizeof *origin); // index of a hole, or -1 - cut
     struct ids ids = { 0 };
     size_t n = 0, hole = 0, seen = 0, found = 0;
     for (size_t cut = 0; cut <= cuts; cut++) {
-        // Order at the same offset: the end of an answer, then pictures, then the start of the next
-        // answer.
+        // The order at one offset is: the end of an answer, pictures, the start of the next answer.
         const struct text_range *a = cut < cuts ? &r->answers[cut / 2].text : NULL;
         const size_t at = !a ? r->text.length : cut % 2 ? a->end : a->start;
         const size_t before = a && cut % 2 ? at : at + 1;
@@ -363,7 +363,7 @@ int prompt_answers(const struct message *messages, size_t count, const struct pi
     if (status == 0) status = fill(&r, &ids, s, err);
     if (status < 0) err_in(err, "prompt");
     if (status < 0 || !answers) goto out;
-    // The last answer ends where the text ends.
+    // If the last message is an answer, this answer ends where the text ends.
     if (r.answer_count && messages[count - 1].role == ROLE_ASSISTANT)
         r.answers[r.answer_count - 1].text.end = r.text.length;
     status = locate_answers(&r, t, &ids, ids.count - text_ids, answers, err);

@@ -1,11 +1,11 @@
-// core/tokenizer/pieces.c -- SentencePiece's tokenizer.model -> struct tokenizer.
+// core/tokenizer/pieces.c -- reads SentencePiece's tokenizer.model into a struct tokenizer.
 //
 // The file is a protocol buffer (sentencepiece_model.proto): pieces with scores and types, settings
 // of the trainer, and the normaliser. The index of a piece is its id.
 //   BPE      merges the pair that forms the piece with the highest score, so every split of a
-//            piece into two is a merge, ranked by the score of the piece
+//            piece into two pieces is a merge, ranked by the score of the whole piece
 //   unigram  scores are log-probabilities
-// tokenizer_config.json, or else the tokenizer's class, decides about BOS and EOS.
+// tokenizer_config.json, or else the tokenizer's class, decides whether BOS and EOS are added.
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -41,9 +41,9 @@ struct proto {
 enum wire { VARINT, FIXED64, BYTES, FIXED32 = 5 };
 
 struct field {
-    uint64_t number, value; // value: of a VARINT
+    uint64_t number, value; // value: set for VARINT
     enum wire wire;
-    const char *bytes; // [length], of other wire types
+    const char *bytes; // [length], set for other wire types
     size_t length;
 };
 
@@ -84,8 +84,8 @@ static int read_field(struct message *m, struct field *f)
     return 1;
 }
 
-// Where to store a field: at an offset, as a token_text (BYTES), int32_t (VARINT) or float
-// (FIXED32). The last row has number 0.
+// Where to store a field: at `offset` of the result, as a token_text (BYTES), int32_t (VARINT) or
+// float (FIXED32). The last row has number 0.
 struct kept {
     uint64_t number;
     enum wire wire;
@@ -183,7 +183,7 @@ static int check_piece(const struct piece *p, bool byte_fallback, struct err *er
     return 0;
 }
 
-// `kind`: NULL if transformers lacks the class.
+// `kind`: NULL if transformers lacks the tokenizer's class.
 static int check_proto(const struct proto *p, const struct companions *c,
                        const struct class_kind *kind, struct err *err)
 {
@@ -213,15 +213,16 @@ static int check_proto(const struct proto *p, const struct companions *c,
 
 // --- tokens ------------------------------------------------------------------------------------
 
-// True if a configuration file has given the id another text.
+// True if a configuration file gives the piece's id another text.
 static bool overwritten(const struct tokenizer *t, const struct piece *p, size_t id)
 {
     return t->tokens[id].length != p->text.length ||
            memcmp(tokenizer_token(t, (int32_t)id), p->text.text, p->text.length) != 0;
 }
 
-// Makes control pieces special, and the unknown piece unless the class names its own; user-defined
-// symbols match in every text unless the configuration makes them special.
+// Makes control pieces special; also the unknown piece, unless transformers has the class, which
+// then names the unknown token. User-defined symbols match in every text unless the configuration
+// makes them special.
 static int put_symbols(struct tokenizer *t, const struct proto *p, const struct class_kind *kind,
                        struct err *err)
 {
@@ -261,8 +262,8 @@ static int compare_score(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Ranks pieces by score; UINT32_MAX: the piece takes no part in merging. Equal scores share a rank,
-// so the leftmost pair merges first.
+// Ranks pieces by score; UINT32_MAX: the piece takes no part in merging. Pieces with equal scores
+// share a rank, so that the leftmost of their pairs merges first.
 static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
 {
     const struct piece **order = xreallocarray(NULL, p->count, sizeof *order);
@@ -282,7 +283,8 @@ static uint32_t *rank_pieces(const struct tokenizer *t, const struct proto *p)
     return rank;
 }
 
-// Returns the rank of the half that forms later; single characters exist from the start.
+// Returns the rank of the half that merging forms later. Single characters exist from the start and
+// count as rank 0.
 static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, struct halves h)
 {
     int32_t c;
@@ -296,8 +298,8 @@ static uint32_t later_part(const struct tokenizer *t, const uint32_t *rank, stru
     return latest;
 }
 
-// Unused pieces take part in merging; one that remains at the end is split into the two halves that
-// form earliest.
+// Unused pieces take part in merging. If one remains at the end, it is split into two halves,
+// where the half that forms later has the lowest rank.
 static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32_t *rank)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -310,7 +312,7 @@ static void fill_unused(struct tokenizer *t, const struct proto *p, const uint32
             const uint64_t pair = parts.list[k].pair;
             const struct halves h = { (int32_t)(pair >> 32), (int32_t)(pair & UINT32_MAX) };
             const uint32_t later = later_part(t, rank, h);
-            if (later > best) continue; // on ties, the split with the longest left part
+            if (later > best) continue; // on ties, keeps the split with the longest left half
             best = later;
             t->unused[i] = h;
         }
@@ -359,7 +361,7 @@ static int fill_stages(struct tokenizer *t, const struct proto *p, const struct 
         json_bool(c->config, "add_prefix_space", true, &prefix, err) < 0)
         return -1;
     if (!kind || !(kind->flags & CLASS_AROUND))
-        prefix = true; // only Llama-like classes have the flag
+        prefix = true; // only Llama-like classes read add_prefix_space
     struct normal *n = &t->normals[t->normal_count++];
     n->kind = NORMAL_PIECES;
     n->spaces = (struct space_rules){
@@ -406,8 +408,8 @@ static int fill_around(struct tokenizer *t, const struct proto *p, const struct 
 
 // --- notices of differences from transformers ---------------------------------------------------
 
-// Adds a notice about the model's rules that transformers loses when its LlamaTokenizer converts
-// the model to a tokenizer.json.
+// Adds a notice about the rules of the SentencePiece model that transformers loses when its
+// LlamaTokenizer converts the model to a tokenizer.json.
 static void note_rules(struct tokenizer *t, const struct proto *p)
 {
     struct buf rules = { 0 };
@@ -426,7 +428,7 @@ static void note_rules(struct tokenizer *t, const struct proto *p)
     buf_release(&rules);
 }
 
-// Adds a notice of the flags that the files do not set, with the values used.
+// Adds a notice that lists the flags that the files do not set, with the values used.
 static void note_open(struct tokenizer *t, const struct companions *c,
                       const struct class_kind *kind)
 {
@@ -449,7 +451,7 @@ static void note_open(struct tokenizer *t, const struct companions *c,
     buf_release(&open);
 }
 
-// Adds a notice about vocabulary words that are special, so that no merge yields them.
+// Adds a notice about vocabulary words that the files make special, which no merge can yield.
 static void note_words(struct tokenizer *t, const struct proto *p)
 {
     struct buf words = { 0 };

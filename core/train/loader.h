@@ -7,8 +7,8 @@
 //   loader_item_release(&f, &item);
 //   loader_release(&f);
 //
-// Decodes pictures in a child process (core/picture/image.h) and caches them for the next sample or
-// epoch, up to a capacity. While encoder and projector are frozen, caches visual tokens instead.
+// Decodes pictures in a child process (core/picture/image.h) and caches them, up to `capacity`, for
+// later samples and epochs. While encoder and projector are frozen, caches visual tokens instead.
 #ifndef CORE_TRAIN_LOADER_H
 #define CORE_TRAIN_LOADER_H
 
@@ -25,7 +25,7 @@ struct loader {
     uint64_t capacity; // bytes of pictures to cache; 0: 512 MB
     // Internal.
     struct image_decoder *decoder;
-    struct names keys;     // made from the path and picture_shape.several
+    struct names keys;     // each made from a picture's path and picture_shape.several
     struct picture *known; // [known_count] in the order of keys: pixels or visual tokens
     size_t known_count;
     uint64_t used, most; // bytes of cached pictures, now and at peak
@@ -36,18 +36,18 @@ enum { LOADER_CAPACITY = 512 << 20 };
 struct loader_item {
     struct labels labels;
     struct picture *pictures; // pixels or visual tokens; cached ones belong to the loader
-    bool *ours;               // [picture_count] not cached: owned by the item
+    bool *ours;               // [picture_count] the picture is not cached, so the item owns it
     size_t picture_count;
 };
 
-// `g` computes visual tokens without recording on its tape. After an error *item is zeroed; it may
-// still be released.
+// Computes visual tokens with `g`, but does not record them on its tape. After an error *item is
+// zeroed and may still be released.
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
-// Caches a decoded picture of a sample with `shown` pictures, and takes *image, unless the cache is
-// full.
+// Caches a decoded picture of a sample with `shown` pictures and takes ownership of *image, unless
+// the cache is full.
 void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image);
-// Adds visual tokens to a picture, in the backend's memory.
+// Computes a picture's visual tokens and stores them in it, in the backend's memory.
 int loader_encode(const struct loader *f, struct graph *g, struct picture *p, struct err *err);
 void loader_picture_release(const struct backend *b, struct picture *p);
 void loader_item_release(struct loader *f, struct loader_item *item);

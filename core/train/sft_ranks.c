@@ -1,7 +1,7 @@
 // core/train/sft_ranks.c -- the work of a step for each rank of a job, and the sums over the ranks.
 //
-// Every rank computes the assignment of all ranks from the same row counts, without messages. Easy
-// to get wrong: a rank without work must still take part in every sum.
+// Every rank computes the assignment of all ranks from the same row counts, so the ranks need no
+// messages. Easy to get wrong: a rank without work must still take part in every sum.
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int 
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Marks a table's rows that a gradient of any rank has reached.
+// Marks the rows of a table (an embedding) that a gradient of any rank has reached.
 static void sum_reached(const struct sft *t, const struct param *one)
 {
     atomic_bool *reached = one->grad->reached;
@@ -79,7 +79,8 @@ static void sum_reached(const struct sft *t, const struct param *one)
     free(marks);
 }
 
-// Joins many small gradients into one sum, because starting a small sum takes longer than summing.
+// Joins many small gradients into one sum, because a small sum takes longer to start than to
+// compute.
 struct bucket {
     float *data; // [PIECE]
     int to;      // the rank that gets the sum; -1: all
@@ -119,7 +120,7 @@ static void fill_bucket(struct bucket *b, const struct sft *t, const struct para
     }
 }
 
-// Gradients in a GPU's memory go from GPU to GPU.
+// True if the gradient is in GPU memory and can be summed directly between GPUs.
 static bool is_between_gpus(const struct sft *t, const struct param *one)
 {
     return ranks_between_gpus(t->job->ranks) && one->where->own_memory;
@@ -137,7 +138,8 @@ int64_t sft_step_bytes(const struct sft *t, int64_t samples)
         numbers += one->count;
         if (one->grad->reached) rows += one->tensor->shape[0];
     }
-    const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0; // gradient norm
+    // The gradient norm needs the sum of squares of each parameter's gradient.
+    const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0;
     return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) +
            (int64_t)sizeof(struct sft_losses) * samples + 8 * squares;
 }
@@ -187,7 +189,7 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 
 void sft_exact_begin(struct sft *t)
 {
-    if (!t->sums.exact) { // sft_memory counts it as gradients
+    if (!t->sums.exact) { // sft_memory counts this memory as gradients
         t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
         t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
         for (size_t i = 0; i < t->params.count; i++)
@@ -198,7 +200,7 @@ void sft_exact_begin(struct sft *t)
         memset(t->sums.exact[i], 0, (size_t)t->params.list[i].count * sizeof **t->sums.exact);
 }
 
-// Adds a piece, which rank `from` sends.
+// Adds to `sum` the piece at `at` of rank `from`'s gradient; that rank sends it to all others.
 static void add_piece(float *sum, const struct sft *t, const struct param *one, int64_t at,
                       int from)
 {

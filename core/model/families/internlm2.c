@@ -1,8 +1,8 @@
-// core/model/families/internlm2.c -- InternLM2: text only; queries, keys and values in one weight,
-// tensors with Llama 1's names.
+// core/model/families/internlm2.c -- InternLM2: text only; one weight holds queries, keys and
+// values; most tensors have the names of Meta's Llama 1.
 //
-// The hub's folders contain their own code; its configuration_internlm2.py gives the class
-// defaults.
+// The models' folders on the Hugging Face hub contain their own code; its
+// configuration_internlm2.py gives the defaults below.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

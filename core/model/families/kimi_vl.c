@@ -1,8 +1,8 @@
 // core/model/families/kimi_vl.c -- Kimi-VL (arXiv 2504.07491) and the pictures of Kimi-K2.5:
 // MoonViT, a projector that joins 2 x 2 patches, a DeepSeek-V3 decoder.
 //
-// A picture keeps its size if it has few enough patches; visual tokens are in row order. Positions
-// are as in plain text.
+// A picture keeps its size unless it has too many patches; its visual tokens are in row order.
+// Positions are numbered as in plain text.
 #include <string.h>
 
 #include "core/model/families/native.h"

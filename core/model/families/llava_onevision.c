@@ -7,7 +7,7 @@
 
 #include "core/model/families/anyres.h"
 
-// Every grid of 1 to 6 by 1 to 6 tiles of 384 pixels.
+// All grids of 1 to 6 by 1 to 6 tiles, in pixels; a tile is 384 x 384.
 static const char grids[] =
     "[[384,384],[384,768],[384,1152],[384,1536],[384,1920],[384,2304],"
     "[768,384],[768,768],[768,1152],[768,1536],[768,1920],[768,2304],"
@@ -16,7 +16,7 @@ static const char grids[] =
     "[1920,384],[1920,768],[1920,1152],[1920,1536],[1920,1920],[1920,2304],"
     "[2304,384],[2304,768],[2304,1152],[2304,1536],[2304,1920],[2304,2304]]";
 
-// Reads "anyres_max_9": the map may have the features of at most 9 tiles.
+// Reads "anyres_max_9": the feature map may have at most as many features as 9 tiles.
 static int read_most(struct model *m, const cJSON *config, struct err *err)
 {
     static const char start[] = "anyres_max_";
