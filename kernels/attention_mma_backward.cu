@@ -5,8 +5,8 @@
 //
 // The forward kernel, rerun without values, gives lse. Then one kernel holds queries and loops over
 // the keys (dq); another holds keys and loops over the queries of all heads that share these keys
-// (dk, dv). This computes s and dp twice, but one block sums each gradient in a fixed order, so its
-// bits are reproducible; atomic sums of all blocks into one dq would not be. The second kernel
+// (dk, dv). This computes s and dp twice, but one block sums each gradient in a fixed order, which
+// makes gradients reproducible; atomic sums of all blocks into one dq would not. The second kernel
 // computes s and dp transposed, [keys, queries], so that p^T and ds^T can serve as left operands
 // straight from registers.
 //
@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
     for (; from < all.to; from += KEYS, stage ^= 1) {
         const uint16_t *k = shared + stage * 2 * TILE_SIZE, *v = k + TILE_SIZE;
         fetch_wait();
-        __syncthreads(); // this tile has arrived, the previous one has been used
+        __syncthreads(); // this tile has arrived, and all warps have used the previous one
         if (from + KEYS < all.to) {
             uint16_t *next = shared + (stage ^ 1) * 2 * TILE_SIZE;
             fetch_tile<WIDE, KEYS>(next, keys + (int64_t)(from + KEYS) * WIDE);
@@ -161,7 +161,8 @@ static __global__ void __launch_bounds__(MMA_THREADS) queries_kernel(const struc
 
 // --- dk, dv --------------------------------------------------------------------------------------
 
-// The first tile of queries from `tile` on that sees a key of the block; uniform across the block.
+// Returns the first tile of queries, from `tile` on, in which a query sees a key of the block. All
+// threads of a block get the same result.
 static __device__ inline int next_tile(const struct keys_seen *tiles, int tile, int count, int from)
 {
     while (tile < count && !sees_one_of(tiles[tile], from, OWN_ROWS)) tile++;
@@ -208,7 +209,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
             tile = next_tile(c.tiles, tile + 1, count, from);
         }
         fetch_wait();
-        __syncthreads(); // these queries have arrived, the previous ones have been used
+        __syncthreads(); // these queries have arrived, and all warps have used the previous ones
         if (tile < count)
             fetch_queries<WIDE>(tiles + (stage ^ 1) * STAGE, stats[stage ^ 1], c, tile, h0 + head);
         if (!sees_one_of(seen, from + own, 16)) continue;
@@ -233,7 +234,7 @@ static __global__ void __launch_bounds__(MMA_THREADS) keys_kernel(const struct b
                 slope(s[0][n][e], dp[0][n][e], stats[stage][n * 8 + lane % 4 * 2 + e % 2].delta);
         tile_sums<WIDE, 1, QUERIES>(dk, s, q);
     }
-    fetch_wait();                                              // no copy outlives its block
+    fetch_wait(); // no asynchronous copy may outlive its block
     const float once[2] = { 1, 1 }, times[2] = { LN_2, LN_2 }; // q is scaled by scale log2 e
     if (c.dv)
         put_rows<WIDE>(c.dv, dv[0], once, from + own, c.a.keys, kv, c.a.kv_heads,

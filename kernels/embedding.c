@@ -1,4 +1,4 @@
-// kernels/embedding.c -- rows of the embedding table, widened to f32.
+// kernels/embedding.c -- gathers rows of the embedding table, converted to f32.
 #include "kernels/vec.h"
 
 int KERNEL(embedding)(struct tensor *y, const struct tensor *table, const struct tensor *ids)

@@ -53,8 +53,8 @@ struct few_rows_part {
     enum few_rows_what what; // used with FEW_ROWS_HEADS
 };
 
-// Epilogue of the products: store, add to y, y_0 = silu(product 0) * product 1, or finish queries,
-// keys and values of tokens (struct few_rows_heads).
+// Epilogue of the products: store; add to y; store silu(product 0) * product 1 in y of part 0; or
+// finish queries, keys and values of tokens (struct few_rows_heads).
 enum few_rows_epilogue { FEW_ROWS_STORE, FEW_ROWS_ADD, FEW_ROWS_SWIGLU, FEW_ROWS_HEADS };
 
 // Queries and keys are rotated (pairs as in struct fused_qkv); keys and values of
@@ -74,10 +74,10 @@ struct few_rows {
     int parts;
     enum few_rows_epilogue epilogue;
     struct few_rows_heads heads;
-    bool early; // reads weights early: neither of the two previous kernels writes them
+    bool early; // may read weights before the two previous kernels end: neither writes them
 };
 
-// A product of n rows whose weights may be read early, without a norm; the caller sets the parts.
+// Returns a product of n rows without a norm, with `early`; the caller then sets the parts.
 static inline struct few_rows few_rows_of(const float *x, int64_t n, int64_t k, int parts,
                                           enum few_rows_epilogue epilogue)
 {
@@ -91,19 +91,19 @@ static __device__ inline int pair_number(int i, int r, int half, int adjacent)
     return r ? i + half : i + adjacent;
 }
 
-// Returns 0, -1, or FUSED_NOT if the result is incomplete, because lanes cannot read these weights
-// or x does not fit into shared memory. Whether FUSED_NOT is returned does not depend on n.
+// Returns 0; -1; or FUSED_NOT if the result is incomplete, because lanes cannot read these weights
+// or x does not fit into shared memory. The number of rows n does not affect this choice.
 int few_rows_product(const struct few_rows *p);
 
 // --- cuBLASLt (lt.cu) ----------------------------------------------------------------------------
 
-// One operand: `rows` vectors of K elements, [rows,K], or [K,rows] if `transposed`; the elements of
-// a row of this matrix, called a line, are contiguous.
+// One operand: vectors of K elements, stored as a matrix [rows,K] or, if `transposed`, [K,rows].
+// Its rows are called lines; the elements of a line are contiguous.
 struct lt_side {
     const void *data;
     enum dtype dtype; // the same for both operands
     bool transposed;
-    int64_t line; // stride from one line to the next; 0: contiguous
+    int64_t line; // stride from one line to the next; 0: lines are contiguous
 };
 
 // y[n,m] = a[n,K] b[m,K]^T (+ bias[m]) (+ addend[n,m]); y is f32 or, without bias, may have the
@@ -120,7 +120,7 @@ struct lt_product {
     bool gelu;
 };
 
-// A product with contiguous rows of y, without bias and addend.
+// Returns a product with contiguous rows of y, without bias and addend.
 static inline struct lt_product lt_product_of(void *y, enum dtype y_dtype, struct lt_side a,
                                               struct lt_side b, int64_t n, int64_t m, int64_t k)
 {

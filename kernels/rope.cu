@@ -4,7 +4,7 @@
 
 static constexpr int THREADS = 128;
 
-// to[N,H,d] (+)= from rotated by the angles times `way`, 1 or -1; one block per row.
+// to[N,H,d] (+)= `from`, rotated by the angles times `way` (1 or -1); one block per row.
 template <int COUNT, bool ADD>
 static __global__ void rope_kernel(float *to, const float *from, const float *cos, const float *sin,
                                    float way, int heads, int half)

@@ -38,8 +38,8 @@ struct grad; // core/graph/tape.h
 
 // The row order of a query or key weight in a GGUF file whose order differs from Hugging Face's.
 // Heads have `head` rows (0: the orders are the same). Rotary positions rotate a head's first
-// `rotary` rows, in pairs that are adjacent in the file and rotary/2 apart elsewhere; if `rotary`
-// is negative, pairs are -rotary/2 apart in the file and adjacent elsewhere.
+// `rotary` rows, in pairs that are adjacent in the file and rotary/2 apart in Hugging Face's order;
+// if `rotary` is negative, pairs are -rotary/2 apart in the file and adjacent in Hugging Face's.
 struct head_order {
     int16_t head, rotary;
 };

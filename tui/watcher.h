@@ -22,7 +22,7 @@ struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
 void watcher_preview(struct watcher *w, const char *path);
 void watcher_curve(struct watcher *w, int64_t job);
 void watcher_draft(struct watcher *w, const char *session, struct draft d); // owns d
-// Ends the threads; false: one of them hangs, and memory must not be freed.
+// Ends the threads. False: a thread hangs, so memory that it uses must not be freed.
 bool watcher_stop(struct watcher *w);
 
 #endif

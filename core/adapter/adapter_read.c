@@ -98,8 +98,8 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
     return 0;
 }
 
-// Uses the mapped tensor in place if the arena's device can read it and it is aligned; else copies
-// it.
+// Uses the mapped tensor in place if it is aligned and the arena's device can read it; otherwise,
+// copies it.
 static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
@@ -176,8 +176,9 @@ static char *find_level(char *name, const char *level, char **after)
     return NULL;
 }
 
-// Reads the name after a mark: "weight", or "default.weight" with the adapter's name. Appends
-// further levels, which modules saved whole may have, to the module at `end`.
+// Reads the name after a mark: "weight", or "default.weight" with the adapter's name. In a module
+// that was saved whole, other levels may follow "default" (".linear_1"): appends these to the
+// module, at `end`.
 static int read_last(struct key *k, char *end, const char *after, struct err *err)
 {
     const char *name = strchr(after, '.'), *dot = strrchr(after, '.');
@@ -234,8 +235,8 @@ static bool is_tied_head(const struct reading *r, const struct key *k)
     return is;
 }
 
-// True if the tensor belongs to the encoder layer after the one whose features are used. GGUF files
-// of encoders lack that layer.
+// True if the model is a GGUF file, and the tensor belongs to the encoder layer after the feature
+// layer, which GGUF files of encoders lack.
 static bool is_cut_off(const struct reading *r, const char *full)
 {
     static const char level[] = "encoder.layers.";
@@ -470,7 +471,7 @@ static int read_tensor(struct reading *r, const struct safetensor *t)
     return read_weight(r, t, &k);
 }
 
-// Finds targets without tensors in the file, for which PEFT adds LoRA that changes nothing.
+// Finds target modules without tensors in the file. PEFT gives them a LoRA that has no effect.
 static int find_bare(struct reading *r)
 {
     const struct weights *all = &r->model->weights;
@@ -496,7 +497,8 @@ static int find_bare(struct reading *r)
     return 0;
 }
 
-// Reports modules_to_save without tensors in the file; the model's own tensors are used.
+// Gives a notice of the modules in modules_to_save for which the file has no tensors; the model's
+// own are used.
 static void find_unsaved(struct reading *r)
 {
     struct names unsaved = { 0 };

@@ -1,4 +1,4 @@
-// core/base/file_in.h -- opens files for reading: a regular file, or an error message.
+// core/base/file_in.h -- opens regular files for reading; other files give an error message.
 //
 //   const int fd = file_in_open(path, &err);            // -1: no such file, or not a regular one
 //   char *text = file_read(path, limit, &size, &err);   // all of it
@@ -32,23 +32,23 @@ int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 // Returns whether file_in_open has opened this file since the last file_in_clear: outputs must not
 // replace an input of the running command or job (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
-void file_in_record(const char *path); // counts a file that was read earlier as opened
+void file_in_record(const char *path); // marks a file that was read earlier as opened
 void file_in_clear(void);              // call it when a command begins
 
 // Returns the kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
 
-// Reads a whole file into memory and adds a NUL, which *size does not count. Returns NULL on error,
-// also if the file exceeds `limit` bytes; the caller frees the text.
+// Reads a whole file into memory and adds a NUL, which *size does not count. Returns NULL on error
+// or if the file exceeds `limit` bytes; the caller frees the text.
 char *file_read(const char *path, size_t limit, size_t *size, struct err *err);
 // Reads bytes of an open file until `size` are read or the file ends; -1 on error (errno).
 ssize_t file_read_at(int fd, void *to, size_t size, uint64_t at);
-// Maps a whole file, read-only. NULL on error, also for an empty file; the caller unmaps it.
+// Maps a whole file, read-only; the caller unmaps it. NULL on error, including an empty file.
 void *file_map(const char *path, uint64_t *size, struct err *err);
 // Like file_read, for standard input: reads a regular file from its start, refuses a terminal.
 char *file_read_standard(size_t limit, size_t *size, const atomic_bool *cancel, struct err *err);
-// Returns the number after `key` in a system file with lines like "Key:   123 kB", or the only
-// number of the file (key ""). False: none.
+// Reads the number after `key` in a system file with lines like "Key:   123 kB" or, with key "",
+// the only number in the file. Returns false if the file lacks the number.
 bool file_number(const char *path, const char *key, uint64_t *value);
 // Returns whether file_read_standard was called.
 bool file_standard_was_read(void);

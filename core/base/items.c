@@ -1,4 +1,4 @@
-// core/base/items.c -- lists in one text, compared as sets.
+// core/base/items.c -- lists of items in one string, compared as sets.
 #include "core/base/items.h"
 
 #include <stdlib.h>

@@ -12,13 +12,13 @@ struct figure;
 struct figure_look;
 
 // Returns the height of a map that is `width` wide, from the aspect ratio of the part of the
-// picture that it covers (without a picture: of its cells). Both are in pixels or, on a terminal,
-// in half characters.
+// picture that it covers (without a picture: of its cells). Width and height are in pixels or, on a
+// terminal, in half characters.
 int heatmap_height(const struct event_heatmap *map, int width);
-// Returns the opacity of a value's colour over the picture: low for low values.
+// Returns the opacity of a colour over the picture, from heatmap_share: low for low values.
 double heatmap_alpha(double share);
-// Draws RGB pixels [height, width, 3]: the values' colours, by a ramp of core/draw/ramp.h, over the
-// picture; dropped tokens are grey.
+// Draws RGB pixels [height, width, 3]: the picture, and over it the values in the colours of a ramp
+// (core/draw/ramp.h); dropped tokens are grey.
 void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, int height,
                   uint8_t *pixels);
 // Writes a title: "off: attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".
@@ -30,7 +30,7 @@ void heatmap_size(const struct event_heatmap *maps, size_t count, double *width,
 void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,
                    const struct event_heatmap *maps, size_t count, struct err *err);
-// Returns the position of a value between min and max: 0..1; NaN: no value.
+// Returns the position of a cell's value between min and max, 0..1; NaN if the cell has no value.
 double heatmap_share(const struct event_heatmap *map, int row, int col);
 
 #endif

@@ -29,11 +29,11 @@ const struct backend *device_find_isa(const char *isa, struct err *err);
 // an empty value is ignored.
 int device_check_isa(struct err *err);
 
-// Returns the stream of the current GPU (struct cuda_library), once one is open.
+// Returns the stream of the current GPU (struct cuda_library). A GPU must be open.
 void *device_stream(void);
-// Returns the name of a rank's GPU: the rank's number selects from the GPUs that `name` lists, or
-// continues counting after the last one ("cuda", rank 1: "cuda:1"). Copies other names. The caller
-// frees it.
+// Returns the name of the GPU of rank `local`: the one at that index in the list `name`. Past the
+// end of the list, numbers continue after the last GPU ("cuda", rank 1: "cuda:1"). Returns a copy
+// of `name` if that is not a list of GPUs. The caller frees the result.
 char *device_of_rank(const char *name, int local);
 
 // A device as shown to the user.
@@ -41,7 +41,7 @@ struct device_row {
     const char *name, *text;
     size_t unused, total; // bytes of memory; 0: not known
 };
-// Calls `add` for each device; *why says why no GPU is among them ("": one is).
+// Calls `add` for each device; *why says why there is no GPU among them ("" if there is one).
 void device_each(void (*add)(void *self, const struct device_row *row), void *self,
                  struct err *why);
 

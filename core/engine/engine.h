@@ -52,66 +52,69 @@ void engine_free(struct engine *e);
 int engine_load(struct engine *e, const char *name, struct err *err); // emits progress
 // Loads with the weight format that weights.dtype selects.
 int engine_load_as_set(struct engine *e, const char *name, struct err *err);
-char *engine_ignoring(const char *name); // the name that loads this model without unknown weights
-// Replaces the current model by one that was loaded elsewhere; reports nothing.
+// Returns "NAME::ignore-weights", the name that loads this model even if it has unknown weights.
+char *engine_ignoring(const char *name);
+// Replaces the current model by one that was loaded elsewhere; emits no event.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // gives a notice if messages lose their token ids
-// A new model is hashed in the background. Waits for its fingerprint, with progress; call it before
-// reading the fingerprint (checkpoint_identify). Does nothing without a model.
+// Waits for the fingerprint of the model, which is hashed in the background after loading; emits
+// progress. Call it before reading the fingerprint (checkpoint_identify). Does nothing without a
+// model.
 int engine_identify(struct engine *e, struct err *err);
-// Emits EVENT_IDENTITY if the fingerprint became known after loading.
+// Emits EVENT_IDENTITY, once, if hashing in the background has found the fingerprint.
 void engine_report_identity(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
-const char *engine_model_name(const struct engine *e);        // as it was loaded, or NULL
-bool engine_has_vision(const struct engine *e);               // does it have a vision encoder?
+const char *engine_model_name(const struct engine *e);        // of the loaded model, or NULL
+bool engine_has_vision(const struct engine *e); // true if the model has a vision encoder
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
-// Emits the description, the parameters by part, and the memory in use; `unknown`: why the
-// fingerprint is missing, if it is.
+// Emits the description, the parameters by part, and the memory in use; `unknown`: the reason shown
+// if the fingerprint is not known.
 void engine_show(struct engine *e, const char *unknown);
 void engine_memory(const struct engine *e, struct results *r); // of model and conversation
 // Returns the model's tokenizer, or the one loaded separately; NULL: neither.
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
-// Returns the tags of the model's chat template that name a variable, at most four, one per line;
-// the caller frees the text. "": none, or no model.
+// Returns the tags of the model's chat template that name `variable`, at most four, one per line;
+// "" if no tag does, or without a model. The caller frees the text.
 char *engine_template_tags(const struct engine *e, const char *variable);
 // Returns the current precision of matrix products, "f32" or "bf16"; NULL without a model.
 const char *engine_arithmetic(const struct engine *e);
 struct sinks *engine_sinks(struct engine *e);
-// Returns a progress callback for long work, one at a time: it emits progress under that name
-// ("loading") and stops the work when the engine is cancelled.
+// Returns a progress callback for long work called `what` ("loading"). The callback emits progress,
+// and stops the work when the engine is cancelled. Only one may be in use at a time.
 struct load_progress engine_progress(struct engine *e, const char *what);
 
 // Settings. Every change is a proposal (core/engine/proposal.h): checked as a whole, then applied
 // or refused as a whole. Each new value emits EVENT_SETTING; invalidated results are dropped, with
 // one notice. A method that needs the former adapter is reset to its defaults, with a notice.
 const struct settings *engine_settings(const struct engine *e);
-// If the new value makes the settings inconsistent, engine_set gives a notice between answers and
-// fails during one.
+// Between answers, a value that makes the settings inconsistent only causes a notice; during an
+// answer, engine_set fails.
 int engine_set(struct engine *e, const char *key, const char *value, struct err *err);
 int engine_reset(struct engine *e, const char *key, struct err *err); // key NULL: all
 int engine_set_all(struct engine *e, const struct change *list, size_t count, struct err *err);
 // Restores saved settings; skips values that are no longer possible, with a notice.
 void engine_restore(struct engine *e, const struct change *list, size_t count);
-// Copies the settings with these changes, for engine_lend. NULL: refused.
+// Returns a copy of the settings with these changes, for engine_lend; NULL with a message if they
+// are refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
 // Posts changes from any thread for the running answer, which applies them like engine_set_all
-// before its next token, or once it has `tokens` tokens. Changes posted without a running answer,
-// or left at its end, wait for engine_apply_posted or the next answer if `tokens` is 0, else for an
-// answer that long. Invalid changes give a notice.
+// before its next token, or once the answer has `tokens` tokens. Changes that no answer has applied
+// wait: with `tokens` 0, for engine_apply_posted or the next answer; otherwise, for an answer with
+// that many tokens. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_apply_posted(struct engine *e);
-// Sets a function that is called before each token of an answer, in the answer's thread. It may
-// change settings and adapters, which that token then uses, and nothing else.
+// Sets a function that is called before each token of an answer, in the answer's thread. The
+// function may change only settings and adapters; the changes already apply to that token.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
-// For comparisons under settings of engine_propose: applies their adapter to the model and returns
-// its tensors. engine_lend with `s` NULL restores the state of the engine's own settings. Emits no
+// For comparisons: applies the adapter of the settings `s`, from engine_propose, to the model, and
+// returns the adapter's tensors for methods. `s` NULL: restores the engine's own adapter. Emits no
 // events and invalidates nothing.
 int engine_lend(struct engine *e, const struct settings *s, struct method_tensors *tensors,
                 struct err *err);
@@ -121,17 +124,19 @@ int engine_lend(struct engine *e, const struct settings *s, struct method_tensor
 int engine_provenance(struct engine *e, enum setting_stale from, struct provenance *p,
                       struct err *err);
 
-// Adapters. The setting "adapter" (folder, or none) names the applied one; a failed load keeps the
-// previous one.
-// Reads the folder even if its adapter is already loaded.
+// Adapters. The setting "adapter" names the folder of the applied adapter, or none.
+
+// Reads the folder again even if its adapter is already loaded, and applies the adapter. On
+// failure, the previous adapter stays applied.
 int engine_adapter_load(struct engine *e, const char *folder, struct err *err);
-// Removes the adapter; a named one is also forgotten. name NULL: the applied one.
+// Unapplies the adapter `name`, if it is applied, and unloads it. name NULL: unapplies the applied
+// adapter, but keeps it loaded.
 int engine_adapter_unload(struct engine *e, const char *name, struct err *err);
 int engine_adapter_merge(struct engine *e, const char *folder, struct merge_report *report,
                          struct err *err);
 const struct adapters *engine_adapters(const struct engine *e);
 
-// The conversation's messages and pictures, borrowed until it changes.
+// The messages and pictures of the conversation, valid until the conversation changes.
 struct engine_talk {
     const struct message *messages;
     const struct picture *pictures; // path NULL: removed
@@ -139,14 +144,14 @@ struct engine_talk {
     size_t message_count, picture_count, waiting_count;
 };
 struct engine_talk engine_talk(const struct engine *e);
-// Reads the boxes of the last answer (core/picture/boxes.h); returns the index of their picture,
-// -1: there is no answer, or no picture before it. *style (may be NULL): how they were read.
+// Reads the boxes of the last answer (core/picture/boxes.h). Returns the index of their picture; -1
+// if there is no answer, or no picture before it. *style (may be NULL): the notation of the boxes.
 int engine_boxes(const struct engine *e, const struct box_style **style, struct boxes *b);
 int engine_attach(struct engine *e, const char *path, struct err *err); // "-" = standard input
 int engine_attach_bytes(struct engine *e, const char *path, const void *bytes, size_t size,
                         struct err *err);
-// Moves all pictures of another conversation, which needs no model, into this one. None becomes
-// pending.
+// Moves all pictures of the conversation `from`, which may have no model, into this one. None of
+// them becomes pending.
 void engine_adopt_pictures(struct engine *e, struct conversation *from);
 void engine_detach(struct engine *e);                  // removes the pending pictures
 void engine_detach_one(struct engine *e, int picture); // removes one of them
@@ -184,14 +189,14 @@ void engine_cancel(struct engine *e);
 // after Enter would be lost. Long work outside the engine polls the flag.
 void engine_uncancel(struct engine *e);
 bool engine_cancelled(const struct engine *e);
-// Returns the flag, for passes in long work outside the engine.
+// Returns the cancel flag, for passes in long work outside the engine.
 const atomic_bool *engine_cancel_flag(const struct engine *e);
 
-// Token counts of the current conversation, with pending pictures; counting runs no pass.
+// Token counts of the current conversation, including pending pictures; counting runs no pass.
 struct engine_context {
     int64_t text, visual, waiting_visual; // tokens
-    int64_t cached;                       // already computed
-    int64_t limit;                        // ctx.max, resolved
+    int64_t cached;                       // in the KV cache
+    int64_t limit;                        // ctx.max as a number of tokens
 };
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
 int64_t engine_limit(const struct engine *e); // the `limit` of struct engine_context
@@ -202,7 +207,7 @@ double engine_speed(const struct engine *e);
 // Conversation and cache are unchanged.
 int engine_measure(struct engine *e, const struct measure_request *request, struct results *results,
                    struct err *err);
-// Measures with another model, or under other settings, whose adapter is applied.
+// Like engine_measure, with this model and these settings; their adapter must already be applied.
 int engine_measure_as(struct engine *e, const struct model *model, const struct settings *settings,
                       const struct method_tensors *tensors, const struct measure_request *request,
                       struct results *results, struct err *err);

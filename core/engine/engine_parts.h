@@ -32,9 +32,9 @@ struct engine {
     struct adapter *former;       // the adapter that engine_lend replaced, while lending
     bool lending;
     const char *work; // name of the running work in progress events
-    struct pace pace; // its estimated remaining time
+    struct pace pace; // estimates the remaining time of `work`
     atomic_bool cancel;
-    struct pace reading; // the remaining time of file readers, which have no engine
+    struct pace reading; // remaining time of file readers, which do not know the engine
 };
 
 // A running answer.

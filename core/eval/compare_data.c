@@ -107,7 +107,8 @@ static int answered(void *self, struct evaluate_passes *p, const struct event_an
     struct side *other = &s->comparing->side[0];
     struct compared_answer *a = add_answer(s);
     s->open = a->answered = true;
-    a->message = p->c->message_count - p->first_messages; // eval.first may be set on one side only
+    // Does not count the messages of eval.first, which may be set on one side only.
+    a->message = p->c->message_count - p->first_messages;
     ids_append(&a->ids, answer->ids, answer->count);
     compare_meter_end(&s->meter, p->c, answer);
     a->cost = s->meter.cost;
@@ -150,8 +151,8 @@ static bool report(void *self, const struct evaluated *e)
 
 // --- pairs ---------------------------------------------------------------------------------------
 
-// Adds the distance of every step of the second side, then pairs the sample's questions that both
-// sides scored.
+// Adds the distances of the second side's steps to by_step, then pairs the questions of the sample
+// that both sides have scored.
 static void pair(struct comparing *c)
 {
     struct side *a = &c->side[0], *b = &c->side[1];
@@ -253,7 +254,7 @@ static bool read_answer(struct compared_answer *q, const cJSON *o)
     struct compare_distance *d = &q->distance;
     *q = (struct compared_answer){ 0 };
     if (!read_list(o, "numbers", n, 9) || !read_list(o, "cost", cost, COMPARE_COSTS)) return false;
-    // Counts, which become integers below.
+    // These numbers become integers below.
     const double counts[] = { n[7],
                               n[8],
                               cost[COST_PROMPT_TOKENS],
@@ -268,7 +269,8 @@ static bool read_answer(struct compared_answer *q, const cJSON *o)
     if (q->scored && !isfinite(n[4])) return false;
     e->score = n[4], d->mean = n[5], d->most = n[6];
     d->steps = (int64_t)n[7], d->agreed = (int64_t)n[8];
-    if (cJSON_GetArraySize(json_get(o, "distances")) != d->steps) return false; // bounds steps
+    // Also bounds d->steps.
+    if (cJSON_GetArraySize(json_get(o, "distances")) != d->steps) return false;
     d->hellinger = xcalloc((size_t)d->steps + 1, sizeof *d->hellinger);
     if (!read_list(o, "distances", d->hellinger, (int)d->steps)) return false;
     e->metric = metric ? metric_find(metric) : NULL;
@@ -308,7 +310,7 @@ static bool read_sides(const cJSON *line, struct compared_answer *list[2], size_
     return good;
 }
 
-// Takes over a sample of an earlier process, and counts it as the evaluation of a side would have.
+// Takes over a sample of an earlier process, and counts it in the evaluations of both sides.
 static bool take_sample(void *self, const cJSON *line)
 {
     struct comparing *c = self;
@@ -384,9 +386,9 @@ static int next_sample(struct comparing *c, struct evaluating *const v[2], bool 
         if (grid_use(c->g, (size_t)k, err) < 0) return -1;
         c->side[k].request.tensors = c->g->tensors;
         *more &= evaluate_next(v[k]);
-        step_logits_clear(&c->side[0].logits); // left by ranked choices
+        step_logits_clear(&c->side[0].logits); // ranked choices leave logits that no answer takes
     }
-    // A resumed job repeats a cancelled sample.
+    // A cancelled sample is not written: a resumed job repeats it.
     const bool cancelled = atomic_load(grid_cancel(c->g));
     if (!cancelled && write_state(c, err) < 0) return -1;
     pair(c);

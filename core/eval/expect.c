@@ -43,7 +43,7 @@ static bool holds(const struct condition *c, double x)
     }
 }
 
-// Returns the result with that name; the metric's name stands for "score". NULL: none.
+// Returns the result `name`; the name of the metric means the result "score". NULL: none.
 static const struct job_result *find(const struct job_results *r, const char *name)
 {
     for (size_t i = 0; i < r->count; i++)

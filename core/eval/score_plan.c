@@ -20,7 +20,7 @@
 
 enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
 
-// Lines that multiply the rows.
+// The lines of a plan that multiply its rows: model, seeds, checkpoints.
 struct factors {
     struct named_model {
         char *name, *folder;
@@ -28,7 +28,7 @@ struct factors {
     size_t model_count;
     struct names seeds;
     struct run {
-        char *folder, *row, *words; // row "": of all rows
+        char *folder, *row, *words; // row: the row to replace; "": every row
     } * runs;
     size_t run_count;
 };
@@ -74,7 +74,7 @@ static int split_words(char *text, char ***argv)
                 quoted = !quoted;
             else
                 *to++ = *p;
-        if (*p) p++; // `to` may be here
+        if (*p) p++; // steps past the space, which the NUL below may overwrite
         *to++ = 0;
     }
     return argc;
@@ -114,12 +114,12 @@ static char *plain_name(const char *name)
     return buf_take(&b);
 }
 
-// Returns the set whose name is the longest within that of a file; NULL: none.
+// Returns the set with the longest name that occurs in the file's name; NULL: none.
 static const struct eval_set *set_of_file(const char *file)
 {
     const struct eval_set *best = NULL;
     char *plain = plain_name(file);
-    size_t most = 2; // only names from 3 characters on ("vqa")
+    size_t most = 2; // names must be at least as long as "vqa"
     for (const struct eval_set *s = eval_sets; s->name; s++) {
         char *name = plain_name(s->name);
         if (!s->any && strlen(name) > most && strstr(plain, name)) {
@@ -132,7 +132,7 @@ static const struct eval_set *set_of_file(const char *file)
     return best;
 }
 
-// Returns whether /eval reads the file without --set, by its first sample.
+// True if /eval can read the file without --set; checks only the first sample.
 static bool has_samples(const char *path)
 {
     struct dataset d = { .file = -1 };
@@ -145,7 +145,8 @@ static bool has_samples(const char *path)
     return good;
 }
 
-// Adds the set in a file or folder. Returns 1 for other files.
+// Adds the evaluation set that `file`, a file or folder in `folder`, contains. Returns 1 if it
+// contains none.
 static int add_entry(struct score_plan *p, const char *folder, const char *file, int64_t limit,
                      struct err *err)
 {
@@ -202,7 +203,7 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// Checks that a plan may have `times` as many rows.
+// Checks that the plan stays within ROWS_MAX if its rows are multiplied by `times`.
 static int check_rows(const struct score_plan *p, size_t times, struct err *err)
 {
     size_t rows;
@@ -210,7 +211,8 @@ static int check_rows(const struct score_plan *p, size_t times, struct err *err)
     return err_set(err, "a plan has at most %d rows", ROWS_MAX);
 }
 
-// Returns the key of a word that is a folder: "adapter=" or "model="; "" for other words.
+// Returns the key to put before a word that names a folder: "adapter=" or "model="; "" for other
+// words.
 static const char *key_of(const char *word)
 {
     if (strchr(word, '=') || *word == '@') return "";
@@ -245,7 +247,7 @@ static int add_row(struct score_plan *p, char *name, char *words, struct err *er
     return check_rows(p, 1, err);
 }
 
-// Adds a row of SETTINGS or "NAME: SETTINGS"; without a name, the settings are the name.
+// Adds a row from "NAME: SETTINGS", or from "SETTINGS", which is then also the name.
 static int add_text_row(struct score_plan *p, const char *text, struct err *err)
 {
     const char *colon = strstr(text, ": ");
@@ -342,8 +344,8 @@ static bool has_row(const struct score_plan *p, const char *name)
     return false;
 }
 
-// Replaces the row that the run names, or each row if it names none, by several: step 0 is the row
-// as it was (before the training); then follows a row for each checkpoint, with the run's words.
+// Replaces the row run->row (every row if "") by several rows: the unchanged row as step 0, before
+// the training; then, for each checkpoint, the row with that checkpoint and run->words.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };
@@ -366,7 +368,7 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
             char *folder = xasprintf("%s/checkpoint-%lld", run->folder, (long long)steps[k]);
             char *step = xasprintf("step %lld", (long long)steps[k]);
             char *config = xasprintf("%s/config.json", folder);
-            // Full training with a method that learns leaves both a model and an adapter.
+            // Full training with a method that learns saves both a model and an adapter.
             const bool model = access(config, F_OK) == 0, adapter = adapter_is(folder);
             row_copy(&to, r, step, model ? folder : NULL, adapter ? folder : NULL, steps[k]);
             char **own = &to.rows[to.row_count - 1].words,
@@ -401,7 +403,7 @@ static int multiply_seeds(struct score_plan *p, const struct names *seeds, struc
             row_copy(&to, r, "", NULL, NULL, -1);
             char **texts[] = { &to.rows[to.row_count - 1].words, &to.rows[to.row_count - 1].model };
             for (int t = 0; t < 2 && has; t++) {
-                size_t from = 0; // a seed may contain the mark itself
+                size_t from = 0; // searches after inserted seeds, which may contain the mark
                 for (char *at; *texts[t] && (at = strstr(*texts[t] + from, mark));) {
                     char *with = xasprintf("%.*s%s%s", (int)(at - *texts[t]), *texts[t],
                                            seeds->list[k], at + sizeof mark - 1);
@@ -446,7 +448,8 @@ static int check_compares(const struct score_plan *p, struct err *err)
     return 0;
 }
 
-// Reads FOLDER WORDS of "checkpoints [ROW:] FOLDER WORDS"; takes ownership of the row.
+// Adds the run of a line "checkpoints [ROW:] FOLDER WORDS"; `text` is FOLDER WORDS. Takes ownership
+// of `row`.
 static void add_run(struct factors *f, char *row, const char *text)
 {
     const size_t length = until(text, " \t");
@@ -454,7 +457,7 @@ static void add_run(struct factors *f, char *row, const char *text)
     f->runs[f->run_count++] = (struct run){ unquoted(text, length), row, xstrdup(text + length) };
 }
 
-// Reads the words of "seeds".
+// Adds the seeds of a line "seeds N N ...", which are separated by spaces.
 static void add_words(struct names *to, char *text)
 {
     char *rest = NULL;
@@ -462,7 +465,7 @@ static void add_words(struct names *to, char *text)
         names_add(to, w, NULL);
 }
 
-// KEY [NAME:] TEXT
+// Reads a line "KEY [NAME:] TEXT".
 static int read_line(struct score_plan *p, struct factors *f, const char *line, int64_t limit,
                      struct err *err)
 {
@@ -588,7 +591,8 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
     return status;
 }
 
-// Returns the last part of a path, or all of it if another model ends in the same part.
+// Returns the last component of a model's path, or the whole path if another model's path has the
+// same last component.
 static char *model_name(const struct names *models, size_t model)
 {
     const char *path = models->list[model], *name = text_file_name(path);
@@ -678,8 +682,8 @@ struct settings *score_row_settings(const struct score_row *r, const struct prop
     return settings;
 }
 
-// Makes the settings of all rows of one model, in made[row]. `name`: a model other than base's,
-// which is opened for this, without base's adapter; NULL: base's model.
+// Creates the settings of all rows of one model, made[row]. name NULL: the model of `base`;
+// otherwise opens the model `name` for this, without the adapter and calibrations of `base`.
 static int settings_of_model(const struct score_plan *p, const char *name,
                              const struct proposal *base, struct settings **made,
                              struct names *notices, struct err *err)

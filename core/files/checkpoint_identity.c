@@ -1,12 +1,12 @@
 // core/files/checkpoint_identity.c -- one hash over all files of a model that affect its answers.
 //
 //   fingerprint   over the names and hashes of all these files
-//   weights       over config.json and the weights alone: the sources of converted weights
+//   weights       over config.json and the weights alone, which converted weights are made from
 //   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which file differs
 // Only files that vlmsh reads count; a tokenizer.model beside a tokenizer.json does not.
 //
-// Small files are hashed when the folder is opened. A thread reads large ones that were not seen
-// before; the first caller that needs the hash stops it and reads the rest.
+// Small files are hashed when the folder is opened. A thread reads large files whose hashes are not
+// cached; the first caller that needs the hash stops the thread and reads the rest.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,14 +29,13 @@
 
 enum {
     SAMPLE = 4096,     // bytes hashed at each end of a tensor by earlier versions
-    DIGITS = 12,       // of a file's hash in `files`
-    BEHIND = 64 << 20, // fewer bytes are read without a thread
+    DIGITS = 12,       // hexadecimal digits of a file's hash in `files`
+    BEHIND = 64 << 20, // fewer bytes than this are read without a thread
 };
 
 // --- parts ---------------------------------------------------------------------------------------
 
-// Used by the thread that owns the checkpoint; while `thread` runs, no other thread uses the
-// shards.
+// Used by the thread that owns the checkpoint. While `thread` runs, only `thread` uses the shards.
 struct identifying {
     const struct checkpoint *c;
     struct hash all, weights; // of the small files
@@ -86,7 +85,7 @@ static int add_small_files(struct identifying *i, struct err *err)
         return -1;
     if (strcmp(preprocessor, "processor_config.json") != 0 && add_file(i, preprocessor, err) < 0)
         return -1;
-    // A template inside a config is already covered: `names` has the config.
+    // A template inside a config is already hashed, because `names` lists the config.
     if (template && !text_ends(template, "_config.json") && add_file(i, template, err) < 0)
         return -1;
     if (!tokenizer) return 0; // loading reports that it is missing
@@ -94,7 +93,8 @@ static int add_small_files(struct identifying *i, struct err *err)
     return strcmp(tokenizer, "vocab.json") ? 0 : add_file(i, "merges.txt", err);
 }
 
-// All shards share one entry of `files`: every saved answer repeats that list, so it stays short.
+// Shards of safetensors share one entry of `files`. Every saved answer repeats `files`, so it must
+// be short.
 static void add_weights(struct identifying *i)
 {
     const struct checkpoint *c = i->c;
@@ -116,7 +116,7 @@ static void add_weights(struct identifying *i)
 
 struct reading {
     const struct load_progress *progress;
-    uint64_t before, total; // bytes of earlier shards; of all
+    uint64_t before, total; // bytes of the earlier shards, and of all shards
 };
 
 static bool report(void *self, uint64_t done, uint64_t total)
@@ -282,7 +282,7 @@ static int hash_samples(const struct checkpoint *c, char hex[HASH_HEX])
         hash_add(&h, config, size);
         free(config);
     }
-    // Quantised weights (weights.dtype) are the last shard, a file outside the folder.
+    // Skips weights quantised by vlmsh (weights.dtype): the last shard, a file outside the folder.
     const int shards = c->shard_count - (c->form != NULL);
     for (int s = 0; s < shards; s++) {
         const struct safetensors *f = c->shards[s];

@@ -2,8 +2,9 @@
 // mixtures of experts.
 // Files hold the experts of a layer in one tensor [E, out, in]; this code makes each expert a
 // matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
-// [H, v, R]. This code joins them: in their own type, because products with bf16 and with f32
-// weights sum in different orders, or in f32 if they are in blocks, which cannot be transposed.
+// [H, v, R]. This code joins both again. The result keeps their type, because products with bf16
+// and with f32 weights sum in different orders; it is f32 if their types differ, or are in blocks,
+// which cannot be transposed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ const struct gguf_name gguf_latent_names[] = {
     { "ffn_gate_shexp", "mlp.shared_experts.gate_proj", PLAIN },
     { "ffn_up_shexp", "mlp.shared_experts.up_proj", PLAIN },
     { "ffn_down_shexp", "mlp.shared_experts.down_proj", PLAIN },
-    { "ffn_gate_exps", "mlp.experts.gate_proj", PLAIN }, // of all experts: put_experts
+    { "ffn_gate_exps", "mlp.experts.gate_proj", PLAIN }, // all experts in one tensor (put_experts)
     { "ffn_up_exps", "mlp.experts.up_proj", PLAIN },
     { "ffn_down_exps", "mlp.experts.down_proj", PLAIN },
     { "ffn_gate_up_exps", "mlp.experts.gate_up_proj", PLAIN },
@@ -32,7 +33,8 @@ const struct gguf_name gguf_latent_names[] = {
 
 void gguf_latent_read(struct gguf_config *c)
 {
-    // Newer files hold the widths of the compressed heads under the old keys.
+    // In newer files, attention.key_length and attention.value_length are widths of the compressed
+    // heads; the keys that end in _mla have the widths of the full heads.
     const int64_t rotary = config_value(c, "rope.dimension_count", 1, GGUF_NEEDED);
     const int64_t key = config_value(c, "attention.key_length", 1, GGUF_NEEDED);
     const int64_t value = config_value(c, "attention.value_length", 1, GGUF_NEEDED);
@@ -103,8 +105,8 @@ static bool is_float(const struct safetensor *t)
     return t && t->rank == 3 && t->dtype >= 0 && t->dtype != DTYPE_I32;
 }
 
-// Returns t's numbers: in `dtype` in the file, or converted to f32 in *made, which the caller
-// frees. NULL: out of memory.
+// Returns the numbers of t: the file's data if t has this dtype, else (dtype f32) converted numbers
+// in *made, which the caller frees. NULL: out of memory.
 static const void *numbers_of(const struct safetensor *t, enum dtype dtype, float **made)
 {
     const size_t count = (size_t)safetensor_count(t);
@@ -114,7 +116,7 @@ static const void *numbers_of(const struct safetensor *t, enum dtype dtype, floa
     return *made;
 }
 
-// Joins k [H, R, nope] and its v [H, v, R] to kv_b_proj [H*(nope+v), R].
+// Joins k [H, R, nope] and the v [H, v, R] of the same layer to kv_b_proj [H*(nope+v), R].
 static int put_joined(const struct gguf *f, const struct safetensor *k, const char *start,
                       struct renamed *r, struct err *err)
 {

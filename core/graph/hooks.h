@@ -24,7 +24,7 @@ enum {
     MAY_ROWS = 8  // rows that remain
 };
 
-// The arguments that a site has besides x and `picture` or `layer`; all others are NULL.
+// HAS_*: the arguments that a site has besides x and `picture` or `layer`; all others are NULL.
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
@@ -82,8 +82,8 @@ extern const struct site *const pass_sites[];
 // valid until the layer ends.
 struct hidden_keys {
     const bool *rows;  // [N] rows that do not see `keys`; NULL: nothing is hidden
-    const bool *keys;  // [P]
-    const bool *heads; // [H] query heads that do not see them; NULL: all
+    const bool *keys;  // [P] the hidden keys
+    const bool *heads; // [H] query heads that do not see `keys`; NULL: all
 };
 
 // Rows from..N-1 of a pass attend to selected keys only; rows before `from` attend to every earlier
@@ -109,15 +109,15 @@ static inline int64_t site_keys_at(struct site_keys keys, int64_t j)
     return keys.list ? keys.list[j] : keys.first + j;
 }
 
-// Arguments of a site. Fields that do not apply are NULL / -1.
+// Arguments of a site. Fields that do not apply are NULL or -1.
 struct site_args {
     int layer, picture;
-    struct tensor *x;         // see SITES
-    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
-                              // cached k and v may be bf16 (graph_download, op_widen)
-    const int32_t *only;      // SITE_FFN: rows for which the FFN is computed; NULL = all
-    int64_t only_count;       // length of `only`, which the method keeps until the layer ends
-    int64_t past;             // keys of this layer before this pass: row i is key past+i
+    struct tensor *x;                // see SITES
+    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
+                                     // cached k and v may be bf16 (graph_download, op_widen)
+    const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
+    int64_t only_count;              // length of `only`, which must stay valid until the layer ends
+    int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
     const int32_t *keys;             // [P] sequence row of each key; NULL: key i is row i;
@@ -150,8 +150,8 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     return args->keys ? args->keys[i] : i;
 }
 
-// Returns the keys that row i of a HAS_KEYS site sees: those of its layer's mask, or the ones among
-// them that a method has chosen.
+// Returns the keys that row i of a HAS_KEYS site sees: the keys that the layer's mask allows or, of
+// these, only those that a method has chosen.
 struct site_keys site_keys(const struct site_args *args, int64_t i);
 // Returns the keys that `seen` lists for row i, without those before key `first`.
 struct site_keys seen_keys_from(const struct seen_keys *seen, int64_t i, int64_t first);
@@ -201,8 +201,8 @@ bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
 // one changes the layer's values.
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);
 bool hooks_change_values(const struct graph *g, int layer);
-// True if passes may contain drafted tokens, which may be discarded: false if a probe counts each
-// row as part of the answer.
+// True if passes may contain draft tokens, which may be discarded later; false if a probe counts
+// every row as part of the answer.
 bool hooks_allow_drafts(const struct graph *g);
 // Runs the listeners of this site in order; does nothing without listeners. A change that the site
 // does not allow is a BUG.

@@ -1,4 +1,5 @@
-// core/jobs/identity.c -- compares the inputs of a run when it started with the current ones.
+// core/jobs/identity.c -- records the inputs of a run or job, and finds those that have changed
+// since it started.
 #include "core/jobs/identity.h"
 
 #include <stdlib.h>
@@ -64,7 +65,8 @@ static char *first_difference(const char *list, const char *others, char **other
     for (*other = NULL; (one = items_take(&list, "\n")); free(one)) {
         if (items_has(others, one, "\n")) continue;
         *other = items_with_key(others, one, "\n");
-        // Older versions lacked some settings: ignores a setting that has its default.
+        // Earlier versions had fewer settings: a setting that `others` lacks is not a difference if
+        // it has its default.
         const char *equals = strchr(one, '=');
         char *key = equals ? xstrndup(one, (size_t)(equals - one)) : NULL;
         const struct setting *row = key ? settings_find(key) : NULL;

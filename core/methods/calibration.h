@@ -7,25 +7,26 @@
 //   float *alpha = calibration_numbers(&c, "ffn.alpha", 2, (int64_t[]){ L, D }, &err);
 //   calibration_close(&c);
 //
-// Jobs write calibrations (core/eval/calibrate.c). Each kind is one constant struct in its own
-// file, with its tensors and the sums that it collects at the sites of a pass, and a line in
-// core/lists.h.
+// Jobs write calibrations (core/eval/calibrate.c). Each kind of calibration is one constant struct
+// in its own file, with its tensors and the sums that it collects at the sites of a pass, and has a
+// line in core/lists.h.
 //
-// A calibration is a safetensors file with these tensors, by kind (CAPA's paper):
+// A calibration is a safetensors file with these tensors, by kind (CAPA's paper: docs/papers.md):
 //   ffn    ffn.alpha [L,D] of visual tokens, ffn.alpha_text, ffn.redundancy [L],
 //          ffn.redundancy_text [L], ffn.fit [2,3,L] (of visual and text tokens: residual J of a
-//          token, R^2, part of the FFN that alpha explains); and, for merging files, the sums
+//          token, R^2, share of the FFN that alpha explains); and, for merging files, the sums
 //          behind them, each double as two f32 that add up to it: ffn.sum_xy, ffn.sum_xx,
 //          ffn.sum_xy_text, ffn.sum_xx_text [2,L,D], ffn.sum_yy [2,2,L,D], ffn.sum_cos [2,2,L]
 //          (visual, text)
-//   norms  norms.visual, norms.text [L+1] mean norm of h[l], .visual_std, .text_std, and mean
-//          cos(h[l-1], h[l]) .visual_cosine, .text_cosine [L+1]; norms.tally [2,2,4,L+1] (per
-//          modality: mean, sum of squared distances from it, count, sum of the cosines)
-//   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] its two
-//          largest, sinks.share [L] share of tokens with phi > tau; sinks.sums [2,L,D],
-//          sinks.counts [2,2,L] (sinks, tokens)
-//   lens   lens.bias [L,D], lens.update [L,D,D], lens.left [L] (squared distance to the last
-//          layer's output that remains); lens.sum_x, lens.sum_delta [2,L,D], lens.sum_xx,
+//   norms  norms.visual, norms.text [L+1] mean norm of h[l]; norms.visual_std, norms.text_std [L+1]
+//          its standard deviation; norms.visual_cosine, norms.text_cosine [L+1] mean
+//          cos(h[l-1], h[l]); norms.tally [2,2,4,L+1] (per modality: mean norm, sum of squared
+//          distances from the mean, count, sum of the cosines)
+//   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] the k of
+//          its two largest values, sinks.share [L] share of tokens with phi > tau; sinks.sums
+//          [2,L,D], sinks.counts [2,2,L] (sinks, tokens)
+//   lens   lens.bias [L,D], lens.update [L,D,D], lens.left [L] (remaining squared distance to
+//          the last layer's output); lens.sum_x, lens.sum_delta [2,L,D], lens.sum_xx,
 //          lens.sum_xdelta [2,L,D,D], lens.sum_dd, lens.rows [2,L]
 //   phases phases.curves [L,2] (contribution, Hellinger distance), phases.layers [3] (early,
 //          transition, late); phases.sum_contribution, phases.sum_hellinger [2,L]
@@ -58,7 +59,7 @@ struct calibration {
 int calibration_open(struct calibration *c, const char *path, struct err *err);
 void calibration_close(struct calibration *c); // also accepts a zeroed one
 // Opens the file that a setting names and checks that it fits the model; *c is zeroed if the
-// setting has no file.
+// setting names no file.
 int calibration_of_setting(struct calibration *c, const struct settings *s, const char *key,
                            const struct model *m, struct err *err);
 // Checks that the calibration was made with this model's weights; accepts a file without that
@@ -68,8 +69,8 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
 // missing or has another shape. (calibration_open refuses NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
-// Like calibration_numbers, for a tensor of indices below `limit`; `what` says what they count
-// ("layer").
+// Like calibration_numbers, for a tensor of indices below `limit`; messages call such an index
+// `what` ("layer").
 float *calibration_indices(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, int64_t limit, const char *what, struct err *err);
 
@@ -89,10 +90,10 @@ struct calibration_tensor {
     int shape[4]; // OF_LAYERS: L, OF_WIDTH: D, OF_STATES: L + 1; ended by 0
 };
 
-// The sums of some samples.
+// Sums over samples.
 struct calibration_sums {
     const struct calibration_kind *kind;
-    const struct model *model;                // NULL: read from a file
+    const struct model *model;                // NULL: the sums were read from a file
     int64_t layers, width;                    // L, D
     double *data, *part[CALIBRATION_TENSORS]; // [count], and where each of kind->sums begins in it
     size_t count;
@@ -110,13 +111,13 @@ struct calibration_kind {
     // which gives L and D, then the doubles that they are computed from.
     const struct calibration_tensor *results, *sums;
     const char *former;          // a tensor of earlier versions, whose sums cannot be merged
-    const struct site *sites[4]; // where passes over prompts call take; ended by NULL
-    // Replaces `take` where more than x is needed; its `self` is the same.
+    const struct site *sites[4]; // sites where a pass over a prompt calls take; ended by NULL
+    // For a kind that needs more than x: called instead of `take`, with the same `self`.
     int (*run)(void *self, struct graph *g, const struct site *site, struct site_args *args);
     readback_fn take; // adds to its `self`, a struct calibration_sums
     void (*compute)(const struct calibration_sums *s, float *const *results);
-    // Returns how far the samples added since `before` have changed the results: the job reports it
-    // each time the number of samples has doubled. NULL: not reported.
+    // Returns how far the samples added since `before` have changed the results. The job reports
+    // this number whenever the number of samples has doubled. NULL: not reported.
     double (*change)(const struct calibration_sums *now, const struct calibration_sums *before);
     // True if no sample showed a picture, without which the results mean nothing. NULL: never.
     bool (*empty)(const struct calibration_sums *s);
@@ -124,12 +125,12 @@ struct calibration_kind {
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
     bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always
     // A table of the results, one row per layer and, with `states`, one for the last layer's
-    // output. Results that the file lacks are NULL.
-    const char *columns; // of its table, for table_begin
+    // output. `results` has NULL for a tensor that the file lacks.
+    const char *columns; // for table_begin
     bool states;
     void (*show)(const struct calibration_sums *s, float *const *results, int64_t layer,
                  struct table_builder *b);
-    const struct result_kind *units; // of that table (core/probes/results.h)
+    const struct result_kind *units; // of the table (core/probes/results.h)
 };
 
 struct calibration_sums *calibration_start(const struct calibration_kind *kind,
@@ -138,7 +139,7 @@ void calibration_free(struct calibration_sums *s); // NULL is allowed
 struct hook calibration_hook(struct calibration_sums *s);
 // Grows s->rows and s->there to that many rows.
 void calibration_rows(struct calibration_sums *s, int64_t rows);
-// Adds other sums for the same model: of another rank, of an earlier process, or of another file.
+// Adds other sums for the same model, from another rank, an earlier process, or another file.
 void calibration_add(struct calibration_sums *s, const struct calibration_sums *other);
 int calibration_write(const struct calibration_sums *s, const struct calibration_source *source,
                       const char *path, struct err *err);

@@ -5,14 +5,14 @@
 //
 // Visual tokens that only end a row of the picture (newlines) are unchanged.
 //
-// Untrained (norm.init text): g = T*/sqrt(D) in every dimension, b = 0, and then ||v'|| ~ T*, the
-// mean norm of the text embedding table's rows (or norm.target). Trained g and b come from the
-// adapter.
+// Untrained (norm.init text): g = T*/sqrt(D) in every dimension and b = 0, so that ||v'|| ~ T*. T*
+// is the mean norm of the rows of the text embedding table (or norm.target). Trained g and b come
+// from the adapter.
 //
 // Two controls (norm.form) separate the parts of LayerNorm, with the same g and b: rms divides each
-// token by its root mean square, without centring; scale divides all tokens of a picture by one
-// number, the mean of their root mean squares, through which no gradient flows: directions and
-// relative norms stay.
+// token by its root mean square, without centring; scale divides all tokens of a picture by the
+// mean of their root mean squares, which keeps directions and relative norms. No gradient flows
+// through that mean.
 #include <math.h>
 #include <stdlib.h>
 
@@ -127,7 +127,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
         n->bias = n->gain;
     }
-    model_pass(m, true); // norm alignment acts on pictures only
+    model_pass(m, true); // before weights are read; true: norm alignment acts on pictures only
     // Without an embedding table, this process has only later layers (core/stages/stages.h) and
     // aligns nothing.
     const struct tensor *table = &m->decoder.embed;
@@ -154,8 +154,8 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Returns the root mean square of a token, averaged over the picture's tokens except those that end
-// its rows.
+// Returns the mean of the tokens' root mean squares, over the tokens of a picture except those that
+// end a row.
 static double mean_scale(struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];
@@ -184,8 +184,8 @@ static struct tensor *normed(const struct norm_align *n, struct graph *g,
     return linear_add_bias(g, y, bias);
 }
 
-// Leaves tokens that end a row of the picture unchanged: they were learned in the language model's
-// scale.
+// Leaves tokens that end a row of the picture unchanged: they were learned at the scale of the
+// language model.
 static int norm_run(void *state, struct graph *g, struct site_args *args)
 {
     struct norm_align *n = state;

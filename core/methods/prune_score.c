@@ -1,8 +1,8 @@
 // core/methods/prune_score.c -- scores visual tokens for one query row, and selects the best.
 //
 // The query row's probabilities are recomputed from q and k, so that the layer's attention need not
-// write out its probabilities. norope first undoes the rotation of q and of the keys, which are
-// cached rotated.
+// write out its probabilities. PRUNE_NOROPE first undoes the rotation of q, and of the keys, which
+// are cached rotated.
 #include "core/methods/prune_score.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static struct tensor *unrotate(struct graph *g, const struct prune_view *view, s
 {
     struct rope_config rope = *decoder_rope(&view->model->decoder.config, view->layer);
     struct tensor *cos, *sin;
-    rope.amplitude = 1; // the amplitude (YaRN) stays applied
+    rope.amplitude = 1; // does not undo the amplitude (YaRN)
     if (rope_angles(g, &rope, view->sequence, rows, x->shape[0], &cos, &sin) < 0) return NULL;
     return rope_part(g, &rope, op_widen(g, x), cos, op_scale(g, sin, -1));
 }
@@ -92,7 +92,7 @@ void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64
 
 // --- diversity -----------------------------------------------------------------------------------
 
-// Updates each row's distance to the kept ones after adding row `i`.
+// Updates each row's distance to the nearest kept row after adding row `i`.
 static void lower_distances(const double *unit, int64_t count, int64_t width, int64_t i,
                             double *nearest)
 {
@@ -103,7 +103,7 @@ static void lower_distances(const double *unit, int64_t count, int64_t width, in
     }
 }
 
-// Returns the row furthest from the kept ones, the first on ties.
+// Returns the row furthest from the kept rows, the first on ties.
 static int64_t furthest(const double *nearest, const bool *keep, int64_t count)
 {
     int64_t best = -1;
@@ -128,7 +128,7 @@ void prune_choose_diverse(const float *x, int64_t count, int64_t width, int64_t 
         keep[i] = false;
         nearest[i] = INFINITY;
     }
-    // Keeps first the row whose nearest neighbour is the furthest away.
+    // The first row to keep is the one whose nearest neighbour is furthest away.
     for (int64_t i = 0; k > 0 && i < count; i++) lower_distances(unit, count, width, i, nearest);
     for (int64_t n = 0; n < k; n++) {
         const int64_t best = furthest(nearest, keep, count);

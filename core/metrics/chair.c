@@ -5,8 +5,8 @@
 //   CHAIRs = captions with such a mention / captions
 //
 // References list the objects in the picture; choices list all known kinds of objects. Captions and
-// names are compared in the singular (by table, else by ending). At each position the longest name
-// or synonym wins, so that a hot dog is not a dog. Every mention counts.
+// names are compared in the singular (from a table, else by the ending). At each position the
+// longest name or synonym wins, so that a hot dog is not a dog. Every mention counts.
 //
 // CHAIRs is the mean of the score; CHAIRi is computed from the outcomes' classes (chair.h).
 #include "core/metrics/chair.h"
@@ -66,7 +66,7 @@ static char *singular(struct scratch *s, const char *text)
 
 // --- names ---------------------------------------------------------------------------------------
 
-// Phrases and the objects that they name: object[i] is a choice's number, -1: none.
+// Phrases and the objects that they name: object[i] is the index of a choice, or -1 for no object.
 struct phrases {
     struct names names;
     int *object;

@@ -1,6 +1,6 @@
 // core/metrics/chair_words.h -- the fixed tables of core/metrics/chair.c: irregular plurals, and
-// other words for the 80 kinds of objects of COCO. The lists are our own. The authors' list has
-// more words for some objects, so scores differ from theirs if a caption uses a word missing here.
+// other words for the 80 kinds of objects of COCO. The lists are our own. The list of CHAIR's
+// authors has more words for some objects, so scores differ if a caption uses a word missing here.
 //
 // clang-format off
 

@@ -1,9 +1,9 @@
 // core/metrics/loglik.c -- scores the likelihood of a question's choices, or of the reference
 // answers.
 //
-// acc_norm divides by the length of the choice, as lm-evaluation-harness does for HellaSwag
-// (Zellers et al. 2019): otherwise long endings would lose by length alone. Letters (MMLU,
-// Hendrycks et al. 2021) all have length one, so both numbers are equal.
+// acc_norm divides log-likelihoods by the length of the choice, as lm-evaluation-harness does for
+// HellaSwag (Zellers et al. 2019): otherwise long endings would lose by length alone. For letters
+// (MMLU, Hendrycks et al. 2021), which all have length one, acc_norm and acc are equal.
 #include <math.h>
 
 #include "core/metrics/choices.h"

@@ -1,6 +1,6 @@
 // core/metrics/yesno.c -- yes/no questions (POPE, Li et al. 2023): accuracy, precision, recall and
-// F1 of "yes", share of yes; by our own rule and those of POPE's script (as in LLaVA), lmms-eval
-// and VLMEvalKit.
+// F1 of "yes", share of yes. Each metric uses one rule: our own, or that of POPE's script (as in
+// LLaVA), MME's script, lmms-eval or VLMEvalKit.
 //
 // The rules differ in which answers mean yes, and in how precision and recall count answers that
 // are neither yes nor no. POPE's script reads an answer without "no" or "not" in its first sentence
@@ -17,8 +17,8 @@
 
 enum verdict { YES, NO, NEITHER };
 
-// Classes of outcomes: each name gives the right answer, then the model's. Our own rule uses the
-// second enum. Classes are saved with each answer, so neither enum may change.
+// Classes of outcomes. In the first enum, a name gives the right answer, then the model's. Our own
+// rule uses the second enum. Classes are saved with each answer, so neither enum may change.
 enum { YES_YES, YES_NO, YES_NEITHER, NO_YES, NO_NO, NO_NEITHER };
 enum { TRUE_YES, FALSE_YES, TRUE_NO, FALSE_NO, NONE_FOR_YES, NONE_FOR_NO };
 
@@ -56,8 +56,8 @@ static int read_whole(struct scratch *s, const char *answer)
     return of_word(python_strip(s, python_lower(s, answer), NULL), "yes", "no");
 }
 
-// MME's rule: reads the whole answer without full stops, or its only letter; else yes or no among
-// its first four characters.
+// MME's rule, after full stops are removed: the whole answer if it is yes or no; an answer of one
+// character if that is y or n; otherwise yes or no within the first four characters.
 static int read_prefix(struct scratch *s, const char *answer)
 {
     const char *bare = python_strip(s, python_lower(s, answer), NULL);
@@ -125,8 +125,8 @@ static int summary_own(const struct metric_tally *t, struct metric_number *to)
                        ratio(said_yes, t->scores.count, NAN), k[NONE_FOR_YES] + k[NONE_FOR_NO], to);
 }
 
-// `missed`: questions whose right answer is yes and that count as missed for recall. Undefined
-// ratios are 0, as in the suites.
+// `missed`: questions whose right answer is yes and that recall counts as missed. `yes`: numerator
+// of the share of yes. Undefined ratios are 0, as in the suites.
 static int put_suite(const struct metric_tally *t, int64_t missed, int64_t yes,
                      struct metric_number *to)
 {
@@ -144,8 +144,8 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
     return put_suite(t, k[YES_NO] + k[YES_NEITHER], k[YES_YES] + k[NO_YES], to);
 }
 
-// lmms-eval counts an answer that is neither yes nor no as neither found nor missed, and reports
-// the references' share of yes instead of the model's. Both are bugs, reproduced to match its
+// For recall, lmms-eval ignores answers that are neither yes nor no; as the share of yes, it
+// reports that of the references instead of the model's. Both are bugs, reproduced to match its
 // numbers.
 static int summary_lmms_eval(const struct metric_tally *t, struct metric_number *to)
 {

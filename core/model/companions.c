@@ -1,4 +1,5 @@
-// core/model/companions.c -- describes the files missing beside the weights.
+// core/model/companions.c -- describes the files missing beside the weights, and their
+// replacements.
 //
 // A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
 // refuses to load it; vlmsh loads it, with a notice of each replacement.

@@ -17,8 +17,8 @@ int model_type_check(const char *const *known, const cJSON *json, struct err *er
     return err_set(err, "\"model_type\" \"%s\" is not supported (known: %s)", type, known[0]);
 }
 
-// Sets the factors of scores and embeddings. A kind that reads "query_pre_attn_scalar" lists it in
-// its keys.
+// Sets embed_scale and score_scale. Reads "query_pre_attn_scalar" only if the kind of decoder lists
+// this key.
 static int read_scales(struct decoder_config *d, const cJSON *json, struct err *err)
 {
     double scalar = (double)d->dim;
@@ -90,7 +90,8 @@ const char *decoder_name(const struct decoder_kind *kind, const char *ours)
     return ours;
 }
 
-// Finds `levels` in a name, as whole levels: "attention.wq" in "layers.3.attention.wq.weight".
+// Finds `levels`, one or more whole levels, in a name: "attention.wq" in
+// "layers.3.attention.wq.weight".
 static const char *find_levels(const char *name, const char *levels)
 {
     const size_t n = strlen(levels);

@@ -27,8 +27,8 @@ double flops_pairs(const struct decoder_config *c, int layer, const struct seque
     return pairs;
 }
 
-// Returns FLOPs per row, 2 per multiply-add. Gains do not count; an expert counts by the share of
-// rows that reach it.
+// Returns FLOPs per row, 2 per multiply-add. Norm gains do not count; the FLOPs of an expert are
+// weighted by the share of rows that reach it.
 static double linear(const struct linear *w)
 {
     if (w->weight.rank != 2) return 0;

@@ -1,14 +1,14 @@
-// core/model/fused.h -- fused parts of a layer. Each function returns false or NULL if the device
-// lacks the kernel or a listener needs intermediate results.
+// core/model/fused.h -- fused parts of a layer. Functions that compute return false or NULL if the
+// device lacks the kernel or a listener needs intermediate results.
 #ifndef CORE_MODEL_FUSED_H
 #define CORE_MODEL_FUSED_H
 
 #include "core/model/decoder.h"
 
-// Callers fill the structs of kernels/fused.h, except the mode and results that are allocated here;
-// `w` lists the `count` weights that a struct uses.
+// Callers fill the structs of kernels/fused.h, except `mode`, and results that these functions
+// allocate; `w` lists the `count` weights that a struct uses.
 
-// Returns a fused_linear of all rows of a weight.
+// Returns the fused_linear that uses all rows of a weight.
 struct fused_linear fused_whole(const struct linear *w);
 
 // True if no weight has LoRA or reordered rows.
@@ -32,26 +32,26 @@ bool fused_attend(struct graph *g, const struct linear *w, const struct fused_at
 struct tensor *fused_add(struct graph *g, struct tensor *h, struct tensor *x,
                          const struct linear *w, const struct fused_after *after);
 // Returns p->h [m, D] + after(down(silu(gate(x)) * up(x))), x = rmsnorm(h): in place, or with a
-// tape in a new tensor. If `unread` and recorded on a tape, the result has undefined content and
-// only carries gradients back.
+// tape in a new tensor. With `unread` and a tape, the content of the result is undefined: it only
+// carries gradients back.
 struct tensor *fused_ffn(struct graph *g, const struct linear *w, int count,
                          const struct fused_ffn *p, bool unread);
 
-// Computes down(silu(gate(x)) * up(x)) of many rows x [m, D]; w as in core/model/decoder.h
-// (FFN_GATE ..).
+// Computes down(silu(gate(x)) * up(x)) of many rows x [m, D]; w[FFN_GATE], w[FFN_UP] and
+// w[FFN_DOWN] are the weights.
 struct tensor *fused_gated(struct graph *g, const struct linear *w, struct tensor *x);
 // Packs many rows x [m, D], or rmsnorm(x), once and multiplies them by each weight w[i] into y[i]
-// [m, out], which the caller allocates. gain NULL: no norm.
+// [m, out], which the caller allocates. norm->gain NULL: no norm.
 bool fused_each(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                 const struct linear *const *w, int count, struct tensor *const *y);
 // Like fused_each with strided results (kernels/rows_products.h), for parts of plain weights.
 bool fused_products(struct graph *g, struct tensor *x, const struct norm_gain *norm,
                     const struct rows_product *product, int count);
 
-// Adds the mixture of experts of few rows to p->h, in place.
+// Adds the output of a mixture of experts to p->h, in place; for few rows.
 bool fused_experts(struct graph *g, const struct linear *w, int count,
                    const struct fused_experts *p);
-// Adds latent attention of few rows to p->h, in place.
+// Adds the output of latent attention to p->h, in place; for few rows.
 bool fused_latent(struct graph *g, const struct linear *w, int count, const struct fused_latent *p);
 
 #endif

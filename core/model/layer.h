@@ -4,8 +4,9 @@
 //   h += after(ffn(before(h)))
 //
 // A kind of attention or FFN is one file with one constant struct (attention_grouped.c,
-// ffn_gated.c), named in a family's decoder_kind. It lists its weights; binding, models made by
-// `vlmsh new`, FLOPs and recordings follow that list. layer.c has the code that all kinds share.
+// ffn_gated.c), named in a family's decoder_kind. A kind lists its weights; binding, models made
+// by `vlmsh new`, FLOPs and recordings of decode steps follow that list. layer.c has the code that
+// all kinds share.
 #ifndef CORE_MODEL_LAYER_H
 #define CORE_MODEL_LAYER_H
 
@@ -14,7 +15,8 @@
 // A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; if `in` is 0: a
 // gain [out].
 struct layer_weight {
-    const char *name; // in the layer, by Llama's name: "self_attn.q_proj"; "%d" is the expert
+    // Name within the layer, as in Llama's files: "self_attn.q_proj". "%d" stands for the expert.
+    const char *name;
     int64_t out, in;
     bool bias;
     bool constant; // [out], never trained; `name` is the whole name: no ".weight" follows
@@ -46,7 +48,7 @@ struct attention_traits {
     bool segments;   // a pass may hold several conversations; such a kind has neither `forward` nor
                      // `qkv`
     bool head_norms; // an RMSNorm for each head of the queries and of the keys
-    bool interleaved; // always rotates adjacent elements, as "rope_interleaved" requests
+    bool interleaved; // always rotates adjacent elements, as if "rope_interleaved" were true
 };
 
 struct attention_kind {
@@ -56,22 +58,21 @@ struct attention_kind {
     struct kv_row (*cached)(const struct decoder_config *c); // cache row of a token
     // Cache row of a token in a layer whose values a method changes; NULL: the same as `cached`.
     struct kv_row (*expanded)(const struct decoder_config *c);
-    // FLOPs of all heads per pair of a query and a key that the query sees (0 without keys); FLOPs
-    // of weights follow from their list.
+    // FLOPs of all heads per pair of a query and a key that the query sees (0 for a kind without
+    // keys); FLOPs of weights follow from their list.
     double (*pair_flops)(const struct decoder_config *c);
     struct attention_traits traits;
     bool packed; // Wq, Wk and Wv are one weight
 
-    // Computes queries, keys and values of rows h [m, D], not rotated: norm, products, norms of
-    // heads.
+    // Computes unrotated queries, keys and values of rows h [m, D]: norm, products, norms of heads.
     struct qkv (*project)(struct graph *g, const struct layer *layer, struct tensor *h);
     // Like `project` for m rows of h from row i on, in one device call that also rotates q and k
     // and writes into the tensors of *all (with a tape, sets *all to new tensors). Returns false if
     // not possible here. NULL: never possible.
     bool (*fused)(struct graph *g, const struct layer *layer, struct tensor *h, int64_t i,
                   int64_t m, struct qkv *all);
-    // For a kind without `project`: returns rotated queries of the new rows and keys and values of
-    // all rows, and caches the new ones. NULL: the layer calls `project`.
+    // For a kind without `project`: returns rotated queries of the new rows, and keys and values of
+    // all rows; caches the new keys and values. NULL: the layer calls `project`.
     struct qkv (*qkv)(struct graph *g, const struct layer *layer, struct tensor *h);
     // For a kind that can compute the whole sublayer itself: adds its output to h [n, D] and caches
     // the new rows. Returns false if not possible here; the layer then calls `qkv` or `project`.
@@ -96,7 +97,7 @@ extern const struct attention_kind attention_grouped, attention_normed, attentio
 extern const struct attention_kind attention_latent;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
-// True if any layer has that kind of attention.
+// True if any layer has this kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);
 // Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);

@@ -1,4 +1,4 @@
-// core/model/linear.h -- a linear layer: weight, bias, LoRA; a norm.
+// core/model/linear.h -- linear layers (weight, bias, LoRA), and norms.
 //
 //   struct tensor *q = linear_forward(g, x, &w->q);   // [N,in] -> [N,out]
 #ifndef CORE_MODEL_LINEAR_H
@@ -35,7 +35,7 @@ struct tensor *linear_forward(struct graph *g, struct tensor *x, const struct li
 struct tensor *linear_add_bias(struct graph *g, struct tensor *y, const struct tensor *bias);
 // Replaces linear_forward when nothing reads y: returns zeros that only carry gradients back.
 struct tensor *linear_unread(struct graph *g, struct tensor *x, const struct linear *w);
-// Computes gelu(y), y as in linear_forward; fused if the device supports it.
+// Computes gelu(linear_forward(x)); fused if the device supports it.
 struct tensor *linear_gelu(struct graph *g, struct tensor *x, const struct linear *w,
                            enum gelu_form form);
 // Computes x W^T + bias and splits its columns into `parts` equal matrices.

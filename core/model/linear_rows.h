@@ -7,7 +7,8 @@
 //   x = linear_rows_gelu(g, &x, &w->fc1, form, &w->fc2);                   // gelu(fc1 x) for fc2
 //   h = linear_rows_add(g, h, 0, &x, &w->fc2, &w->scale);                  // h + scale fc2 x
 //
-// The output of an encoder's attention is packed in the same way, if linear_rows_attends.
+// linear_rows_attention packs the output of an encoder's attention in the same way; call it only if
+// linear_rows_attends returns true.
 //
 // After a failure these functions return NULL, or a struct without data.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
@@ -17,14 +18,14 @@
 
 struct linear_rows {
     struct tensor *plain;      // [N,K], or
-    struct packed_rows packed; // data NULL: plain
+    struct packed_rows packed; // data NULL: `plain` is used
 };
 
 // Computes norm(x[N,K]) for the layers `read_by`, a NULL-terminated list; returns x itself if the
 // norm has no gain.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
-// Computes W x + bias, [N,M]. Packed rows give a result of `dtype`: f32, or rounded to bf16.
+// Computes W x + bias, [N,M]: in `dtype`, f32 or bf16, if x is packed; otherwise in f32.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
 // Like linear_rows_times, but splits the result into `parts` equal matrices, each with its own
@@ -38,7 +39,7 @@ struct linear_rows linear_rows_gelu(struct graph *g, const struct linear_rows *x
 struct linear_rows linear_rows_gated(struct graph *g, const struct linear_rows *x,
                                      const struct linear *gate, const struct linear *up,
                                      const struct linear *next);
-// True if the device can compute attention of `rows` rows that only `next` reads.
+// True if the device can compute attention of `rows` rows whose output only `next` reads.
 bool linear_rows_attends(const struct graph *g, int64_t rows, const struct linear *next);
 // Computes that attention; leave p->to unset. q, k and v may be NULL after a failure.
 struct linear_rows linear_rows_attention(struct graph *g, const struct packed_attention *p);

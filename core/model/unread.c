@@ -134,7 +134,8 @@ static char *pattern_of(const char *name, bool layer)
     return buf_take(&b);
 }
 
-// Returns the length of the leading levels that two plain names share.
+// Returns the length of the leading levels that `plain` shares with the plain name of tensor
+// `other`.
 static size_t shared_levels(const struct checkpoint *c, const char *plain, int64_t other)
 {
     if (other < 0 || other >= c->tensor_count) return 0;
@@ -184,7 +185,7 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
                                           "rotary_pos_emb", "rope_2d",     "freqs_cis",
                                           "time_weight",    "masked_bias", "mtp",
                                           "mtp_layers",     "mtp_block",   "mtp_emb_norm" };
-    // Steps of CLIP and SigLIP after the feature layer.
+    // Modules of CLIP and SigLIP after the feature layer.
     static const char *const behind[] = { "vision_tower.head.", "vision_tower.post_layernorm." };
     const struct vision_kind *encoder = model_has_vision(m) ? m->vision.config.kind : NULL;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
@@ -194,7 +195,9 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
     return predicts_further(m->checkpoint, t->name) || is_zero_bias(t);
 }
 
-// APART: a separate module. LAYER: a layer that is not computed.
+// Classes of tensors that nothing reads. HARMLESS: no effect on answers. APART: in a separate
+// module. LAYER: in a layer that is not computed. INSIDE: in a computed part, so answers would be
+// wrong.
 enum fate { HARMLESS, APART, LAYER, INSIDE };
 
 // `shared`: length of the levels that `plain` shares with a bound tensor.
@@ -281,7 +284,7 @@ int unread_check(struct model *m, struct err *err)
                          m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
     if (status == 0 && apart.tensors)
         text_append(&m->unread, xasprintf("%s outside the model that config.json describes", out));
-    // /quantize leaves such weights out, but records in the new file that they were ignored.
+    // /quantize leaves ignored weights out, but describes them in the new file's metadata.
     const struct checkpoint *c = m->checkpoint;
     const char *before = c->gguf_count ? gguf_text(c->gguf[0], UNREAD_IGNORED) : NULL;
     if (status == 0 && before) {

@@ -35,7 +35,7 @@ struct vision_config {
     double qk_eps;              // of the query and key norms
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
-    bool norm_bias, qkv_bias, qk_norm;      // present? set only by kinds whose config says so
+    bool norm_bias, qkv_bias, qk_norm;      // present? set only by kinds that read it
     int64_t merge; // merge x merge patches become one feature or visual token; set by the family
     // Only with native resolution:
     int64_t out;        // width of the output, if the config has it
@@ -76,7 +76,7 @@ struct vision {
 
 // A picture as the encoder reads it.
 struct vision_picture {
-    struct tensor *pixels; // by kind: [3,H,W], [T,3,H,W] or patches [S', elements]
+    struct tensor *pixels; // depending on kind: [3,H,W], [T,3,H,W] or patches [S', elements]
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // the picture's number, for listeners
@@ -109,13 +109,13 @@ struct vision_kind {
     const char *const *picture_keys;       // keys that read_pictures reads, NULL-terminated
     const char *const *picture_processors; // prefixes of the names of the kind's picture processors
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
-    // Binds the file's weights; v->layer is allocated.
+    // Binds the file's weights; v->layer is already allocated.
     void (*bind)(struct vision *v, struct binder *b);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
     bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
-    bool row_by_row;     // patches of native resolution go row by row; else block by block of
-                         // merge x merge
+    // Order of patches of native resolution: row by row; false: block by block, each merge x merge.
+    bool row_by_row;
     // True if this block attends to windows, not whole tiles. NULL: no block does.
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
@@ -124,9 +124,8 @@ struct vision_kind {
                   // several
     bool aligned; // learned positions are resampled linearly, with the grids' corners aligned; else
                   // cubically, at pixel centres
-    // Sets the order of cells in the stream, and so of the projector's rows: cell i becomes the
-    // picture's visual token number token[i], counted row by row. NULL: cells are in sequence
-    // order.
+    // Sets the order of cells in the stream, which is also that of the projector's rows: cell i is
+    // the picture's visual token token[i], counted row by row. NULL: cells are in sequence order.
     void (*order)(const struct vision_config *c, const struct vision_picture *p, int32_t *token);
     // True: features are taken after v->post. False: if the file has v->post, it only serves
     // measurements (SigLIP).
@@ -165,7 +164,7 @@ int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, con
                    struct err *err);
 // Class defaults of the sizes that all encoders have.
 struct vision_sizes {
-    bool short_keys;                    // "depth", "num_heads", "in_channels"
+    bool short_keys;                    // keys "depth", "num_heads", "in_channels"
     int64_t layers, hidden, ffn, heads; // ffn 0: not read
     int64_t patch;                      // 0: not read
 };
@@ -228,8 +227,8 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 //
 //   x -> norm of each feature -> `merge` features joined to one row -> linear -> GELU -> linear
 //
-// A kind gives the parts the names that its files use. With `merge` above 1, the features of a
-// token are adjacent rows.
+// A kind of projector lists the names of these parts in its files. With `merge` above 1, the
+// features of a token are adjacent rows.
 struct projector;
 
 struct projector_kind {
@@ -254,14 +253,15 @@ struct projector {
     enum gelu_form act;
     bool bias;                        // of the linear layers
     struct norm norm;                 // [Dv]
-    int64_t inner;                    // of the gated layers
+    int64_t inner;                    // inner width of the gated layers
     int64_t side;                     // Gemma 3: side of a picture's square of features
-    double eps;                       // Gemma 3: the norm's
+    double eps;                       // Gemma 3: epsilon of the norm
     struct linear gate, up, down;     // GLM-4V's
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };
 
-// Binds the projector; the family sets kind, act, bias and merge (0: 1) first. `in` is Dv, `out` D.
+// Binds the projector; the family sets kind, act, bias and merge (0 means 1) first. `in` is Dv,
+// `out` D.
 int projector_bind(struct projector *p, struct binder *b, int64_t in, int64_t out);
 struct tensor *projector_forward(struct graph *g, const struct projector *p, struct tensor *x);
 
@@ -283,13 +283,13 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
 // patches: [S', Dv] (vision_resample.c).
 struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
 
-// The rows that each row attends to: i32 [S'], row i to rows first[i] .. end[i]-1; NULL: all.
+// Row i attends to rows first[i] .. end[i]-1; i32 [S']; NULL: every row attends to all rows.
 struct vision_seen {
     struct tensor *first, *end;
 };
 
 struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b);   // whole tiles
-struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b); // the kind's
+struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b); // kind->windows
 // Sets the angles of queries and keys [S', d/2]; leaves them unset without rotary positions.
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);

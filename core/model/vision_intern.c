@@ -15,13 +15,13 @@
 #include "core/model/vision.h"
 #include "core/ops/ops.h"
 
-// Names of a layout, and its class defaults.
+// A layout: the names that its files use, and its class defaults.
 struct layout {
     struct vision_sizes sizes;
     int64_t image;
-    const char *bias, *qk_norm, *norm; // two config keys, and the default of "norm_type"
+    const char *bias, *qk_norm, *norm; // keys of the config; `norm`: the default of "norm_type"
     bool has_qk_norm;
-    double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", as for all other norms
+    double qk_eps; // of the norms of queries and keys; 0: "layer_norm_eps", like all other norms
     const char *class_token, *patch, *position, *block;
     const char *qkv, *q, *k, *v, *q_norm, *k_norm, *out, *scale1, *scale2, *norm1, *norm2;
 };

@@ -4,7 +4,8 @@
 //
 //   patches [S', 3*times*p*p] -> linear -> + positions resampled to the picture's grid
 //   -> blocks: LayerNorm, 2-D rotary positions, attention over the picture, FFN with GELU
-//   -> the last output to the family's merger, each block's in config.deep to a merger of its own
+//   -> output of the last block: to the family's merger;
+//      output of each block in config.deep: to a merger of its own
 //
 // Easy to get wrong: the family's merger normalises each patch, but DeepStack's mergers normalise
 // the joined patches of a token.
@@ -62,7 +63,8 @@ static int qwen3_read(struct vision_config *v, const cJSON *json, struct err *er
                    (long long)positions);
 }
 
-// Names mislead: "hidden_size" is the width of the language model.
+// The keys mislead: "hidden_size" is the width of the language model, "embed_dim" that of
+// the encoder.
 static int qwen2_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
     static const struct vision_sizes usual = {

@@ -40,8 +40,8 @@ static struct tensor *pack(struct graph *g, const struct model *m, const struct 
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// Returns the encoder's attention to each visual token of a picture, [S]. Packs the attention like
-// the projector's rows, as the first column of otherwise zero rows.
+// Returns the encoder's attention to each visual token of a picture, [S]. The attention goes
+// through pack() as the projector's rows do: as the first column of rows that are otherwise zero.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {
@@ -73,8 +73,8 @@ static float *focus_of(struct graph *g, const struct model *m, const struct pict
     return whole ? focus : graph_fail(g, "the encoder's attention to a picture does not fit it");
 }
 
-// Joins each of a picture's tokens [S, D] with its DeepStack rows, which start at row `at` of each
-// deep[i]: [S, (1+n)*D].
+// Joins each of a picture's tokens [S, D] with its DeepStack rows: [S, (1+n)*D]. The picture's rows
+// start at row `at` of each deep[i].
 static struct tensor *put_deep(struct graph *g, const struct model *m,
                                const struct picture *picture, struct tensor *tokens,
                                struct tensor *const *deep, int64_t at, int64_t rows)
@@ -138,7 +138,7 @@ struct tensor *visual_encode(struct graph *g, const struct model *m, const struc
 // --- visual tokens among the text ----------------------------------------------------------------
 
 // Lists the rows of picture `p` (-1: of text) among rows from.. of s. index: their indices in h[0];
-// row: the rows that they copy, of the picture's visual tokens or, for text, of the embedding
+// row: the row that each copies, from the picture's visual tokens or, for text, from the embedding
 // table.
 static int64_t rows_of(const struct sequence *s, int64_t from, int p, int32_t *index, int32_t *row)
 {
@@ -173,7 +173,7 @@ void visual_free(const struct backend *b, struct tensor *kept)
     free(kept);
 }
 
-// Returns the part of `tokens` [S,(1+n)*D] that enters the decoder: [S,D].
+// Returns `tokens` [S,(1+n)*D] without the DeepStack rows: [S,D].
 static struct tensor *without_deep(struct graph *g, struct tensor *tokens, int64_t D)
 {
     const int64_t parts = tokens->shape[1] / D, S = tokens->shape[0];

@@ -1,15 +1,14 @@
 // core/template/thinking.h -- separates the reasoning at the start of an answer from the answer.
 //
 //   struct thinking_text t;
-//   thinking_start(&t, list, opened);               // opened: the prompt ends with an opening mark
+//   thinking_start(&t, list, opened);               // opened: marks that the prompt opens, or NULL
 //   thinking_push(&t, text, &reasoning, &answer);    // text of each token, in order
 //   thinking_finish(&t, &reasoning, &answer);
 //   ... t.reasoning, t.answer ...
 //   thinking_release(&t);
 //
-// Marks, and white space around them, belong to neither text. Several reasonings may follow each
-// other at the start of an answer. A closing mark without an opening one makes all text before it
-// reasoning.
+// Marks, and white space around them, belong to neither text. An answer may start with several
+// pieces of reasoning. If a closing mark has no opening one, all text before it is reasoning.
 #ifndef CORE_TEMPLATE_THINKING_H
 #define CORE_TEMPLATE_THINKING_H
 
@@ -22,18 +21,19 @@ struct tokenizer;
 
 struct thinking_marks {
     const char *open, *close;
-    bool rare; // recognised in chat only if the chat template or the tokenizer has it
+    bool rare; // recognised in chat only if the chat template or the tokenizer has the marks
 };
 
-// The marks of known models; ends with a row without marks. The first two rows are lmms-eval's.
+// The marks of known models; ends with a row without marks. The first two rows are the marks that
+// lmms-eval knows.
 extern const struct thinking_marks thinking_table[];
 
 enum { THINKING_MOST = 12 };
 
-// The marks of a model: those of the table, and a pair that its template or tokenizer has.
+// The marks of a model: those of the table, and a pair found in its template or tokenizer.
 struct thinking_list {
     struct thinking_marks marks[THINKING_MOST + 1]; // ends with a row without marks
-    char *open, *close;                             // of the found pair, or NULL
+    char *open, *close;                             // the pair found there, or NULL
 };
 
 // chat_template may be NULL.
@@ -42,7 +42,7 @@ void thinking_list_make(struct thinking_list *l, const char *chat_template,
 void thinking_list_release(struct thinking_list *l);
 // Returns the marks whose opening mark ends the text, apart from white space; NULL: none.
 const struct thinking_marks *thinking_opened(const struct thinking_list *l, const char *text);
-// True if a special token, which answers do not show, is part of a mark.
+// True if a special token is part of a mark, so that it must not be left out of the answer's text.
 bool thinking_has_token(const struct thinking_list *l, const char *token);
 
 struct thinking_text {

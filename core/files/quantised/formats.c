@@ -1,4 +1,4 @@
-// core/files/quantised/formats.c -- the formats of quantised folders, one row each.
+// core/files/quantised/formats.c -- the table of formats of quantised folders.
 //
 // The tensors beside a weight decide whether it is quantised. The lists of modules in config.json
 // do not: libraries match them in different ways. The layouts are those of the formats' libraries:
@@ -61,7 +61,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-// Finds a tensor that must exist.
+// Finds a tensor; NULL with a message if it is missing.
 static const struct safetensor *need(struct quantised_reading *r, const char *suffix)
 {
     const struct safetensor *t = quantised_part(r, suffix);
@@ -71,8 +71,8 @@ static const struct safetensor *need(struct quantised_reading *r, const char *su
     return t;
 }
 
-// Like need, for a tensor of numbers such as scales, which must have this type; NULL: F32, F16 or
-// BF16.
+// Like need, for a tensor of numbers such as scales. Refuses a type other than `type` (NULL: F32,
+// F16 and BF16 are allowed).
 static const struct safetensor *need_numbers(struct quantised_reading *r, const char *suffix,
                                              const char *type)
 {
@@ -125,8 +125,8 @@ static void levels_fp8(struct quantised *q)
     for (int i = 0; i < 256; i++) q->levels[i] = quantised_e4m3((uint8_t)i);
 }
 
-// FP4 with 2 exponent bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; doubled levels are
-// whole, and the scale is halved.
+// FP4 with 2 exponent bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives. Stores doubled
+// levels, which are whole numbers, and halves the scale.
 static void levels_fp4(struct quantised *q)
 {
     static const float doubled[8] = { 0, 1, 2, 3, 4, 6, 8, 12 };
@@ -160,8 +160,8 @@ static int64_t block_side(const cJSON *sides, int i)
     return side > 0 ? side : 128;
 }
 
-// Reads one scale per block, whose size config.json states (blocks at the edges are cut); or a
-// single scale; or one per row or per group of a row.
+// Reads scales in one of three layouts: one per block (config.json states the size of a block;
+// blocks at the edges are cut); a single one; one per row or per group of a row.
 static int scales_anyhow(struct quantised_reading *r, const struct safetensor *t,
                          const cJSON *sides)
 {
@@ -181,7 +181,7 @@ static int scales_anyhow(struct quantised_reading *r, const struct safetensor *t
     return 0;
 }
 
-// Sets the width of `groups` groups: the config's width if it yields this number, else equal parts.
+// Sets the width of a group: the config's if it gives `groups` groups, else an equal part of a row.
 static int set_groups(struct quantised_reading *r, int64_t groups)
 {
     struct quantised *q = r->q;
@@ -195,8 +195,8 @@ static int set_groups(struct quantised_reading *r, int64_t groups)
     return 0;
 }
 
-// Uses the groups of g_idx, unless these are consecutive and equal, or all -1 (none). Refuses an
-// index out of range.
+// Uses the tensor g_idx, the group of each column, unless its groups are consecutive and equally
+// wide, or all -1 (no groups). Refuses an index out of range.
 static int read_order(struct quantised_reading *r, const struct safetensor *t)
 {
     struct quantised *q = r->q;
@@ -271,8 +271,8 @@ static int describe_int8(struct quantised_reading *r)
 
 // --- compressed-tensors' packed forms ------------------------------------------------------------
 
-// Reads zero points: packed, with those of several rows in a word, or plain I8 in files up to early
-// 2025.
+// Reads zero points: packed, with the zero points of several rows in a word; or, in files up to
+// early 2025, plain I8.
 static int read_packed_zeros(struct quantised_reading *r)
 {
     struct quantised *q = r->q;
@@ -370,7 +370,8 @@ static int describe_awq(struct quantised_reading *r)
     return describe_columns(r, 8);
 }
 
-// Version 1 stores zero points minus 1, with the ones subtracted from whole words.
+// Version 1 stores zero points minus 1, subtracted from whole words; zero_add adds the ones back to
+// whole words.
 static int describe_gptq(struct quantised_reading *r)
 {
     struct quantised *q = r->q;
@@ -386,7 +387,7 @@ static int describe_gptq(struct quantised_reading *r)
     if (cJSON_IsString(pack) && strcmp(pack->valuestring, "int32") != 0)
         return refuse(r, "words of type %.40s", pack->valuestring);
     const int64_t rows = codes->rank == 2 ? codes->shape[1] : 0;
-    const int64_t words = zero->rank == 2 ? zero->shape[1] : 0; // of a group's zero points
+    const int64_t words = zero->rank == 2 ? zero->shape[1] : 0; // that hold a group's zero points
     const int bits = words && words == rows / 4 ? 8 : words && words == rows / 8 ? 4 : 0;
     if (!bits && check_bits(r, json_whole(json_get(r->config, "bits"), 0)) < 0) return -1;
     if (!bits) return misshapen(r, zero);
@@ -437,7 +438,7 @@ static int read_state(struct quantised_reading *r, const cJSON *state)
     if (!scale || json_int(state, "blocksize", 1, INT32_MAX, 64, &block, r->err) < 0) return -1;
     if (cJSON_GetArraySize(shape) != 2) return refuse(r, "more than two dimensions");
     if (set_size(r, rows, columns) < 0) return -1;
-    // Any type may hold the bytes (bnb_4bit_quant_storage), and its last element may be padded.
+    // The bytes may have any type (bnb_4bit_quant_storage), whose last element may be padded.
     if (__builtin_mul_overflow(rows, columns, &n) || codes->bytes < (uint64_t)ceil_div(n, 2) ||
         codes->bytes > (uint64_t)ceil_div(n, 2) + 7)
         return misshapen(r, codes);
@@ -474,7 +475,7 @@ static int describe_bnb8(struct quantised_reading *r)
         set_size(r, codes->shape[0], codes->shape[1]) < 0)
         return -1;
     levels_signed(r->q);
-    r->q->factor = 7.874015718698502e-3f; // 1 / 127, as the library spells it
+    r->q->factor = 7.874015718698502e-3f; // 1 / 127, bitsandbytes' literal
     return scales_in_rows(r, scale);
 }
 

@@ -1,7 +1,8 @@
-// core/files/quantised/mlx.c -- converts what MLX's folders store differently, quantised or not.
+// core/files/quantised/mlx.c -- converts tensors of MLX folders, quantised or not, to the layout
+// and names of Hugging Face.
 //
-//   convolutions   channels last, [out, sides ..., in]; Hugging Face: [out, in, sides ...]
-//   names          of some families' tensors, which follow mlx-vlm's classes
+//   convolutions   [out, sides ..., in] -> [out, in, sides ...]
+//   names          in some families, those of mlx-vlm's classes -> Hugging Face's
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,8 @@ bool quantised_is_mlx(const struct checkpoint *c)
     return false;
 }
 
-// Replaces an entry of the list by a copy that the checkpoint owns, followed by `extra` bytes.
-// NULL: out of memory.
+// Replaces *place, an entry of c->tensors, by a copy that the checkpoint owns, followed by `extra`
+// bytes. NULL: out of memory.
 static struct safetensor *copy_entry(struct checkpoint *c, const struct safetensor **place,
                                      size_t extra, struct err *err)
 {
@@ -63,8 +64,8 @@ static struct safetensor *copy_entry(struct checkpoint *c, const struct safetens
 
 // --- convolutions --------------------------------------------------------------------------------
 
-// Recognises the order by the kernel's sides, which are equal. If all dimensions are equal, assumes
-// MLX's order.
+// Recognises the order by the position of the kernel's sides, which are equal. If the number of
+// input channels equals them too, assumes MLX's order.
 static bool is_channel_last(const struct safetensor *t)
 {
     const int64_t *last = t->shape + t->rank - 1; // Hugging Face: last[-1] == last[0]

@@ -5,8 +5,8 @@
 
 #include "core/model/families/llava.h"
 
-// Reads how pictures are cut; call after llava_config. `grids`: default "image_grid_pinpoints" as
-// JSON, if config.json has none.
+// Reads the config of pictures and tiles; call after llava_config. `grids`: JSON, the default of
+// "image_grid_pinpoints".
 int anyres_configure(struct model *m, const struct checkpoint *c, const char *grids,
                      struct err *err);
 int anyres_bind(struct model *m, const struct checkpoint *c, struct err *err);

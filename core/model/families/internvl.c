@@ -1,5 +1,5 @@
 // core/model/families/internvl.c -- InternVL 2.5 and 3 in the layout of transformers (folders
-// called -hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
+// named *-hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
 // A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
 // are between <img> and </img>, tile by tile, and row by row within a tile. Positions are as in

@@ -76,8 +76,8 @@ static struct picture_config config_of(const struct model *m, struct picture_sha
     return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
 }
 
-// Sets the rows and columns of visual tokens: 0 for a picture that the encoder cannot read
-// (encoding then reports why).
+// Sets the numbers of rows and columns of visual tokens; 0 for a picture that the encoder cannot
+// read (encoding it reports why).
 static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
                        int64_t *cols)
 {
@@ -117,7 +117,7 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
                                       .pitch = cols,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
-    // The last tokens may extend into the border.
+    // The last tokens may extend into the padding, beyond the picture.
     const struct picture_config c = config_of(m, shape);
     if (preprocess_size(&c, shape.width, shape.height, &width, &height, &err) < 0) return 1;
     tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;

@@ -1,9 +1,9 @@
 // core/model/families/qwen3_vl.c -- Qwen3-VL, dense and with experts (arXiv 2511.21631): an encoder
 // of native resolution, mergers, a Qwen3 decoder with multimodal rotary positions.
 //
-// DeepStack: the outputs of several blocks of the encoder are also merged, and added to the visual
-// tokens after the first layers of the decoder, one after each layer. The axes of the rotary
-// positions always alternate, whatever "mrope_interleaved" says, as in transformers.
+// DeepStack: the outputs of several blocks of the encoder are also merged; the i-th of them is
+// added to the visual tokens after layer i of the decoder. The axes of the rotary positions always
+// alternate, as in transformers, whatever "mrope_interleaved" says.
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static const struct projector_kind merger = { .norm = "norm",
                                               .linear_2 = "linear_fc2",
                                               .wide = true };
 
-// Chooses the decoder by the language model's type or, without one, the whole model's.
+// Chooses the decoder by the model type of text_config or, without one, of the whole config.
 static const struct decoder_kind *decoder_of(const cJSON *config)
 {
     const cJSON *type = json_get(json_get(config, "text_config"), "model_type");
@@ -193,7 +193,8 @@ static void read_gguf(struct encoder_config *e)
     gguf_expect(e->c.file, "clip.use_gelu", 1);
     config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
     config_int(&e->c, "projection_dim", "out_hidden_size", GGUF_NEEDED);
-    // Converters write the language model's epsilon; the encoder's is a constant.
+    // Checks this key, but ignores it: converters write the language model's epsilon there, and the
+    // encoder's is a constant.
     config_number(&e->c, "attention.layer_norm_epsilon", 1e-6);
     check_deepstack(e, count);
     if (!table) config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing");

@@ -1,4 +1,5 @@
-// core/model/families/text.h -- shared by the text-only families: a decoder and nothing else.
+// core/model/families/text.h -- shared by the text-only families, whose models consist of a decoder
+// only.
 #ifndef CORE_MODEL_FAMILIES_TEXT_H
 #define CORE_MODEL_FAMILIES_TEXT_H
 
