@@ -1,8 +1,9 @@
 // commands/changed.c -- /changed: shows a question that one side of a comparison answers better,
 // with its picture.
 //
-// The shell keeps the texts; a picture is read from the data and decoded when its question is
-// shown. The questions of a comparison job come from the job's state file, even while the job runs.
+// The shell keeps the texts of the questions. A picture is read from the data and decoded only when
+// its question is shown. The questions of a comparison job come from the job's state file, even
+// while the job runs.
 #include "commands/changed.h"
 
 #include <inttypes.h>

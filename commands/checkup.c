@@ -23,7 +23,8 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
     return status;
 }
 
-// The job's arguments name the model, because the shell may open another one meanwhile.
+// Adds the loaded model to the job's arguments, because the shell may load another model before the
+// job starts.
 static int check_as_job(struct shell *shell, int argc, char **argv, char *model, struct err *err)
 {
     char **words = xcalloc((size_t)argc + 2, sizeof *words);

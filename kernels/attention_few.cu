@@ -1,27 +1,28 @@
-// kernels/attention_few.cu -- attention of a few rows, as in decoding: one row would leave most of
-// the GPU idle, so several blocks share the row's keys; the last block to finish combines their
-// parts, in order.
+// kernels/attention_few.cu -- attention of a few rows, as in decoding. With one block per row, most
+// of the GPU would be idle, so several blocks each compute a part of a row's keys; the last block
+// to finish combines the parts, in order.
 //
-//   part c of the keys: highest m_c, sum s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
+//   part c: highest score m_c, s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
-// Memory bandwidth is the limit, so keys and values are read once for all heads of a group, in
-// whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of values.
-// Keys and values are f32 or bf16.
+// Memory bandwidth is the limit, so each block reads a key or value once for several heads of a
+// group, in whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of
+// values. Keys and values are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
 static constexpr int SHARE = 8; // threads that share a key
-// Keys per part: a multiple of LEAST up to MOST, small enough to give each multiprocessor
-// BLOCKS_EACH blocks if possible.
+// Number of keys per part: a multiple of LEAST, at most MOST, and if possible so small that each
+// multiprocessor gets BLOCKS_EACH blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // A row's part size, and with it the order of its sums, depends only on its last visible key,
-// rounded up to a multiple of STRETCH. So its bits do not depend on other rows, or on the unseen
-// keys that a recorded step passes (core/model/decoder_step.c).
+// rounded up to a multiple of STRETCH. So the bits of a row do not depend on other rows, or on the
+// unseen keys that a recorded step passes (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096; // counters in `done`: maximum number of blocks per part
-// Maximum d for which a block computes several heads, if keys have `more` elements (else WIDEST).
+static constexpr int64_t COUNTED = 4096; // counters in `done`, so at most as many blocks per part
+// Maximum width d of a head for which a block computes several heads if keys have `more` elements
+// (without them: WIDEST).
 static constexpr int64_t WIDEST_LATENT = 512;
 
 // How the work is split.
@@ -63,8 +64,8 @@ static struct split split_of(const struct attention_call *c)
     return s;
 }
 
-// Elements are processed one by one, or four at a time if the head's width allows it: keys and
-// values are read as K (float, float4; uint16_t, four_bf16) and converted to V (float, float4).
+// Keys and values are read one element at a time, or four at a time if all widths are multiples of
+// 4: as K (float, float4; uint16_t, four_bf16), which is converted to V (float, float4).
 template <typename K> struct reading {
     using V = decltype(widened(K{}));
     static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
@@ -95,7 +96,7 @@ static __device__ inline float4 add_times(float4 sum, float weight, float4 x)
 struct few_block {
     struct span see; // keys of the part that the row sees, counted from the part's first key
     int64_t row, kv, head, from;
-    int heads; // heads of this block, from `head` on
+    int heads; // number of heads in this block; the first is `head`
     int part;  // keys per part
 };
 
@@ -150,8 +151,8 @@ static __device__ inline void few_scores(float *scores, const float *query,
     }
 }
 
-// Replaces a head's scores by e^(score - highest), or by 0 for unseen keys; sets *high and *sum.
-// Called by one warp per head.
+// Replaces a head's scores by e^(score - highest), or by 0 for unseen keys. Sets *high to the
+// highest score and *sum to the sum of the new scores. Called by one warp per head.
 static __device__ inline void few_exp_scores(float *scores, int part, const struct span &see,
                                              float *high, float *sum)
 {
@@ -167,7 +168,7 @@ static __device__ inline void few_exp_scores(float *scores, int part, const stru
     *sum = warp_sum(all);
 }
 
-// Computes a warp's sums[HEADS, dv]: every FEW_WARPSth value times its weight.
+// Computes a warp's sums[HEADS, dv] of weight times value, over every FEW_WARPS-th visible key.
 template <typename K, int HEADS>
 static __device__ inline void few_sums(float *sums, const float *weights,
                                        const struct attention_call &c, const struct few_block &b,
@@ -194,8 +195,8 @@ struct whole {
     float high, share;
 };
 
-// Combines the parts that begin at `part`, `step` elements apart; parts without a visible key add
-// 0. Called by a whole warp.
+// Combines the statistics of `parts` parts: the first is at `part`, each next one `step` elements
+// further. Parts without a visible key add 0. Called by a whole warp.
 static __device__ inline struct whole whole_of(const float *part, int64_t parts, int64_t step,
                                                float *stats)
 {
@@ -211,7 +212,7 @@ static __device__ inline struct whole whole_of(const float *part, int64_t parts,
         stats[0] = high;
         stats[1] = sum;
     }
-    return { base, sum != sum ? sum : sum > 0 ? 1 / sum : 0 }; // NaN stays visible
+    return { base, sum != sum ? sum : sum > 0 ? 1 / sum : 0 }; // keeps NaN visible
 }
 
 // Computes y and stats of row i, heads h..h+heads-1, from all parts; called by a whole block.
@@ -242,10 +243,11 @@ static __device__ inline void few_join(const struct attention_call &c, const flo
     }
 }
 
-// The number of finished blocks for each row and set of heads; the last block resets it to 0.
+// The number of finished blocks for each row and set of heads; the last block resets the number to
+// 0.
 static __device__ unsigned done[COUNTED];
 
-// True in the last of `of` blocks to finish, which sees the writes of all other blocks.
+// Returns true in the last of `of` blocks to finish, which sees the writes of all other blocks.
 static __device__ inline bool last_of(unsigned *count, unsigned of)
 {
     __shared__ bool last;
@@ -273,7 +275,7 @@ static __device__ inline void few_prefetch(const struct attention_call &c,
     }
 }
 
-// Writes m, s and out [dv] of each part [N,H,parts]; if s.join, the last block combines the parts.
+// Writes m, s and out [dv] of each part [N,H,parts]. If s.join, the last block combines the parts.
 template <typename K, int HEADS>
 static __global__ void parts_kernel(float *part, const struct attention_call c,
                                     const struct split s)
@@ -284,8 +286,8 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *weights = query + HEADS * wide;  // [HEADS, part]
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_let_next_start();
-    // Prefetches before the previous kernel has ended; this is safe because the host, not a kernel,
-    // writes the visible ranges.
+    // Prefetches before the previous kernel has ended. This is safe because few_block_of reads only
+    // the visible ranges, which the host writes, not a kernel.
     few_prefetch<K>(c, few_block_of(c, s));
     cuda_wait_previous();
     const struct few_block b = few_block_of(c, s);
@@ -315,14 +317,15 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
         few_join<HEADS>(c, part, s.parts, b.row, b.head, b.heads);
 }
 
-// One block per row and head; used without keys, or with too many blocks to count.
+// Combines the parts with one block per row and head. Used if there are no keys, or too many blocks
+// for the counters in `done`.
 static __global__ void join_kernel(const float *part, int64_t parts, const struct attention_call c)
 {
     few_join<1>(c, part, parts, blockIdx.x, blockIdx.y, 1);
 }
 
-// Rounds the number of keys up to a multiple of STRETCH, so that the size suffices for all replays
-// of a recording.
+// Returns the number of floats for all parts. Rounds the number of keys up to a multiple of
+// STRETCH, so that the result suffices for all replays of a recording.
 size_t attention_few_floats(const struct attention_call *c)
 {
     struct attention_call whole = *c;

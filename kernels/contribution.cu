@@ -1,5 +1,5 @@
-// kernels/contribution.cu -- the contribution of single tokens to the residual stream
-// (kernels/contribution.c).
+// kernels/contribution.cu -- the contribution of single tokens to the residual stream;
+// kernels/contribution.c explains the method.
 #include "kernels/cuda.h"
 
 static constexpr int THREADS = 256;

@@ -10,9 +10,9 @@
 #include "kernels/cuda.h"
 #include "kernels/matmul_cuda.h"
 
-// The device of this process after cuda_open: one GPU, or several that share a model's layers
-// (struct gpus). Each GPU has a stream; work on a GPU waits for the work on the GPU that was
-// current before.
+// The device of this process after open_gpus: one GPU, or several that share a model's layers
+// (struct gpus). Each GPU has a stream; when ops move to another GPU, its stream waits for the work
+// on the previous GPU.
 static struct gpu {
     int number, processors;
     cudaStream_t stream;
@@ -77,7 +77,7 @@ int cuda_processors(void)
     return here()->processors;
 }
 
-// After a fault in a kernel every call fails until the process ends.
+// After a fault in a kernel, every call fails until the process ends.
 static int report_error(const char *what, cudaError_t error)
 {
     size_t unused, total;
@@ -89,7 +89,7 @@ static int report_error(const char *what, cudaError_t error)
 int cuda_started(const char *kernel)
 {
     const cudaError_t error = cudaGetLastError();
-    if (device.broken) return -1; // keeps the first reason
+    if (device.broken) return -1; // keeps the message of the first failure
     return error ? report_error(kernel, error) : 0;
 }
 
@@ -316,7 +316,7 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t size)
     return 0;
 }
 
-// Represents all files' kernels, which are compiled for the same GPUs.
+// Stands for the kernels of all files, which are compiled for the same GPUs.
 static __global__ void any_kernel(void)
 {
 }
@@ -328,8 +328,9 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
     struct cudaFuncAttributes made;
     const cudaError_t error = cudaFuncGetAttributes(&made, any_kernel);
     if (error == cudaSuccess) {
-        // In kernels compiled for GPUs before sm_90, cuda_wait_previous() is empty.
-        // VLMSH_CUDA_ORDERED disables early starts, to rule them out as the cause of a fault.
+        // In kernels compiled for GPUs before sm_90, cuda_wait_previous() is empty, so they must
+        // not start early. VLMSH_CUDA_ORDERED disables early starts, to rule them out as the cause
+        // of a fault.
         g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }

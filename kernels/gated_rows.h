@@ -18,11 +18,11 @@ struct gated_rows {
     const int32_t *index; // [rows] indices into x; NULL: 0, 1 ..
     const float *gain;    // [D] gain of rmsnorm; NULL: no norm
     float eps;
-    struct fused_linear gate, up, down; // of [F,D] [F,D] [D,F]; no parts of packed weights
+    struct fused_linear gate, up, down; // weights [F,D] [F,D] [D,F]; no parts of packed weights
     float *y;                           // [rows,D]
     int64_t rows;
     bool add; // adds to y
-    // y is not read soon: stores bypass the caches if they fill whole cache lines.
+    // y is not needed soon: stores bypass the caches if they fill whole cache lines.
     bool past_caches;
     int mode; // enum matmul_mode
 };
@@ -30,15 +30,15 @@ struct gated_rows {
 // True if the kernel supports this call; else use the ops.
 bool KERNEL(gated_rows_fit)(const struct gated_rows *p);
 
-// Rounds x[n] to bf16, as products do, for `narrow`; n is a multiple of 32.
+// Rounds x[n] to bf16, as products do, and writes it to `to`, for `narrow`; n is a multiple of 32.
 void KERNEL(gated_rows_narrow)(void *to, const float *x, int64_t n);
 
 // Returns 0, or -1 if out of memory.
 int KERNEL(gated_rows)(const struct gated_rows *p);
 
-// Computes struct fused_ffn for many rows, without `saved_gate` and `after.gain`. With gain, y must
-// be h. If gain is NULL, y must be another tensor and becomes FFN(h), without norm and residual.
-// Returns FUSED_NOT for other calls.
+// Computes struct fused_ffn for many rows, if it has neither `saved_gate` nor `after.gain`. If
+// `gain` is set, y must be h. If `gain` is NULL, y must be another tensor, which becomes FFN(h),
+// without norm and residual. Returns FUSED_NOT for other calls.
 int KERNEL(ffn_rows)(const struct fused_ffn *p);
 
 #endif

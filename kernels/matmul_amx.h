@@ -1,4 +1,4 @@
-// kernels/matmul_amx.h -- the product of many rows in bf16 with AMX, for kernels/matmul.c.
+// kernels/matmul_amx.h -- products of many rows in bf16 with AMX, for kernels/matmul.c.
 #ifndef KERNELS_MATMUL_AMX_H
 #define KERNELS_MATMUL_AMX_H
 
@@ -7,8 +7,8 @@
 
 #if defined(__AMX_BF16__)
 
-// Rows packed for products: [piece of K][16 rows][32 elements], a tile each. The padding of the
-// last tiles is finite.
+// Rows packed for products, as tiles of 16 rows by 32 elements, in this order: pieces of K, tiles
+// of rows, steps along K within the piece. Padding in the last tiles is finite.
 struct amx_rows {
     char *data;
     int64_t rows, k;
@@ -17,7 +17,7 @@ struct amx_rows {
 
 enum { AMX_STEPS = 45 }; // maximum number of steps of AMX_STEP elements along K per piece
 
-// Elements along K per piece, for as few pieces as possible, of about equal size.
+// Elements along K per piece: as few pieces as possible, of about equal size.
 VEC_INLINE int64_t amx_piece(int64_t k)
 {
     const int64_t steps = (k + AMX_STEP - 1) / AMX_STEP;
@@ -51,30 +51,32 @@ VEC_INLINE size_t amx_rows_bytes(int64_t rows, int64_t k)
     return (size_t)(amx_row_tiles(rows) * ((k + AMX_STEP - 1) / AMX_STEP)) * AMX_TILE;
 }
 
-// y[rows,m] = x[rows,k] w[m,k]^T + bias[m], or added to y.
+// y[rows,m] = x[rows,k] w[m,k]^T + bias[m]; with `add`, the result is added to y.
 struct amx_product {
     float *y;
-    struct amx_source x, w; // w may be in blocks
-    const float *bias;      // or NULL; with `add`, only direct products may have it
+    struct amx_source x, w; // w may be quantised in blocks
+    const float *bias;      // or NULL; with `add`, only direct products may have a bias
     int64_t rows, k, m;
     int64_t y_row; // row stride of y, in direct products; 0: m
     bool add;
     bool rounds; // y is bf16
     // Set for packed products (kernels/products.h), else NULL. `packed`: rows packed in advance,
-    // read instead of x. `to`: receives results as packed rows.
+    // which are read instead of x. `to`: receives the results as packed rows.
     const struct packed_product *after;
     struct amx_rows packed, to;
-    // The second weight for PRODUCT_GATED: m counts the columns of both weights in whole tiles of
-    // 16 columns, which alternate; `to` has the columns of one weight.
+    // For PRODUCT_GATED, the second weight. m then counts the result columns of both weights, each
+    // padded to whole tiles of 16 columns; tiles of the first and of the second weight alternate.
+    // `to` has only as many columns as one weight.
     struct amx_source up;
 };
 
-// A row's bits depend neither on the number of rows nor on the number of threads. Returns -1 if out
-// of memory.
+// The bits of a row of y depend neither on the number of rows nor on the number of threads. Returns
+// -1 if out of memory.
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
-// Computes the same bits with weights read directly from memory, for products that matmul_is_direct
-// accepts (kernels/matmul_amx_direct.c): their weights are bf16 [M,K], with M in whole tiles.
+// Computes the same bits, but reads weights directly from memory (kernels/matmul_amx_direct.c).
+// Works for products that matmul_is_direct accepts: their weights are bf16 [M,K], and M is a
+// multiple of 16.
 bool KERNEL(matmul_is_direct)(const struct amx_product *p);
 int KERNEL(matmul_direct)(const struct amx_product *p);
 

@@ -1,7 +1,7 @@
-// sessions/jobs.c -- the rows of jobs: adding, reading, requests.
+// sessions/jobs.c -- adds and reads the database rows of jobs, and sends requests to jobs.
 //
-// The row has the last state that the job's process wrote; the job's lock (job_process.c) shows
-// whether the process is alive. "running" without a process is read as "interrupted".
+// A job's row has the last state that the job's process wrote; the job's lock (job_process.c) shows
+// whether the process is alive. A "running" job without a process is read as "interrupted".
 #include "sessions/jobs.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ char *job_settings_write(const struct settings *s)
     return text;
 }
 
-// `id` NULL: the next free number.
+// Adds a row. `id` NULL: the next free number.
 static int insert(struct store *s, const struct job_spec *spec, const char *id, struct err *err)
 {
     char *folder = getcwd(NULL, 0);
@@ -184,7 +184,8 @@ static void set_message(struct job_row *row, char *text)
     row->message = text;
 }
 
-// Reads the row as stored; *asked: when a process was last started for it.
+// Reads the row as stored. *asked becomes the time at which starting a process for the job was last
+// requested.
 static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t *asked,
                       struct err *err)
 {
@@ -210,7 +211,8 @@ static int read_plain(struct store *s, int64_t id, struct job_row *row, int64_t 
         }
         job_arguments_read(row, texts[0]);
         job_settings_read(row, texts[1]);
-        // A state of a newer version: the lock tells whether the job runs.
+        // A newer version wrote this state: assumes that the job runs, because the lock shows
+        // whether it really does.
         if (!job_state_find(texts[2], &row->state)) {
             row->state = STATE_RUNNING;
             set_message(row, xasprintf("its state in the database, '%s', is unknown to this vlmsh",
@@ -240,7 +242,7 @@ static void see_queued(struct job_row *row)
         set_message(row, xasprintf("not submitted: /job %lld submit, or sbatch %s",
                                    (long long)row->id, row->script));
     } else if (queue_waits(row->queued)) {
-        row->state = STATE_WAITING; // again, if it ran before
+        row->state = STATE_WAITING; // even if it has already run
         set_message(row, xasprintf("Slurm job %s: %s", row->queue, row->queued));
     } else if (*row->queue && queue_ended(row->queued) && !ended) {
         row->state = STATE_INTERRUPTED;
@@ -254,7 +256,7 @@ static void see_process(struct store *s, struct job_row *row, int64_t asked)
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||
         (row->state != STATE_RUNNING && time(NULL) - asked <= BEGIN_S))
         return;
-    // If the process never began, row->message and the fatal message are those of the previous
+    // If the process never began, row->message and the fatal message belong to the previous
     // process.
     char *folder = job_path(s, row->id, NULL);
     char *why =
@@ -279,8 +281,8 @@ static int read_once(struct store *s, int64_t id, struct job_row *row, struct er
     return 0;
 }
 
-// The process may end between reading the row and testing the lock; a second read then sees the
-// end.
+// The process may end between the reading of the row and the test of the lock, so an interrupted
+// job is read again: the second read sees the final state.
 int store_job_read(struct store *s, int64_t id, struct job_row *row, struct err *err)
 {
     queue_poll(s);
@@ -354,7 +356,7 @@ int job_mark_ended(struct store *s, int64_t id, enum job_state state, const char
 
 int job_read_request(struct store *s, int64_t id, enum job_stop *request, struct err *err)
 {
-    // A shell that took the job for interrupted may have cancelled it.
+    // A shell that took the job for interrupted may have marked it as cancelled.
     sqlite3_stmt *q = store_query(s, err,
                                   "SELECT CASE state WHEN 'cancelled' THEN 'cancel' "
                                   "ELSE request END FROM jobs WHERE id = ?",
@@ -386,7 +388,7 @@ int store_job_keep(struct store *s, const struct job_spec *spec, enum job_state 
 
 // --- requests ------------------------------------------------------------------------------------
 
-// Sets the job's state to waiting; *row: the row before this change.
+// Sets the job's state to waiting. *row becomes the row as it was before.
 static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct job_row *row,
                          struct err *err)
 {
@@ -416,7 +418,8 @@ static int begin_waiting(struct store *s, int64_t id, const char *ranks, struct 
     return status;
 }
 
-// Changes state and number of ranks in one transaction, since other shells may do the same.
+// Changes state and number of ranks in one transaction, because another shell may start the job at
+// the same time.
 int store_job_start(struct store *s, int64_t id, const char *ranks, struct err *err)
 {
     struct job_row row = { 0 };
@@ -462,7 +465,7 @@ int store_job_ask(struct store *s, int64_t id, enum job_stop what, struct err *e
         status = store_run(s, err, "UPDATE jobs SET request = ? WHERE id = ?", "ti", name, id);
         char *folder = job_path(s, id, NULL);
         if (status == 0 && access(folder, F_OK) == 0)
-            status = job_request_write(folder, what, err); // for its ranks
+            status = job_request_write(folder, what, err); // ranks read this file
         free(folder);
     } else if (what == JOB_CANCEL && row.state != STATE_DONE && row.state != STATE_CANCELLED) {
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);

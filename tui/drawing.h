@@ -38,16 +38,17 @@ struct drawing {
 };
 
 void drawing_ramp(struct drawing *d, const char *ramp);
-// Sets the largest size within width x height pixels that are `aspect` times as high as wide.
+// Sets the largest size that fits into width x height pixels, each of which is `aspect` times as
+// high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
-void drawing_free(struct drawing *d); // frees a copy made for painter_request
-// Returns RGBA pixels [height, width, 4]: the drawing, centred at the top, on a transparent
-// background.
+void drawing_free(struct drawing *d); // frees d, a copy made for painter_request
+// Returns RGBA pixels [height, width, 4]: the drawing at the top, centred horizontally, on a
+// transparent background.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
 // Draws characters into the cells of an area. If the terminal can show pictures, also requests a
-// picture from canvas.painter; once it is ready, the picture replaces the characters. Returns the
-// filled cells.
+// picture from canvas.painter; once the picture is ready, it replaces the characters. Returns the
+// part of the area that the drawing fills.
 struct area drawing_show(struct drawing *d, struct canvas *c, struct area area);
 
 #endif

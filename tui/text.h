@@ -14,10 +14,10 @@
 
 // Appends the text with every invalid byte replaced by U+FFFD.
 void text_repair(struct buf *to, const char *text);
-// The same, with control characters other than newline and tab shown as ^X or U+FFFD.
+// Like text_repair, but also shows control characters other than newline and tab as ^X or U+FFFD.
 void text_printable(struct buf *to, const char *text);
-// Writes text in printable form to a terminal, unchanged to other streams. All output except our
-// own escape sequences uses this.
+// Writes text in printable form to a terminal, unchanged to other streams. All output except the
+// escape sequences of vlmsh itself uses this function.
 void text_put(FILE *out, const char *text);
 void text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Returns the text's width in columns of a terminal (two for a wide character, none for a combining
@@ -30,9 +30,9 @@ int text_terminal_columns(FILE *out);
 int text_wrap_columns(FILE *out);
 // Returns the length in bytes of the longest prefix that fits into `columns`.
 size_t text_fit(const char *text, int columns);
-// Returns the last part of a path, without trailing slashes. free() it.
+// Returns the last part of a path, without trailing slashes. The caller frees it.
 char *text_last_part(const char *path);
-// Returns the longest end of the text that fits into `columns`.
+// Returns the longest suffix of the text that fits into `columns`.
 const char *text_tail(const char *text, int columns);
 
 #endif

@@ -28,7 +28,7 @@ bool adapter_learned(const struct adapter *a, const struct method *m)
     return false;
 }
 
-// Totals of LoRA on layers that share a name, such as "decoder q_proj".
+// Totals over the LoRA modules of layers that share a name, such as "decoder q_proj".
 struct lora_group {
     int64_t layers, parameters, low, high; // lowest and highest rank
     double norm, scale;                    // sums over the layers
@@ -74,8 +74,8 @@ static void show_lora(const struct adapter *a, const struct sinks *sinks)
     free(groups);
 }
 
-// Shows the L2 norm of each tensor, and the mean and standard deviation of |x| (the norm alignment
-// paper, Table 4).
+// Shows the L2 norm of each tensor, and the mean and standard deviation of the absolute values of
+// its elements (the norm alignment paper, Table 4).
 static void show_tensors(const struct adapter *a, const struct sinks *sinks)
 {
     struct table_builder t;

@@ -6,12 +6,13 @@
 //   const int keep = csv_column(&t, "keep");             // -1: none
 //   for (size_t r = 0; r < t.row_count; r++) csv_cell(&t, r, keep);
 //   csv_set(&t, csv_add_row(&t), csv_need_column(&t, "score"), "0.5");
-//   csv_write(&t, "keep.csv", &err);                     // updates the file: whole or not at all
+//   csv_write(&t, "keep.csv", &err);                     // replaces the file, whole or not at all
 //   csv_release(&t);
 //
 // Double-quoted fields may contain commas, newlines and doubled quotes (RFC 4180). Files are
-// untrusted: size and number of columns are bounded, and a row of a different length is an error.
-// An empty file is an empty table; a byte order mark is skipped.
+// untrusted: the size and the number of columns are bounded, and a row is an error if its number of
+// fields differs from the first line's. An empty file is an empty table; a byte order mark is
+// skipped.
 #ifndef CORE_BASE_CSV_H
 #define CORE_BASE_CSV_H
 
@@ -45,7 +46,7 @@ int csv_write_documents(const struct csv *t, const char *stem, struct err *err);
 void csv_release(struct csv *t);
 
 int csv_column(const struct csv *t, const char *name); // -1: none
-// Like csv_column, but -1 comes with a message that lists the columns.
+// Like csv_column, but if there is no such column, sets an error that lists the columns.
 int csv_find_column(const struct csv *t, const char *name, const char *path, struct err *err);
 // Returns the index of a column; adds the column, with empty fields, if it is missing.
 int csv_need_column(struct csv *t, const char *name);
@@ -58,9 +59,10 @@ bool csv_is(const char *text, const char *values);
 // Returns whether the field is a number; NaN is one, an empty field is not.
 bool csv_number(const char *text, double *value);
 
-// Returns a selection of all rows, a flag for each; the caller frees it.
+// Returns a selection of all rows: one flag per row, set to true; the caller frees it.
 bool *csv_all(const struct csv *t);
-// "COLUMN=VALUE" (or VALUE|VALUE...): deselects the other rows. `path` is used in messages.
+// Reads "COLUMN=VALUE" (or VALUE|VALUE...) and deselects the rows with any other value. `path` is
+// used in messages.
 int csv_where(const struct csv *t, const char *where, const char *path, bool *chosen,
               struct err *err);
 

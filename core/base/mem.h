@@ -1,7 +1,6 @@
-// core/base/mem.h -- small host memory that never fails (the program ends instead), and growing
-// buffers.
-//
-// Model-sized memory comes from an arena, which can fail (core/graph/arena.h).
+// core/base/mem.h -- growing buffers, and small allocations in host memory, which end the program
+// if they fail. Model-sized memory comes from an arena, whose functions report failure
+// (core/graph/arena.h).
 #ifndef CORE_BASE_MEM_H
 #define CORE_BASE_MEM_H
 
@@ -13,15 +12,17 @@
 void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *memory, size_t size);
-// Memory for `count` elements; checks the product for overflow.
+// Resizes memory to `count` elements of `size` bytes; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
-// Makes space for one more element: doubles the list and *capacity when `count` reaches it.
+// Makes space for one more element: if `count` has reached *capacity, doubles the list and
+// *capacity.
 void *xgrow(void *list, size_t *capacity, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Edit distance: inserted, deleted, replaced or swapped letters between two words.
+// Returns the edit distance between two words: the number of inserted, deleted, replaced or swapped
+// letters.
 size_t text_distance(const char *a, const char *b);
 
 // Sets *product to a * b; returns true on overflow.
@@ -40,7 +41,7 @@ void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *format, va_list args);
 void buf_clear(struct buf *b);
-// Returns the text, never NULL, which the caller frees, and empties b.
+// Returns the text (never NULL) and empties b; the caller frees the text.
 char *buf_take(struct buf *b);
 void buf_release(struct buf *b);
 

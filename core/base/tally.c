@@ -32,8 +32,9 @@ double tally_std(const struct tally *t)
 
 // --- Student's t ---------------------------------------------------------------------------------
 
-// Returns the regularised incomplete beta function I_x(a, b) by Lentz's continued fraction, which
-// converges fast for x < (a + 1) / (a + b + 2) (Press et al., Numerical Recipes, section 6.4).
+// Returns the regularised incomplete beta function I_x(a, b). Evaluates it as a continued fraction
+// (by Lentz's method), which converges fast for x < (a + 1) / (a + b + 2) (Press et al., Numerical
+// Recipes, section 6.4).
 static double beta_fraction(double x, double a, double b)
 {
     const double tiny = 1e-300;

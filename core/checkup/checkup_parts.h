@@ -1,7 +1,8 @@
 // core/checkup/checkup_parts.h -- the input and output of a check: a loaded model, pictures, and
 // the record of its findings.
 //
-// A check is one file core/checkup/checks/NAME.c with one constant struct and a line in CHECKS:
+// A check is one file core/checkup/checks/NAME.c with one constant struct, and has a line in
+// CHECKS:
 //
 //   static int run(struct checkup *c, struct err *err)
 //   {
@@ -32,7 +33,7 @@ struct checkup;
 // The checks, in their order. The first one opens the model.
 #define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods) X(learns) X(speed)
 
-// Work of a check at full length, from which the time of a run is forecast.
+// The work of a check at full length, from which vlmsh forecasts the time of a run.
 struct checkup_cost {
     double prompts; // prefills of a prompt whose picture is already encoded
     double tokens;  // tokens generated one by one
@@ -42,10 +43,10 @@ struct checkup_cost {
 
 struct checkup_check {
     const char *name;
-    const char *shows;                          // what the check shows, in one sentence
-    bool sees;                                  // needs a model with a vision encoder
-    bool closed;                                // runs even if the model could not be opened
-    struct checkup_cost cost, quick;            // quick: cost with --quick
+    const char *shows;               // what the check shows, in one sentence
+    bool sees;                       // the check needs a model with a vision encoder
+    bool closed;                     // the check runs even if the model could not be opened
+    struct checkup_cost cost, quick; // quick: cost with --quick
     double (*seconds)(const struct checkup *c); // additional forecast seconds; NULL: none
     int (*run)(struct checkup *c, struct err *err);
 };
@@ -61,7 +62,7 @@ struct checkup_picture {
 struct checkup {
     struct checkup_work *work;
     const char *scratch; // folder of temporary files
-    const char *name;    // of the model, as given
+    const char *name;    // name of the model, as given
     struct model *model; // NULL: it could not be opened
     struct err closed;   // why the model could not be opened
     struct err unfit;    // why the adapter of the settings could not be applied; "": no error
@@ -73,16 +74,16 @@ struct checkup {
     size_t view_count, scenes; // the scenes come first
     int blank;                 // index of a grey picture in `talk`; -1: none
     double load_s;
-    uint64_t memory[2]; // of this process before and after loading
-    double scale;       // share of the samples that fits into the time budget; 1: all
+    uint64_t memory[2]; // memory of this process before and after loading
+    double scale;       // share of the samples for which there is time; 1: all
     // Seconds to prefill a prompt with a picture, to run checkup_text_nats, to decode a token, and
     // to encode a picture.
     double prompt_s, text_s, token_s, encode_s;
-    struct method_tensors tensors; // instead of the adapter's; find NULL: the adapter's
+    struct method_tensors tensors; // replace the adapter's tensors; find NULL: they do not
     const struct hook *listener;   // observes the passes, after the methods; NULL: none
     bool stopped;
 
-    // The record of the current check, and its progress.
+    // The record of the current check, and a function that reports the progress of the check.
     cJSON *rows, *figures;
     void (*progress)(struct checkup *c, double share);
 };
@@ -94,28 +95,29 @@ struct finding {
 };
 
 struct finding finding(struct checkup *c, const char *name);
-// `samples`: number of samples that the value is measured over; 0: not measured. NaN becomes null.
+// `samples`: number of samples from which the value was measured; 0: it was not measured. NaN
+// becomes null.
 void finding_number(struct finding *f, const char *name, double value, const char *unit,
                     int64_t samples);
-// Complete the finding with a verdict and a sentence.
+// These functions complete the finding with a verdict and a sentence.
 void finding_works(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
 void finding_fails(struct finding *f, const char *text, ...) __attribute__((format(printf, 2, 3)));
 void finding_skip(struct finding *f, const char *why, ...) __attribute__((format(printf, 2, 3)));
 void finding_measured(struct finding *f, const char *text, ...)
     __attribute__((format(printf, 2, 3)));
 void checkup_figure(struct checkup *c, const char *title, const char *text, const char *svg);
-// Adds a figure with columns of a table as curves over its keys. `columns`: their names, separated
-// by "|"; NULL: all but deviations.
+// Adds a figure that shows columns of a table as curves over the keys of its rows. `columns`: names
+// of the columns, separated by "|"; NULL: all columns except deviations.
 int checkup_curves(struct checkup *c, const char *title, const char *text,
                    const struct result_table *t, const char *columns, struct err *err);
 // Adds a figure with maps side by side.
 int checkup_maps(struct checkup *c, const char *title, const char *text,
                  const struct event_heatmap *maps, size_t count, struct err *err);
-// Returns how many of `full` samples there is time for, at least `least`.
+// Returns for how many of `full` samples there is time, but at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
-// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below stop by
-// themselves; other long work must call this function.
+// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below call
+// this function themselves; other long work must call it.
 bool checkup_stopped(struct checkup *c);
 
 // --- pictures (pictures.c) -----------------------------------------------------------------------
@@ -125,9 +127,9 @@ int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err
 void checkup_pictures_release(struct checkup *c);
 // Hashes the user's pictures.
 void checkup_pictures_hash(const struct checkup *c, char hex[HASH_HEX]);
-extern const char checkup_question[]; // about a picture
-// Returns how many pictures to measure, at most `full` (with --quick one): the user's, if any, else
-// scenes. *first: index of the first one.
+extern const char checkup_question[]; // the question about a picture
+// Returns how many pictures to measure: at most `full`, with --quick at most one. Measures the
+// user's pictures if there are any, else scenes. *first becomes the index of the first picture.
 int checkup_measured(const struct checkup *c, int full, int *first);
 
 // --- passes (passes.c) ---------------------------------------------------------------------------
@@ -144,8 +146,8 @@ struct checkup_answer {
     double vision_s, prefill_s, decode_s;
     int64_t prompt, visual, drafted, accepted;
 };
-// Computes the model's answer of at most `most` tokens (`whole`: recomputes prompt and
-// pictures); the conversation is unchanged. -1: c->stopped, or err.
+// Computes the model's answer of at most `most` tokens (`whole`: recomputes prompt and pictures).
+// The conversation is unchanged. -1: c->stopped is set, or err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
 // Like checkup_answer, but with at least one token: if the answer is empty, answers again with
@@ -155,8 +157,8 @@ void checkup_answer_release(struct checkup_answer *a);
 // Adds the answer to the conversation.
 void checkup_answered(struct checkup *c, const struct checkup_answer *a);
 
-// Logits of the rows that choose the tokens of a given answer, and the token after it: [count + 1,
-// V].
+// Logits of the rows that predict the tokens of a given answer and the token after the answer:
+// [count + 1, V].
 struct checkup_logits {
     float *data;
     int64_t rows, vocab;
@@ -166,7 +168,8 @@ struct checkup_logits {
 int checkup_logits(struct checkup *c, const struct settings *s, const struct ids *given,
                    int64_t piece, struct checkup_logits *l, struct err *err);
 void checkup_logits_release(struct checkup_logits *l);
-// Returns the sum of the given tokens' log-probabilities; *same: whether each is the likeliest.
+// Returns the sum of the given tokens' log-probabilities. *same becomes true if each of them is the
+// likeliest token.
 double logits_log_probability(const struct checkup_logits *l, const struct ids *given, bool *same);
 // Computes the sum of the log-probabilities of the given answer's tokens, in nats.
 int checkup_nats(struct checkup *c, const struct settings *s, const struct ids *given, double *sum,
@@ -175,7 +178,7 @@ double logits_distance(const struct checkup_logits *a,
                        const struct checkup_logits *b); // the largest difference
 double logits_hellinger(const struct checkup_logits *a, const struct checkup_logits *b); // the mean
 bool logits_same_bits(const struct checkup_logits *a, const struct checkup_logits *b);
-// Computes the prompt of the conversation while `listener` observes. -1: c->stopped, or err.
+// Computes the prompt of the conversation while `listener` observes. -1: c->stopped is set, or err.
 int checkup_prefill(struct checkup *c, const struct hook *listener, struct err *err);
 // Writes a calibration (core/methods/calibration.h) over prompts about these pictures.
 int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, size_t count,
@@ -183,12 +186,13 @@ int checkup_calibrate(struct checkup *c, const char *kind, const int *pictures, 
 // Computes the mean log-probability (in nats per token) of each text as the answer.
 int checkup_rank(struct checkup *c, const struct settings *s, const char *const *texts,
                  size_t count, double *nats, struct err *err);
-// Computes nats[i * n + k], the mean log-probability per token of the description of scene
-// scenes[k] as the answer about scenes[i], of n scenes (NULL: the first n).
+// Computes nats[i * n + k]: the mean log-probability per token of the description of scene
+// scenes[k], as the answer to the question about scene scenes[i]. `scenes` has n indices; NULL: the
+// first n scenes.
 int checkup_scene_nats(struct checkup *c, const struct settings *s, const int *scenes, int n,
                        double *nats, struct err *err);
-// Returns the probability that a random assignment of descriptions is at least as likely as the
-// true one.
+// Returns the probability that a random assignment of descriptions to scenes is at least as likely
+// as the true assignment.
 double checkup_scene_chance(const double *nats, int n);
 // Returns whether the chance is so small that the model must see the scenes.
 bool checkup_scene_seen(double chance, int n);
@@ -196,8 +200,8 @@ bool checkup_scene_seen(double chance, int n);
 // predicted tokens.
 int checkup_text_nats(struct checkup *c, const struct settings *s, double *nats, int64_t *tokens,
                       struct err *err);
-// Returns a copy of c->settings with these changes: key, value, ... NULL. The caller frees it; BUG
-// if one is refused.
+// Returns a copy of c->settings with these changes: key, value, ... NULL. The caller frees the
+// copy; BUG if a change is refused.
 struct settings *checkup_with(const struct checkup *c, ...) __attribute__((sentinel));
 
 // --- tokens (checks/opens.c) ---------------------------------------------------------------------
@@ -213,10 +217,11 @@ const char *check_verdict(const cJSON *check);
 void checkup_markdown(const cJSON *record, struct buf *b);
 void checkup_html(const cJSON *record, struct buf *b);
 
-// Reads the record in a folder, or a record's file, which is not trusted; NULL: error.
+// Reads a record, which is not trusted, from its file or from the folder of a check-up; NULL:
+// error.
 cJSON *checkup_read(const char *path, struct err *err);
-const char *record_text(const cJSON *object, const char *key); // "" without it
-const cJSON *record_find(const cJSON *list, const char *name); // by "name"; NULL: none
+const char *record_text(const cJSON *object, const char *key); // "" if there is no such key
+const cJSON *record_find(const cJSON *list, const char *name); // by its "name"; NULL: none
 void record_number(struct buf *b, const cJSON *number);        // "12,300 tokens", "8.5 ms"
 
 #endif

@@ -1,6 +1,6 @@
-// core/draw/palette.h -- at most 255 colours for a picture, found by median cut (Heckbert 1982)
-// over a histogram of 15-bit colours: the box with the largest spread of its pixels is split at its
-// median until there are enough boxes.
+// core/draw/palette.h -- chooses at most 255 colours for a picture by median cut (Heckbert 1982)
+// over a histogram of 15-bit colours: repeatedly splits the box with the largest product of pixels
+// and longest side at its median pixel, until there are enough boxes.
 //
 //   struct palette *p = palette_new(pixels, count, 4);
 //   p->rgb[palette_of(p, pixel)]
@@ -19,8 +19,8 @@ struct palette {
     uint8_t colour[PALETTE_BINS]; // index in `rgb` for each 15-bit colour that occurs
 };
 
-// pixels [count, channels]: RGB, or RGBA, of which transparent pixels (alpha 0) are ignored. free()
-// the result.
+// pixels [count, channels]: RGB, or RGBA, whose transparent pixels (alpha 0) are ignored. The
+// caller frees the result.
 struct palette *palette_new(const uint8_t *pixels, size_t count, int channels);
 // Returns the index of a pixel's colour.
 int palette_of(const struct palette *p, const uint8_t *pixel);

@@ -1,4 +1,4 @@
-// core/eval/conditions.c -- a probe under several conditions, each a cell of a grid.
+// core/eval/conditions.c -- runs a probe under several conditions, each a cell of a grid.
 #include "core/eval/conditions.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct measured_row {
     struct measured_sample {
         int64_t index;
         struct results results;
-    } * samples; // of a data set, to pair them with those of other rows
+    } * samples; // of a data set, to pair with the same samples of other rows
     size_t count, capacity;
 };
 
@@ -50,8 +50,8 @@ static int measure_row(struct grid *g, size_t cell, struct err *err)
 
 // --- differences and repetitions -----------------------------------------------------------------
 
-// Finds repetition `number` of a row's name, or its last one; *count (may be NULL) becomes the
-// number of repetitions.
+// Returns the index of repetition `number` of a name in the plan, or of its last repetition. *count
+// (may be NULL) becomes the number of repetitions.
 static size_t repetition(const struct score_plan *p, const char *name, size_t number, size_t *count)
 {
     size_t found = 0, n = 0;
@@ -63,8 +63,8 @@ static size_t repetition(const struct score_plan *p, const char *name, size_t nu
     return found;
 }
 
-// Adds the tables whose names end in one of the texts (NULL-terminated), or, if not `with`, the
-// others.
+// Adds the tables whose names end in one of the texts `ends` (NULL-terminated); if not `with`, adds
+// all other tables.
 static void add_tables(struct results *to, const struct results *from, const char *const *ends,
                        bool with)
 {
@@ -76,8 +76,9 @@ static void add_tables(struct results *to, const struct results *from, const cha
     }
 }
 
-// Adds the means of the differences of the samples of `row` from those of `from`, without
-// deviations, because the intervals say more.
+// Subtracts from each sample of `row` the same sample of `from`, and adds the means of these
+// differences to the row's results. Leaves out the standard deviations, because the intervals say
+// more.
 static void add_differences(struct measured_row *row, const struct measured_row *from,
                             const char *name)
 {
@@ -101,7 +102,8 @@ static void add_differences(struct measured_row *row, const struct measured_row 
     results_release(&means);
 }
 
-// Pairs each row with the same repetition of the first row's name.
+// Adds to each row its differences from the row that has the first row's name and the same
+// repetition number.
 static void find_differences(const struct measured_conditions *c)
 {
     const struct score_plan *p = c->rows;
@@ -114,7 +116,8 @@ static void find_differences(const struct measured_conditions *c)
     }
 }
 
-// Returns the mean over the repetitions of a row's name, with deviations and intervals over them.
+// Returns the mean over the repetitions of a name, with deviations and intervals over the
+// repetitions.
 static struct results mean_row(const struct measured_conditions *c, const char *name, size_t count)
 {
     static const char *const ends[] = { ".std", RESULTS_INTERVAL, NULL };
@@ -140,7 +143,7 @@ static struct results mean_row(const struct measured_conditions *c, const char *
     return mean;
 }
 
-// Joins the rows; rows of one name become one condition.
+// Joins the results of the rows; all rows of the same name become one condition.
 static void join(const struct measured_conditions *c, struct results *results)
 {
     const struct score_plan *p = c->rows;
@@ -188,7 +191,8 @@ static void correlate(const struct probe *probe, struct results *r)
     free(what);
 }
 
-// Unloads the adapters that were not loaded before, also after a failure.
+// Unloads the adapters that the measurement has loaded, even if it failed. `before`: number of
+// adapters that were loaded earlier.
 static void unload(struct engine *e, size_t before)
 {
     const struct adapters *loaded = engine_adapters(e);
@@ -213,7 +217,7 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     const struct proposal base = {
         .from = engine_settings(e),
         .all = true,
-        // The proposals read the rows' adapters into the engine's list.
+        // Making the proposals loads the rows' adapters into the engine's list.
         .env = { .model = (struct model *)(uintptr_t)engine_model(e),
                  .backend = engine_backend(e),
                  .adapters = (struct adapters *)(uintptr_t)engine_adapters(e) },

@@ -1,5 +1,5 @@
-// core/eval/conditions.h -- a probe under several conditions: settings, checkpoints and models,
-// side by side.
+// core/eval/conditions.h -- measures a probe under several conditions (settings, checkpoints,
+// models) side by side.
 //
 //   struct score_plan rows;
 //   if (score_plan_of_rows(&rows, texts, 2, &models, NULL, &err) < 0) ...
@@ -15,11 +15,12 @@
 struct engine;
 struct results;
 
-// Measures under the condition of each row and joins the results (results_join). Over a data set,
-// adds the mean paired differences from the first row, NAME.difference, with their intervals. Rows
-// of the same name are repetitions (seeds): one condition, with intervals over them; differences
-// pair repetitions by number. For a probe with `correlate`, adds the correlation of its columns
-// over all conditions. The conversation and the engine's settings are unchanged.
+// Runs the probe under the condition of each row and joins the results (results_join). Over a data
+// set, adds the mean paired differences from the first row, NAME.difference, with their intervals.
+// Rows of the same name are repetitions (seeds) and form one condition, with intervals over the
+// repetitions; differences are taken between repetitions of the same number. For a probe with
+// `correlate`, adds the correlation of the two columns that it names, over all conditions. The
+// conversation and the engine's settings are unchanged.
 int conditions_measure(struct engine *e, const struct score_plan *rows,
                        const struct measure_request *request, struct results *results,
                        struct err *err);

@@ -27,7 +27,7 @@ const struct setting eval_settings[] = {
     { 0 },
 };
 
-// Maximum number of rows of the cache that a batch may use after its prefix.
+// Maximum number of cache rows that a batch may use in addition to the common prefix.
 enum { ROWS_MOST = 4096 };
 
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,
@@ -61,7 +61,8 @@ bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a)
     return true;
 }
 
-// Returns the k-th sample after this one; NULL: not in the request, or too far ahead.
+// Returns the k-th sample after the current one (0: the next); NULL: it is not in the request, or
+// too far ahead.
 static struct ahead_sample *peek(struct evaluating *v, int k)
 {
     const struct evaluate_request *r = v->r;
@@ -80,13 +81,13 @@ static struct ahead_sample *peek(struct evaluating *v, int k)
 
 struct questions {
     int count;
-    int64_t rows, index[BATCH_MOST]; // rows of the longest question and answer; sample indices
+    int64_t rows, index[BATCH_MOST]; // rows of the longest question with its answer; sample indices
     struct sequence prompt[BATCH_MOST];
     struct batch_answer answer[BATCH_MOST];
 };
 
-// Prepares the question's rows and the limit of its answer. False: it exceeds the context, or needs
-// an answer to eval.first.
+// Prepares the question's rows and the maximum length of its answer. Returns false if they exceed
+// the context, or if eval.first must be asked before this question.
 static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
                     struct sequence *p, struct batch_answer *a)
 {
@@ -101,14 +102,15 @@ static bool prepare(struct evaluating *v, const struct sample *s, size_t message
            conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
 }
 
-// Adds a question; false: it does not fit into this batch.
+// Adds a question; returns false if it does not fit into this batch.
 static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
 {
     struct sequence *p = &q->prompt[q->count];
     struct batch_answer *a = &q->answer[q->count];
     const bool good = prepare(v, s, message, p, a);
     const int64_t rows = p->n + a->max_tokens > q->rows ? p->n + a->max_tokens : q->rows;
-    // Long prompts must share most rows: otherwise few fit into a pass.
+    // Few long prompts fit into a pass unless they share most rows. The common prefix is not known
+    // yet, so this assumes half of the first prompt.
     const struct sequence *first = &q->prompt[0];
     const bool fits =
         !q->count || (sequence_visual_count(p, 0) == sequence_visual_count(first, 0) &&
@@ -181,7 +183,8 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
     if (most < 2) return false;
     forget_ready(v);
     gather(v, s, m, most, &q);
-    // Asks the questions of a failed batch again one by one, which reports the errors.
+    // If a batch fails, its questions are asked again one by one, so that each error is reported
+    // for its question.
     if (q.count > 1) {
         if (batch_answers(&v->c, v->settings, v->r->cancel, q.prompt, q.count, q.answer, &cancelled,
                           &err) == 0)

@@ -1,6 +1,6 @@
-// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures that precedes the
-// sample's own, such as a request for a description. The answer stays in the conversation, so that
-// later questions can use it. Consecutive samples with the same pictures share the answer.
+// core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures, such as a request
+// for a description, that precedes the sample's own question. The answer stays in the conversation,
+// so that later questions can use it. Consecutive samples with the same pictures share the answer.
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +50,8 @@ static void put_question(struct evaluating *v, const struct message *about)
     message_add_text(m, settings_text(v->settings, "eval.first"));
 }
 
-// Lists the messages before the first question, and the pictures in it: with the picture files, the
-// answer depends on nothing else.
+// Returns a text of all that the answer to eval.first depends on, except the picture files: the
+// messages before the sample's first question, and the numbers of the pictures in that question.
 static char *context_of(const struct dialogue *d, size_t at)
 {
     struct buf b = { 0 };
@@ -111,7 +111,8 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     message_copy(&o->answer, &v->c.messages[v->c.message_count - 1]);
     for (size_t i = 0; i < d->path_count; i++) shown_add(&o->shown, d->paths[i]);
     o->context = context;
-    // A listener measures each answer from an empty cache, as without eval.first.
+    // With a listener (v->r->answered), each answer is measured from an empty cache, as without
+    // eval.first.
     if (v->r->answered) conversation_stale(&v->c, STALE_VISUAL);
     return 0;
 }

@@ -8,7 +8,7 @@
 //            in the cache      computed for each choice -> h[L] -> final norm -> head
 //   predict                    p    p+1 ..  end-1       the choice's tokens
 //
-// where p is the first row at which prompt and answered conversation differ.
+// where p is the first row at which the prompt and the conversation with the choice differ.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +39,8 @@ struct ranking {
     struct ids closing;     // tokens that the chat template writes after an answer
 };
 
-// The answered conversation, and the range of the choice's tokens, without the chat template's text
-// after an answer.
+// A conversation with a choice as its answer. Rows first .. end-1 are the choice's tokens, without
+// the text that the chat template writes after an answer.
 struct answered {
     struct sequence sequence;
     int64_t first, end;
@@ -61,8 +61,8 @@ static int render_id(const struct ranking *k, int32_t id, struct sequence *s, st
     return status;
 }
 
-// Finds the chat template's text after an answer: the rows after the last one in which two answers
-// differ.
+// Finds the text that the chat template writes after an answer: renders two different answers, and
+// takes the rows after the last row in which they differ.
 static int find_closing(struct ranking *k, struct err *err)
 {
     struct sequence a = { 0 }, b = { 0 };
@@ -97,7 +97,8 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
             c->model->family->positions(c->model, c->pictures, &a->sequence);
         a->first = answers[count - 1].first;
         a->end = answers[count - 1].end;
-        // Excludes the template's text after an answer, unless it has merged with the choice.
+        // Excludes the template's text after the answer, unless the tokenizer has merged it with
+        // the choice.
         const int64_t n = (int64_t)k->closing.count, end = a->sequence.n - n;
         if (n && end > a->first && end < a->end &&
             !memcmp(k->closing.data, a->sequence.ids + end, (size_t)n * sizeof(int32_t)))
@@ -107,8 +108,8 @@ static int add_choice(const struct ranking *k, const char *choice, struct answer
     return status;
 }
 
-// Sets *loglik to the sum of log p over the tokens of rows p .. end-1. x: h[L] of the last rows of
-// s.
+// Sets *loglik to the sum of the log-probabilities of the tokens in rows p .. s->n - 1. x: h[L] of
+// the last rows of s.
 static int sum_losses(struct graph *g, const struct decoder *d, const struct sequence *s, int64_t p,
                       struct tensor *x, double *loglik)
 {
@@ -118,7 +119,8 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     double sum = 0;
     if (decoder_last(d) && !x) status = -1;
     if (decoder_last(d) && x) {
-        // The last row predicts no token of s; methods may have dropped earlier rows.
+        // The last row of x predicts no token of s. The rows are counted from the end, because
+        // methods may have dropped earlier ones.
         int32_t *row = xreallocarray(NULL, (size_t)n + 1, sizeof *row);
         float *weight = xcalloc((size_t)n + 1, sizeof *weight); // no gradient
         for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n - 1 + i);
@@ -136,8 +138,8 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
     return status;
 }
 
-// Renders the conversation with a choice, up to the choice's last token; *p: the first row that
-// differs from the prompt.
+// Renders the conversation with a choice, up to the choice's last token. *p becomes the first row
+// that differs from the prompt.
 static int read_choice(const struct ranking *k, const char *choice, struct sequence *s, int64_t *p,
                        struct err *err)
 {
@@ -175,7 +177,7 @@ static int rank_alone(const struct ranking *k, const struct sequence *s, int64_t
     return status < 0 ? failed(&g, k->passes, err) : 0;
 }
 
-// Computes, in one pass, all rows that the choices do not share.
+// Computes the rows of several choices in one pass, except the rows that all of them share.
 static int rank_together(const struct ranking *k, const struct sequence *s, const int64_t *p,
                          int count, double *loglik, struct err *err)
 {

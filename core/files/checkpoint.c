@@ -5,10 +5,11 @@
 //                   preprocessor_config.json, processor_config.json, tokenizer_config.json with
 //                   special_tokens_map.json
 //   chat template   checkpoint_template.c
-//   weights         model.safetensors, model.safetensors.index.json and its shards, or the one
-//                   *.safetensors
+//   weights         model.safetensors, model.safetensors.index.json and its shards, or the only
+//                   *.safetensors file
 //
-// Weights stay in the pages of the files; opening makes them resident in steps, to show progress.
+// The weights are used in the mapped files. Opening reads the files into memory in steps, to show
+// progress.
 #include "core/files/checkpoint.h"
 
 #include <errno.h>
@@ -85,8 +86,8 @@ static int read_configs(struct checkpoint *c, struct err *err)
     const int status = checkpoint_read_json(c, "special_tokens_map.json", &tokens, err);
     if (status == 0) tokenizer_config_complete(&c->tokenizer_config, tokens);
     cJSON_Delete(tokens);
-    // Newer folders keep the picture settings inside processor_config.json, which overrides an
-    // older file beside it.
+    // Newer folders keep the picture settings inside processor_config.json; these override a
+    // preprocessor_config.json beside it.
     const cJSON *nested = nested_preprocessor(c);
     if (nested) {
         cJSON_Delete(c->preprocessor);
@@ -135,7 +136,8 @@ static const char **shard_names(const cJSON *map, int *count, struct err *err)
     return names;
 }
 
-// Every tensor must be in the shard that the map names; `names` and c->shards are parallel.
+// Checks that a tensor is in the shard that the weight map names. names[i] is the file of
+// c->shards[i].
 static int check_place(const struct checkpoint *c, const char **names, int count, const cJSON *item,
                        struct err *err)
 {
@@ -208,13 +210,13 @@ int64_t checkpoint_step(const char *name, bool *unfinished)
     return end == digits || errno || step < 0 || (*end && !*unfinished) ? -1 : step;
 }
 
-// Opens the one safetensors file of a folder without model.safetensors and without index.
+// Opens the only safetensors file of a folder that has neither model.safetensors nor an index.
 static int open_single(struct checkpoint *c, struct err *err)
 {
     static const char *const beside[] = { "extra.safetensors", "state.safetensors", NULL };
     const char *single = NULL;
     int count = 0, status;
-    bool pytorch = false, partial = false; // such as model-00001-of-00002.safetensors
+    bool pytorch = false, partial = false; // partial: has a shard, such as model-00001-of-00002
     char **names = folder_list(c->folder);
     for (char **name = names; *name; name++) {
         pytorch |= text_ends(*name, ".bin") || text_ends(*name, ".pth") || text_ends(*name, ".pt");
@@ -280,7 +282,7 @@ static int merge_shards(struct checkpoint *c, struct err *err)
 
 // --- bringing weights into memory ----------------------------------------------------------------
 
-// Brings `size` bytes of a mapping of `path` into memory. -1 if they cannot be read.
+// Brings `size` bytes of the mapped file `path` into memory. -1 if they cannot be read.
 static int fetch(const void *start, uint64_t size, const char *path, struct err *err)
 {
 #ifdef MADV_POPULATE_READ // maps whole ranges in one call (Linux 5.14)
@@ -306,12 +308,12 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
         const struct safetensors *f = c->shards[s];
         struct stat st;
         if (stat(f->path, &st) == 0 && (uint64_t)st.st_blocks * 512 < f->size / 2) {
-            done += f->size; // a file of holes (/new --zeros)
+            done += f->size; // a sparse file (/new --zeros) needs no reading
             continue;
         }
-        // Requests pages of 2 MB, with which weights are read a tenth faster. The kernel provides
-        // them for files not yet in its page cache, on ext4 from Linux 6.16 on and earlier on XFS;
-        // elsewhere nothing changes.
+        // Requests pages of 2 MB, which make reading weights a tenth faster. Linux provides them
+        // only for files that are not yet in the page cache, on XFS and, from Linux 6.16 on, on
+        // ext4; elsewhere the request has no effect.
         (void)madvise((void *)(uintptr_t)f->map, f->size, MADV_HUGEPAGE);
         for (uint64_t at = 0; at < f->size; at += STEP) {
             const uint64_t size = f->size - at < STEP ? f->size - at : STEP;
@@ -412,7 +414,8 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
     return found ? *found : NULL;
 }
 
-// An outline (core/new/outline.h) keeps no marks: it has exactly the tensors that its family binds.
+// An outline (core/new/outline.h) needs no marks, because it has exactly the tensors that its
+// family binds.
 void checkpoint_mark_read(const struct checkpoint *c, const char *name)
 {
     const struct safetensor **found = checkpoint_entry(c, name);
@@ -487,8 +490,8 @@ static int no_memory(const struct safetensor *s, struct err *err)
     return err_set(err, "out of memory: %.1f MB for tensor '%s'", (double)s->bytes / 1e6, s->name);
 }
 
-// Points t at `first`, its data in the file, or at a copy in `arena` if the device needs one. arena
-// NULL: only the shape is needed.
+// Points t at `first`, the tensor's data in the file, or at a copy in `arena` if the device has its
+// own memory or the data is not aligned. arena NULL: only the shape is needed.
 static int point_at_data(const struct safetensor *s, const void *first, struct arena *arena,
                          struct tensor *t, struct err *err)
 {
@@ -518,7 +521,7 @@ static int unpack(const struct checkpoint *c, const struct safetensor *s, struct
     const bool own = arena->backend->own_memory;
     t->data = arena_alloc_alone(arena, s->bytes);
     if (!t->data) return no_memory(s, err);
-    if (arena->backend == backend_dry()) return 0; // a forecast
+    if (arena->backend == backend_dry()) return 0; // a forecast needs no data
     void *host = own ? malloc(s->bytes) : t->data;
     if (!host) return no_memory(s, err);
     const bool whole = quantised_unpack(s, host, report_unpacked, (void *)(uintptr_t)c);
@@ -528,8 +531,8 @@ static int unpack(const struct checkpoint *c, const struct safetensor *s, struct
     return whole ? 0 : err_set(err, "cancelled");
 }
 
-// Reports a shape requested from a checkpoint without tensors, and gives *t that shape, without
-// data.
+// For a checkpoint without tensors: reports the requested tensor to c->request, and gives *t the
+// requested shape, without data.
 static int report(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                   struct tensor *t)
 {
@@ -551,12 +554,12 @@ int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, co
     return point_at_data(s, s->data, arena, t, err);
 }
 
-// Transposes `count` columns, from `row` on, of part `number` of s [parts, columns, rows] into t
-// [count, columns].
+// Copies rows part->row .. part->row + count - 1 of matrix part->number to t [count, columns]. The
+// file holds the matrices transposed: s is [parts, columns, rows].
 static int copy_transposed(const struct safetensor *s, const struct checkpoint_part *part,
                            struct arena *arena, struct tensor *t, struct err *err)
 {
-    enum { TILE = 32 }; // side of the squares that are copied one by one
+    enum { TILE = 32 }; // side of the square tiles that are copied one after another
     const int64_t rows = part->shape[1], columns = part->shape[2], count = part->count;
     const size_t size = dtype_size(t->dtype), bytes = tensor_bytes(t);
     if (dtype_in_blocks(t->dtype))
@@ -567,7 +570,7 @@ static int copy_transposed(const struct safetensor *s, const struct checkpoint_p
     const bool own = arena->backend->own_memory;
     t->data = arena_alloc_alone(arena, bytes);
     if (!t->data) return no_memory(s, err);
-    if (arena->backend == backend_dry()) return 0; // a forecast
+    if (arena->backend == backend_dry()) return 0; // a forecast needs no data
     char *host = own ? malloc(bytes + 1) : NULL, *to = own ? host : t->data;
     if (!to) return no_memory(s, err);
 #pragma omp parallel for schedule(static)

@@ -1,10 +1,11 @@
-// core/files/checkpoint_gguf.c -- GGUF files as a struct checkpoint: configs and tensors under
-// Hugging Face's names, so that families, adapters and methods see a model folder.
+// core/files/checkpoint_gguf.c -- presents GGUF files as a struct checkpoint, with configs and
+// tensors under Hugging Face's names, so that families, adapters and methods can treat them like a
+// model folder.
 //
 //   MODEL.gguf, or MODEL-00001-of-00003.gguf with its other parts
 //   mmproj*.gguf beside it (gguf_beside.c), or the file after "::": the picture encoder
 //
-// The weights stay in the mapping.
+// The weights are used in the mapped files.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@
 
 enum { SPLITS_MOST = 1000 };
 
-static const char SEPARATOR[] = "::"; // between a model and its encoder in a name
+static const char SEPARATOR[] = "::"; // separates the model from its encoder in a name
 
 // --- names ---------------------------------------------------------------------------------------
 
@@ -43,8 +44,8 @@ char *checkpoint_with_encoder(const char *model, const char *encoder)
     return xasprintf("%s%s%s", model, SEPARATOR, encoder);
 }
 
-// Returns the absolute path. Keeps the file's own name: in the hub's cache the file is a link to
-// another name.
+// Returns the absolute path. Keeps the file's own name, because in the hub's cache the file is a
+// link to a file with another name.
 static char *absolute_path(const char *path)
 {
     char *folder = text_folder(path), *real = realpath(folder, NULL);
@@ -70,7 +71,8 @@ static struct gguf *open_file(struct checkpoint *c, const char *path, struct err
     return f;
 }
 
-// Opens part `number` (from 0) of `count`, beside a path that ends like "-00001-of-00003.gguf".
+// Opens part `number` (from 0) of `count`. `path` is that of the first part and must end like
+// "-00001-of-00003.gguf".
 static int open_part(struct checkpoint *c, const char *path, int64_t number, int64_t count,
                      struct err *err)
 {
@@ -121,7 +123,7 @@ static int open_splits(struct checkpoint *c, const char *path, struct err *err)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-// Adds a shard with the tensors of r, which takes over the mapping of f.
+// Adds a shard with the tensors of r, and empties r. The shard takes over the mapping of f.
 static void add_shard(struct checkpoint *c, struct gguf *f, struct renamed *r)
 {
     struct safetensors *s = xcalloc(1, sizeof *s);
@@ -208,7 +210,8 @@ static int read_both(struct checkpoint *c, const char *model, const char *encode
         if (!e.kind || gguf_encoder_fits(e.kind, e.file, text, err) < 0) return -1;
     }
     if (read_text_model(c, err) < 0) return -1;
-    // The first file's shard has all tensors of the language model.
+    // All tensors of the language model go into the first file's shard; shards of the other files
+    // are empty.
     int status =
         gguf_text_tensors(text, c->config, e.kind ? &e.kind->prefixes : &text_only, &r, err);
     if (status < 0) err_in(err, "'%s'", text->path);

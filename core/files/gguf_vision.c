@@ -1,9 +1,10 @@
-// core/files/gguf_vision.c -- the picture encoder and projector of a GGUF file (mmproj) as Hugging
-// Face describes them, by their row in gguf_encoders.c.
+// core/files/gguf_vision.c -- presents the picture encoder and projector of a GGUF file (mmproj)
+// with the config and tensor names of Hugging Face, according to the encoder's row in
+// gguf_encoders.c.
 //
-// The steps easy to get wrong: LLaVA's converter may exchange the two layers of an FFN (the shape
-// shows it), and a convolution over two video frames is stored as two convolutions over one frame
-// each, which this file joins again.
+// Easy to get wrong: LLaVA's converter may exchange the names of the two layers of an FFN (their
+// shapes show this), and a convolution over two video frames is stored as two convolutions over one
+// frame each, which this file joins again.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,8 @@ static const struct gguf_encoder *encoder_at(int i)
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
 {
     const char *type;
-    // Files that may also hold an audio encoder store the key of each encoder one level further
-    // down.
+    // Files that may also hold an audio encoder store a projector type per encoder, one level
+    // further down.
     if (gguf_text_read(mmproj, "clip.projector_type", &type, err) < 0 ||
         (!type && gguf_text_read(mmproj, "clip.vision.projector_type", &type, err) < 0)) {
         err_in(err, "'%s'", mmproj->path);
@@ -103,8 +104,8 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     struct gguf_config *c = &to.c;
     c->to = to.vision;
     e->read(&to);
-    // vlmsh requires that queries, keys and values have the same number of heads, and that the
-    // heads divide the width.
+    // vlmsh requires as many heads of queries as of keys and values, and a width that is a multiple
+    // of the number of heads.
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
@@ -130,7 +131,7 @@ static void reshape(struct safetensor *t, enum gguf_form form)
 {
     const int more = form == BARE_3D ? 3 - t->rank : 0;
     const int64_t side = gguf_square_side(t->shape[0]);
-    if (form == SQUARE && t->rank == 2 && side) { // else the shape is refused later
+    if (form == SQUARE && t->rank == 2 && side) { // any other shape is refused later
         t->rank = 3;
         t->shape[2] = t->shape[1], t->shape[1] = t->shape[0] = side;
     }
@@ -140,7 +141,7 @@ static void reshape(struct safetensor *t, enum gguf_form form)
     t->rank = 3;
 }
 
-// Returns whether the two layers of each FFN have each other's name.
+// Returns whether each of an FFN's two layers has the name of the other one.
 static bool ffn_exchanged(const struct gguf *f)
 {
     const struct safetensor *down = gguf_find(f, "v.blk.0.ffn_down.weight");
@@ -148,7 +149,7 @@ static bool ffn_exchanged(const struct gguf *f)
     return down && norm && down->rank == 2 && down->shape[0] != norm->shape[0];
 }
 
-static const char PATCHES[] = "v.patch_embd.weight"; // the first of the two parts
+static const char PATCHES[] = "v.patch_embd.weight"; // the first of the two convolutions
 
 // Joins two convolutions [D,3,p,p] into [D,3,2,p,p].
 static int join_patches(const struct gguf_encoder *e, const struct gguf *f, struct renamed *r,
@@ -194,8 +195,8 @@ int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most)
     return count;
 }
 
-// Adds a tensor of a DeepStack merger, which the file numbers by its block. Returns 1, or 0 for
-// other tensors.
+// Adds a tensor of a DeepStack merger. The file numbers a merger by its block, Hugging Face by its
+// position among the mergers. Returns 1, or 0 for other tensors.
 static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
                          const struct safetensor *t, struct renamed *r)
 {

@@ -18,7 +18,7 @@ static int broken(const struct parquet *p, const char *what, struct err *err)
 
 // --- the schema ----------------------------------------------------------------------------------
 
-enum { UTF8 = 0, LIST = 3 }; // of ConvertedType
+enum { UTF8 = 0, LIST = 3 }; // values of ConvertedType
 
 // Reads a SchemaElement. *children: the number of children; 0 for a leaf.
 static struct parquet_node read_node(struct thrift *t, int64_t *children)
@@ -58,7 +58,8 @@ static struct parquet_node read_node(struct thrift *t, int64_t *children)
     return n;
 }
 
-// A struct of bytes and path is a picture, and so are plain bytes in a column "image...".
+// A picture is a struct with the fields "bytes" and "path", or plain bytes in a top-level column
+// whose name begins with "image".
 static bool is_picture(const struct parquet *p, size_t i, int depth)
 {
     const struct parquet_node *n = &p->nodes[i];
@@ -80,7 +81,7 @@ struct schema {
     size_t left; // nodes still to read
 };
 
-// Reads one node and all below it.
+// Reads one node and all nodes below it.
 // NOLINTNEXTLINE(misc-no-recursion): at most DEPTH deep
 static int read_tree(struct schema *s, int depth, int def, int rep)
 {
@@ -137,7 +138,7 @@ static void read_column(struct thrift *t, enum parquet_type type, struct parquet
         case 11: dictionary = thrift_int(t, &f); break;
         default: thrift_skip(t, &f);
         }
-    // A dictionary precedes the data pages; some writers set 0 for none.
+    // A dictionary precedes the data pages. Without a dictionary, some writers set its offset to 0.
     const int64_t at = dictionary > 0 && dictionary < data ? dictionary : data;
     if (at < MAGIC || size < 0 || c->values < 0) t->broken = true;
     c->at = t->broken ? 0 : (uint64_t)at;
@@ -190,7 +191,7 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
         struct parquet_group *g = &p->groups[p->group_count++];
         if (read_group(p, t, g) < 0) return -1;
         g->first = p->rows;
-        // No row of a set takes less than a byte.
+        // Every row of a data set takes at least one byte.
         if (g->rows > (int64_t)p->size - p->rows) return -1;
         p->rows += g->rows;
     }
@@ -199,8 +200,8 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Chunks must lie before the footer and must not share bytes, which would be scanned once for each
-// chunk.
+// Checks that the chunks lie before the footer and share no bytes: shared bytes would be scanned
+// once for each chunk.
 static int check_chunks(const struct parquet *p, uint64_t footer, struct err *err)
 {
     uint64_t left = footer;
@@ -285,7 +286,7 @@ void parquet_close(struct parquet *p)
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err)
 {
     struct buf b = { 0 };
-    // From the root down: the nodes that hold the leaf.
+    // Writes the names of the nodes that contain the leaf, from the root down.
     for (size_t i = 1; i <= p->leaves[leaf]; i++)
         if (p->nodes[i].end > p->leaves[leaf])
             buf_printf(&b, "%s%s", b.length ? "." : "", p->nodes[i].name);

@@ -1,4 +1,5 @@
-// core/interventions/parts.c -- reads and replaces outputs of a part of the layers at sites.
+// core/interventions/parts.c -- reads and replaces the outputs of one part of each layer, with
+// hooks at sites.
 #include "core/interventions/parts.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ void parts_close(struct parts *w)
     rows_release(&w->rows);
 }
 
-// Stores x [m,width], the outputs of a layer's rows. `minus`: stores x minus the residual stream
+// Stores x [m,width], a layer's outputs for m rows. `minus`: stores x minus the residual stream
 // before the part.
 static void collect(struct parts *w, const struct site_args *args, const float *x, int64_t m,
                     int64_t width, bool minus)
@@ -55,7 +56,7 @@ static void collect(struct parts *w, const struct site_args *args, const float *
 }
 
 // Stores the residual stream x [m,width] before the part. A method may drop rows before the part
-// ends, so rows are stored by their number in the sequence.
+// ends, so rows are stored by their row number in the sequence.
 static void keep_before(struct parts *w, const struct site_args *args, const float *x, int64_t m,
                         int64_t width)
 {
@@ -63,8 +64,8 @@ static void keep_before(struct parts *w, const struct site_args *args, const flo
         memcpy(w->before + site_row(args, i) * width, x + i * width, (size_t)width * sizeof *x);
 }
 
-// Lists those of the rows from[m] (NULL: 0..m-1) that are at positions to replace or, if not
-// `chosen`, at other positions.
+// Lists the rows among from[m] (NULL: 0..m-1) that are at positions to replace; if not `chosen`,
+// lists the rows at other positions.
 static int32_t *rows_at(const struct parts *w, const struct site_args *args, const int32_t *from,
                         int64_t m, bool chosen, int64_t *count)
 {
@@ -77,8 +78,8 @@ static int32_t *rows_at(const struct parts *w, const struct site_args *args, con
     return list;
 }
 
-// Replaces `columns` columns, from `first` on, of rows list[count] of x [m,width]; columns 0: whole
-// rows. `add`: adds the residual stream before the part to the replacement.
+// Replaces columns first .. first + columns - 1 of rows list[count] of x [m,width]; columns 0:
+// replaces whole rows. `add`: adds the residual stream before the part to the replacement.
 static int put(struct parts *w, struct graph *g, const struct site_args *args, struct tensor *x,
                const int32_t *list, int64_t count, int64_t first, int64_t columns, bool add)
 {
@@ -113,7 +114,8 @@ static bool parts_wants(void *self, const struct site *site, int layer)
     case OUTPUT_ATTENTION:
     case OUTPUT_HEAD: here = site == SITE_HEADS; break;
     case OUTPUT_FFN:
-        // Methods may compute FFNs at SITE_FFN: the residual stream before them is at SITE_FFN_IN.
+        // Methods may compute FFNs at SITE_FFN, so the residual stream before the FFN is read at
+        // SITE_FFN_IN.
         here = site == SITE_FFN_IN || site == (w->collecting ? SITE_FFN_OUT : SITE_FFN);
         break;
     case OUTPUT_VALUE: here = site == SITE_VALUES; break;
@@ -127,7 +129,7 @@ static int parts_run(void *self, struct graph *g, const struct site *site, struc
     const bool now = !w->collecting && args->layer == w->layer;
     const bool delta = w->part == OUTPUT_LAYER || w->part == OUTPUT_FFN;
     const int64_t m = site == SITE_VALUES ? args->q->shape[0] : args->x->shape[0];
-    // At SITE_VALUES, x also holds the cached rows: takes the new rows behind them.
+    // At SITE_VALUES, args->x begins with the cached rows: takes only the new rows after them.
     struct tensor *x = site == SITE_VALUES ? graph_rows(g, args->x, args->past, m) : args->x;
     const int64_t width = x ? tensor_count(x) / m : 0;
     w->reached[args->layer] = true;

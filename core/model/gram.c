@@ -1,8 +1,8 @@
-// core/model/gram.c -- inner products of one token's head outputs.
+// core/model/gram.c -- inner products of the head outputs of one token.
 //
-// W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are stored consecutively, [H,D,d]:
-// each query head multiplies its values by its own block only, and one product covers all query
-// heads that share a key/value head.
+// W_O[n] is a block of d columns of o_proj [D, H*d]. The blocks are stored one after another,
+// [H,D,d]: the values of each query head are multiplied by its own block only, and one product
+// covers all query heads that share a key/value head.
 #include "core/model/gram.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "core/ops/ops.h"
 
-enum { TOKENS = 32 }; // per batch of products [H,D]
+enum { TOKENS = 32 }; // tokens per batch, each with outputs [H,D]
 
 void grams_release(struct grams *s)
 {
@@ -35,7 +35,7 @@ static struct tensor *lora_product(struct graph *g, const struct lora *lora)
     return op_scale(g, op_matmul(g, (struct tensor *)&lora->b, t, NULL), lora->scale);
 }
 
-// Copies the blocks [H*D, d] of the projection, with LoRA added.
+// Copies the blocks of the projection, with LoRA added, to a tensor [H*D, d].
 static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_t heads, int64_t d)
 {
     const int64_t out = o->weight.shape[0], width = heads * d;
@@ -56,7 +56,7 @@ static struct tensor *cut_slices(struct graph *g, const struct linear *o, int64_
     return t;
 }
 
-// Computes u [m,H,D]: v_i W_O[n] of every head n, for m keys from `from` on.
+// Computes u [m,H,D]: v_i W_O[n] for every head n and for the m keys i from `from` on.
 static int head_outputs(struct graph *g, struct tensor *slices, const float *v, int64_t from,
                         int64_t m, int64_t heads, int64_t kv_heads, float *u)
 {

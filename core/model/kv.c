@@ -116,7 +116,7 @@ int kv_table_reserve(const struct backend *b, struct tensor *t, int64_t used, in
 
     struct tensor to = larger, from = *t;
     to.shape[0] = from.shape[0] = used;
-    // Widening to the same dtype copies on the device.
+    // Widening to the same dtype is a copy on the device.
     if (used && bytes && b->widen(&to, &from) < 0) {
         b->release(larger.data);
         return -1;

@@ -1,4 +1,4 @@
-// core/model/linear.c -- a linear layer: weight, bias, LoRA; a norm.
+// core/model/linear.c -- linear layers (weight, bias, LoRA) and norms.
 #include "core/model/linear.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ double lora_alpha(double scale, int64_t rank, bool stabilised)
 typedef struct tensor *product_fn(struct graph *g, struct tensor *x, struct tensor *w,
                                   struct tensor *bias);
 
-// Reorders each head: the first elements of its pairs, then the second ones, then unrotated ones.
+// Reorders the elements of each head: the first elements of all rotary pairs, then the second
+// elements, then the elements without rotation.
 static struct tensor *split_pairs(struct graph *g, struct tensor *y, int64_t heads,
                                   struct head_order o)
 {
@@ -46,7 +47,7 @@ static struct tensor *join_pairs(struct graph *g, struct tensor *y, int64_t head
 
 struct tensor *linear_add_bias(struct graph *g, struct tensor *y, const struct tensor *bias)
 {
-    // Repeats the bias over the rows as its product with a column of ones.
+    // The product of a column of ones and the bias repeats the bias in every row.
     if (!bias->data || !y || !graph_ok(g)) return y;
     struct tensor *ones = graph_new2(g, DTYPE_F32, y->shape[0], 1);
     if (!ones) return NULL;

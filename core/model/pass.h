@@ -1,66 +1,67 @@
 // core/model/pass.h -- the state of a pass through the decoder: the rows of the sequence that a
-// layer computes, the cache rows that they fill, and the keys that each of them sees.
+// layer computes, the cache rows in which their keys and values are stored, and the keys that each
+// row sees.
 #ifndef CORE_MODEL_PASS_H
 #define CORE_MODEL_PASS_H
 
 #include "core/model/decoder.h"
 
-// The keys that the rows of a pass see, and their rotary angles, in layers without or in layers
-// with a sliding window. Set when the first such layer runs.
+// The rotary angles of a pass's rows, and the keys that these rows see. There is one view for
+// layers without a sliding window and one for layers with it, each set when the first such layer
+// runs.
 struct pass_view {
     struct tensor *cos, *sin; // [n, d/2]; NULL: not set
-    // i32 [n] keys that each row sees, first[i] .. end[i]-1; first NULL: from key 0. end NULL: not
-    // set.
+    // i32 [n]: row i sees keys first[i] .. end[i]-1; first NULL: from key 0. end NULL: not set.
     struct tensor *first, *end;
     const int32_t *host_first, *host_end; // [n] the same in host memory; NULL while recording
 };
 
-// Shared by every layer of a pass; in the step arena, constant once a layer uses it.
+// Shared by all layers of a pass. Lies in the step arena, and stays constant once a layer uses it.
 struct pass {
     const struct decoder_config *config;
     const struct sequence *sequence;
     struct kv *kv;       // NULL: the layers see only the rows of this pass
     int64_t n;           // rows computed now
-    const int32_t *rows; // [n] rows of the sequence, in the step arena; NULL: its last n
-    bool replaced;       // a method chose these rows: later layers hold only these
+    const int32_t *rows; // [n] rows of the sequence, in the step arena; NULL: the last n
+    bool replaced;       // a method chose these rows: later layers have no other rows
     bool prefill;
     struct tensor *const *visual; // visual tokens of each picture (struct graph), or NULL
 
-    // For layers with `past` valid rows in their cache; -1: not computed yet.
+    // The following members are for layers with `past` valid rows in their cache; past -1: not set.
     int64_t past;
     struct tensor *cache_rows; // i32 [n] rows of the cache for the new keys and values
     int64_t keys;              // rows of the cache passed to attention: past + n, or more
     struct pass_view view[2];  // of layers without and with a sliding window (decoder_slides)
-    bool recorded; // past, cache_rows and the views vary on the device: `past` is an upper bound
+    bool recorded; // past, cache_rows and views change in replays: `past` is an upper bound
 };
 
 // The argument that graph_block passes to layer_forward.
 struct layer {
     const struct pass *pass;
-    const struct pass_view *view; // of the pass, for this layer
+    const struct pass_view *view; // the view of the pass for this layer
     int number;
-    int64_t past; // valid rows in its cache
+    int64_t past; // valid rows in the cache
     const struct decoder_layer *w;
     struct kv_layer *cache; // NULL: none
 };
 
 // Starts a layer: reserves memory in its cache for the new rows, after the cached ones; records
-// which row of the sequence each new row holds; and sets layer->pass to the pass for that cache. 0
-// or -1.
+// which row of the sequence each new row holds; and sets layer->pass to a pass for this number of
+// cached rows. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
 // Returns the rows of the sequence that a row sees in layers without (or with) a sliding window, if
-// no row is dropped: its own sample's rows up to itself or, with config.pictures_whole, up to the
-// end of its picture.
+// no row is dropped: the rows of its own sample up to itself or, with config.pictures_whole, up to
+// the end of the picture that it is in.
 struct row_range {
     int64_t first, end;
 };
 struct row_range pass_sees(const struct decoder_config *c, bool slides, const struct sequence *s,
                            int64_t row);
-// Returns the last row, at most `row`, at which a pass over the rest of the sequence may begin: not
-// inside a picture whose earlier rows see the later ones.
+// Returns the last row, at most `row`, at which a pass over the rest of the sequence may begin. A
+// pass must not begin inside a picture whose earlier rows see later ones.
 int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int64_t row);
-// Returns the pass for the rows of the sequence that a method has kept, in ascending order
-// (copied). NULL after a failure.
+// Returns a pass over only the rows (of the sequence, ascending) that a method has kept; copies
+// `rows`. NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,
                                 int64_t n);
 
@@ -69,7 +70,7 @@ const struct pass *pass_of_rows(struct graph *g, const struct pass *former, cons
 // Return the arguments of a site; layer -1: outside the layers.
 struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
-// Runs the listeners of a site with x; returns x, which a method may have replaced.
+// Runs the listeners of a site. Returns args.x, or the tensor with which a method has replaced it.
 struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
 // Like site_run, at a site where a method may drop rows: *p becomes the pass for the remaining
 // rows, NULL after a failure.

@@ -2,7 +2,7 @@
 //
 //   const struct weight *w = weights_find(&m->weights, "model.layers.3.input_layernorm.weight");
 //   w->tensor->data = mine;                      // the model now computes with it
-//   model_weights_changed(m);                    // a tied head, and gains 1 + w, follow
+//   model_weights_changed(m);                    // updates a tied head, and gains of 1 + w
 //
 // The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
 // tied head has no entry: the embedding's entry covers both.
@@ -17,10 +17,10 @@
 
 struct weight {
     char *name;   // as the file spells it
-    char *common; // as Llama's files spell it; rules name the weights of any family this way
+    char *common; // as Llama's files would spell it; rules may use this name for any family
     struct tensor *tensor; // in the model's structs
     const void *bound;     // data of the tensor when it was bound
-    struct linear *linear; // the layer whose weight (not bias) it is; else NULL
+    struct linear *linear; // the layer that has this as its weight (not bias); else NULL
     enum model_part_kind part;
     int gpu;      // GPU that holds the weight (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
@@ -28,7 +28,8 @@ struct weight {
     int64_t shape[WEIGHT_MAX_RANK];
 };
 
-// A gain whose value is 1 + `stored`; `stored`, the file's vector, is the weight.
+// A gain whose value is 1 + `stored`. `stored` is the vector in the file, and the tensor of the
+// weight's entry.
 struct gain_from_1 {
     struct tensor *gain, *stored;
     int gpu;
@@ -43,9 +44,10 @@ struct weights {
 
 // Adds an entry with a copy of the name; the caller fills the rest.
 struct weight *weights_add(struct weights *w, const char *name);
-// Returns memory for the stored vector of a gain that is 1 + that vector (model_weights_changed).
+// Adds a gain that is 1 + a stored vector (model_weights_changed); returns the tensor for that
+// vector, still empty.
 struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu);
-// Returns the gain that is 1 + this weight; NULL: none is.
+// Returns the gain that is 1 + this weight; NULL: no gain is.
 const struct tensor *weights_gain(const struct weights *w, const struct tensor *stored);
 void weights_release(struct weights *w);
 

@@ -21,8 +21,9 @@ struct new_tokenizer {
     int64_t image;         // the placeholder of a picture, -1 in a text-only model
 };
 
-// Learns merges from `text` (NULL: none) and a paragraph of common words: the most frequent pair of
-// tokens first, on ties the pair with the smaller ids. Nothing is random.
+// Learns merges from `text` (NULL: none) and a paragraph of common words. The most frequent pair of
+// tokens is merged first; if pairs are equally frequent, the pair with the smaller ids. Nothing is
+// random.
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text);
 void new_tokenizer_release(struct new_tokenizer *t);
 

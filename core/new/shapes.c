@@ -1,5 +1,5 @@
-// core/new/shapes.c -- the table of shapes, one row per model; more are in the files of their
-// families (family.shapes). Sizes come from the published config.json files.
+// core/new/shapes.c -- the table of shapes, one row per model. The files of model families have
+// more shapes (family.shapes). Sizes come from the published config.json files.
 #include "core/new/shapes.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "core/base/mem.h"
 #include "core/model/families/family.h"
 
-// L, D, H, Hkv, d, and the width of the FFN.
+// Arguments: the kind of decoder, layers L, width D, heads H, key/value heads Hkv, head size d, and
+// the width of the FFN.
 #define DECODER(kind, l, wide, h, h_kv, d, f)                                                   \
     .decoder = kind, .layers = l, .hidden = wide, .heads = h, .kv_heads = h_kv, .head_size = d, \
     .ffn = f
@@ -22,11 +23,12 @@
 #define VICUNA                                                                                     \
     .context = 4096, .vocab = 32064, .words = 32000, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
     .spread = 0.02
-// Llama-2's own 32000 rows: <image> and <pad> take the last two.
+// Llama-2's 32000 rows, without added ones: <image> and <pad> take the last two.
 #define LLAMA_2                                                                                    \
     .context = 4096, .vocab = 32000, .words = 31998, .tokens = TOKENS_LLAMA2, .rope_theta = 10000, \
     .spread = 0.02
-// Layers, width, heads, FFN width, side of a picture and of a patch in pixels.
+// Arguments: the kind of encoder, layers, width, heads, width of the FFN, and the side of a picture
+// and of a patch in pixels.
 #define ENCODER(kind, l, wide, h, f, side, of_patch)                                          \
     .tower = kind, .tower_layers = l, .tower_hidden = wide, .tower_heads = h, .tower_ffn = f, \
     .image = side, .patch = of_patch
@@ -41,7 +43,7 @@
 #define QWEN3                                                                                  \
     .context = 40960, .vocab = 151936, .words = 151643, .tied = true, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 1000000, .spread = 0.02
-// 1 to 6 by 1 to 6 tiles.
+// Grids of 1 to 6 by 1 to 6 tiles of 384 pixels; h is the height.
 #define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
 #define ONEVISION                                                                             \
     .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
@@ -79,7 +81,7 @@
     "{\"patch_size\": 14, \"pad_input\": true, \"in_token_limit\": 4096, " \
     "\"merge_kernel_size\": [2, 2], \"image_mean\": [0.5, 0.5, 0.5], "     \
     "\"image_std\": [0.5, 0.5, 0.5]}"
-// LLaVA in the layout of docs/families.md.
+// LLaVA with MoonViT, in the layout that docs/families.md defines.
 #define LLAVA_NATIVE(tower, text)                                                                  \
     "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", "         \
     "\"image_token_index\": 0, \"pad_token_id\": 0, \"projector_hidden_act\": \"gelu\", "          \
@@ -155,7 +157,7 @@
     "\"do_resize\": true, \"feature_extractor_type\": \"CLIPFeatureExtractor\", "   \
     "\"image_mean\": [0.485, 0.456, 0.406], \"image_std\": [0.229, 0.224, 0.225], " \
     "\"resample\": 3, \"size\": 448}"
-// Shapes defined by their published configs.
+// A shape given by its whole config.json and preprocessor_config.json.
 #define PUBLISHED(id, text, pictures, rows, ordinary)                                           \
     {                                                                                           \
         .name = id, .config = text, .preprocessor = pictures, .vocab = rows, .words = ordinary, \
@@ -180,8 +182,8 @@ static const struct shape shapes[] = {
     { .name = "qwen3-1.7b", DECODER("qwen3", 28, 2048, 16, 8, 128, 6144), QWEN3 },
     LLAVA("llava-1.5-7b", LLAMA_7B, VICUNA, CLIP_L_336, 2),
     LLAVA("llava-1.5-13b", LLAMA_13B, VICUNA, CLIP_L_336, 2),
-    // The conversion to transformers' layout adds rows for <image> and <video> after Qwen2's, and
-    // pads to a multiple of 64 (convert_llava_onevision_weights_to_hf.py).
+    // The conversion to the layout of transformers adds rows for <image> and <video> to Qwen2's
+    // vocabulary and pads it to a multiple of 64 (convert_llava_onevision_weights_to_hf.py).
     { .name = "llava-onevision-0.5b",
       DECODER("qwen2", 24, 896, 14, 2, 64, 4864),
       .vocab = 152000,
@@ -268,7 +270,7 @@ static const struct shape shapes[] = {
     // Llama-2 and CLIP ViT-L/336 with one linear projector.
     LLAVA("mm-llama2-7b", LLAMA_7B, LLAMA_2, CLIP_L_336, 1),
     LLAVA("mm-llama2-13b", LLAMA_13B, LLAMA_2, CLIP_L_336, 1),
-    // For trying the shell: smaller than 2 MB, opens instantly.
+    // For trying the shell: the model is smaller than 2 MB and opens instantly.
     { .name = "tiny",
       DECODER("llama", 4, 96, 6, 2, 16, 256),
       .context = 4096,
@@ -279,7 +281,7 @@ static const struct shape shapes[] = {
       ENCODER(TOWER_SIGLIP, 4, 64, 4, 160, 96, 12),
       .projector_layers = 2,
       .spread = 0.1 },
-    // Like "tiny", with pictures at native resolution.
+    // Like "tiny", but encodes pictures at native resolution.
     { .name = "tiny-moonvit",
       .config = LLAVA_NATIVE("{\"model_type\": \"moonvit\", \"hidden_size\": 64, "
                              "\"num_hidden_layers\": 4, \"num_attention_heads\": 4, "
@@ -297,7 +299,7 @@ static const struct shape shapes[] = {
       .tokens = TOKENS_LLAMA3,
       .tower = TOWER_OWN,
       .spread = 0.1 },
-    // For training in the demo world (demo/make.vlmsh): smaller than 10 MB.
+    // For training in the demo (demo/make.vlmsh): the model is smaller than 10 MB.
     { .name = "demo",
       DECODER("llama", 8, 192, 6, 3, 32, 448),
       .context = 2048,

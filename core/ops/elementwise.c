@@ -1,7 +1,7 @@
-// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, sum, multiple, softmax, widening.
+// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, addition, scaling, softmax, widening.
 #include "core/ops/check.h"
 
-// s->integer: GELU in place of SiLU.
+// s->integer: 1 for GELU (GEGLU), 0 for SiLU (SwiGLU).
 static int gated_backward(struct graph *g, const struct tape_step *s)
 {
     const struct backend *b = g->backend;
@@ -53,7 +53,7 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
         &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
 }
 
-// in: a, b; integer: the row of a where b begins.
+// s->in: a, b; s->integer: the row of a to which row 0 of b is added.
 static int add_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *a = s->in[0], *b = s->in[1], da, db, dy, rows = *b;
@@ -76,7 +76,7 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
                           (long long)from);
     struct tensor *y = a, rows = *b, sum = *b;
     rows.data = (float *)a->data + from * op_columns(a);
-    if (tape_on(g)) { // leaves a unchanged
+    if (tape_on(g)) { // a must not change
         y = graph_new(g, DTYPE_F32, a->rank, a->shape);
         // widening f32 is a copy
         bool all = a->shape[0] == b->shape[0];

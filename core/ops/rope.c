@@ -1,4 +1,5 @@
-// core/ops/rope.c -- rotary positions on queries or keys; in place without a tape.
+// core/ops/rope.c -- applies rotary positions to queries or keys; works in place if there is no
+// tape.
 #include "core/ops/check.h"
 
 static int rope_backward(struct graph *g, const struct tape_step *s)

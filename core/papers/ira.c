@@ -1,11 +1,12 @@
-// core/papers/ira.c -- Information-Regularized Attention for Visual-Centric Reasoning.
+// core/papers/ira.c -- tables and figures of "Information-Regularized Attention for Visual-Centric
+// Reasoning".
 #include "core/papers/paper.h"
 
 static const char models[] =
     "internvl2.5 InternVL2.5-8B|internvl2 InternVL2-8B|llava-ov LLaVA-OneVision-8B";
 
-// Full training of `base` (in the paper, the model of stage 1.5) into OUT/NAME, with `settings` and
-// then `more` commands.
+// Trains all of `base` (in the paper, the model of stage 1.5) into OUT/NAME, after the commands
+// `settings` and `more`.
 #define TRAIN(base, name, settings, more, data)                                   \
     "/load " base "\n" settings more "/train " data " ${OUT}/" name " --resume\n" \
     "/wait\n"
@@ -174,7 +175,8 @@ static const char layers[] = "|baseline|45.1|1839|72.0|78.4|63.6|37.2|72.1\n"
                              "|50%-70%|45.2|1930|71.7|79.4|63.2|35.8|73.5\n"
                              "|60%-80%|44.8|1981|71.9|78.4|63.9|35.3|73.4\n";
 
-// IRA in the layers from FROM to TO percent, with the paper's weight of the KL.
+// Trains with IRA in the layers from FROM to TO percent, with the paper's weight of the KL for
+// these layers.
 #define RANGE(train, from, to, beta) \
     train("layers-" from "-" to, "/set ira.layers " from "%-" to "%\n/set ira.beta " beta "\n")
 #define RANGES(train)                                                                         \
@@ -290,7 +292,8 @@ static const struct paper_column dice_columns[] = {
     { 0 },
 };
 
-// Dice of the attention and the objects, over pixels, and its correlation with the score.
+// Measures the Dice of attention and objects over pixels, and the correlation of the Dice with the
+// score.
 #define DICE(row, load, data, objects)                                                            \
     load "/collect ${TABLE}/measured.csv \"row=" row                                              \
          "\" \"dice=@dice:soft Dice, pixels:\" \"dice std=@dice.std:soft Dice, pixels:\" "        \

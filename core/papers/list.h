@@ -1,4 +1,4 @@
-// core/papers/list.h -- X(NAME): core/papers/NAME.c has `const struct paper paper_NAME`.
+// core/papers/list.h -- X(NAME): core/papers/NAME.c defines `const struct paper paper_NAME`.
 X(norm_alignment)
 X(layernorm)
 X(capa)

@@ -5,9 +5,9 @@
 //   ... b.list[0].x ...
 //   boxes_release(&b);
 //
-// Every form is read, whatever the family: JSON ("bbox_2d", "point_2d"), lists of four numbers, the
-// marks of all families. The thinking of an answer is skipped. Only the unit of the numbers depends
-// on the family, unless the marks determine it (<loc0123>, <point x="61.5" ...>).
+// All formats are read for every family: JSON ("bbox_2d", "point_2d"), lists of four numbers, the
+// marks of all families. The thinking in an answer is skipped. Only the unit of the numbers depends
+// on the family, unless the marks determine the unit (<loc0123>, <point x="61.5" ...>).
 #ifndef CORE_PICTURE_BOXES_H
 #define CORE_PICTURE_BOXES_H
 
@@ -21,7 +21,7 @@ struct image;
 struct picture_config;
 
 enum box_unit {
-    BOX_GUESS,  // shares up to 1.5, thousandths up to 1000, else pixels
+    BOX_GUESS,  // by the largest number: shares up to 1.5, thousandths up to 1000, else pixels
     BOX_SHARES, // 0 to 1 of the picture
     BOX_PADDED, // 0 to 1 of a square with the picture in its middle
     BOX_SEEN, // 0 to 1 of what the encoder sees: the padded square, the crop, or the whole picture
@@ -33,12 +33,12 @@ enum box_unit {
     BOX_PIXELS,      // pixels of the original
 };
 
-// How a family writes boxes. In `box` and `point`, LABEL is replaced by the object's name, and X1
-// to Y2 by the numbers.
+// How a family writes boxes. In the texts `box` and `point`, LABEL stands for the object's name,
+// and X1 to Y2 for the numbers.
 struct box_style {
     const char *name;
     enum box_unit unit;
-    int decimals; // of the numbers
+    int decimals; // decimal places of the numbers
     const char *box;
     const char *point; // NULL: not known
     const char *of;    // the models that use this style
@@ -58,23 +58,23 @@ struct picture_box {
 struct boxes {
     struct picture_box *list; // [count], in the order of the answer
     size_t count;
-    size_t outside; // boxes and points left out: their numbers do not fit the unit or lie outside
-                    // the picture
+    size_t outside; // boxes and points left out, because their numbers do not fit the unit or lie
+                    // outside the picture
 };
 
-// Reads all boxes and points of a text. config: the preprocessing of that picture (BOX_SEEN,
-// BOX_RESIZED); NULL: no preprocessing, so the encoder sees the whole picture at its own size.
+// Reads all boxes and points of a text. config: the preprocessing of the picture, for BOX_SEEN and
+// BOX_RESIZED; NULL: no preprocessing, so the encoder sees the whole picture at its own size.
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height);
 void boxes_release(struct boxes *b);
 // Returns a box as {"label", "x", "y", "w", "h"}, a point as {"label", "x", "y"}.
 cJSON *box_json(const struct picture_box *box);
-// Reads a list of such objects; leaves out others.
+// Reads a list of objects in the format of box_json; leaves out all other items.
 void boxes_from_json(struct boxes *b, const cJSON *list);
-// RGB colour of box i, the same in all drawings.
+// Returns the RGB colour of box i, the same in all drawings.
 uint32_t box_colour(size_t i);
-// Draws outlines and points on an image of the picture in any size; width and height are the
-// original's.
+// Draws the outlines of boxes, and points, on a copy of the picture in any size; width and height
+// are those of the original.
 void boxes_paint(struct image *image, const struct boxes *b, int64_t width, int64_t height);
 
 #endif

@@ -1,10 +1,10 @@
 // core/picture/image_exif.c -- reads the orientation in EXIF or XMP, and rotates the picture
 // upright.
 //
-// EXIF is a TIFF block: byte order ("II" or "MM"), 42, offset of the first directory; a directory
-// is a count and entries of 12 bytes (tag, type, count, value). Tag 0x0112, a SHORT, tells which
-// sides of the upright picture are row 0 and column 0 of the stored one. Every offset comes from
-// the file and is checked.
+// EXIF is a TIFF block: byte order ("II" or "MM"), the number 42, the offset of the first
+// directory. A directory is a count, then entries of 12 bytes (tag, type, count, value). Tag
+// 0x0112, a SHORT, says which sides of the upright picture are row 0 and column 0 of the stored
+// picture. Every offset comes from the file and is checked.
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,8 @@ int image_xmp_orientation(const uint8_t *xml, size_t size)
     return 0;
 }
 
-// Returns the index in the stored picture [height, width] of pixel (x, y) of the upright picture.
+// Returns the index that pixel (x, y) of the upright picture has in the stored picture [height,
+// width].
 static int64_t stored_index(int orientation, int64_t x, int64_t y, int64_t width, int64_t height)
 {
     int64_t right = width - 1, bottom = height - 1;
@@ -68,7 +69,7 @@ static int64_t stored_index(int orientation, int64_t x, int64_t y, int64_t width
 
 int image_orient(struct image *image, int orientation, struct err *err)
 {
-    enum { TILE = 32 }; // rows of one picture are columns of the other: small squares stay cached
+    enum { TILE = 32 }; // rows of one picture are columns of the other; small squares stay cached
     if (orientation < 2 || orientation > 8) return 0;
     int64_t w = image->width, h = image->height;
     struct image to = *image;

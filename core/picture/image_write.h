@@ -1,4 +1,4 @@
-// core/picture/image_write.h -- RGB pixels as PNG.
+// core/picture/image_write.h -- writes pixels as PNG.
 #ifndef CORE_PICTURE_IMAGE_WRITE_H
 #define CORE_PICTURE_IMAGE_WRITE_H
 
@@ -10,7 +10,7 @@
 // Writes pixels [height, width, 3] as a PNG file, whole or not at all (core/base/file_out.h).
 int image_write_png(const char *path, const uint8_t *pixels, int width, int height,
                     struct err *err);
-// Appends a PNG of pixels [height, width, channels], 3 or 4 channels.
+// Appends pixels [height, width, channels] as a PNG; channels is 3 (RGB) or 4 (RGBA).
 void image_encode_png(struct buf *png, const uint8_t *pixels, int width, int height, int channels);
 
 #endif

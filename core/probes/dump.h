@@ -1,4 +1,5 @@
-// core/probes/dump.h -- the probe behind /dump: copies matching taps, writes safetensors.
+// core/probes/dump.h -- the probe behind /dump: copies the taps that match, and writes them as
+// safetensors.
 #ifndef CORE_PROBES_DUMP_H
 #define CORE_PROBES_DUMP_H
 
@@ -12,9 +13,9 @@ struct sequence;
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);
-// Adds ids and positions of the prompt, if requested. `self` is the dump (answer_options.sequence).
+// Adds the prompt's ids and positions, if requested. `self` is the dump (answer_options.sequence).
 void dump_sequence(void *self, const struct sequence *s);
-// Writes the file (tensors in name order) and frees d. -1 when nothing matched or writing failed.
+// Writes the file (tensors in name order) and frees d. -1 if no tap matched or writing failed.
 int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err);
 void dump_free(struct dump *d);
 

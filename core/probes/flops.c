@@ -1,8 +1,9 @@
-// core/probes/flops.c -- FLOPs of the prompt and of a generated token (CAPA's paper),
-// without and with the current methods.
+// core/probes/flops.c -- FLOPs of the prompt and of a generated token, without and with the current
+// methods (CAPA's paper).
 //
 // Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
-// the settings; core/model/flops.h has the cost of each, and methods report their own costs.
+// the settings. core/model/flops.h has the cost of a row, a pair and an FFN; methods report their
+// own costs.
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,14 +13,14 @@
 
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
-struct counted {         // of a layer
+struct counted {         // counts of a layer
     int64_t rows, ffn;   // rows of the prompt: all, and those whose FFN is computed
     double pairs;        // query-key pairs of the prompt
     double step;         // keys that the next row would attend to
-    bool text_ffn;       // the FFN of text is computed
+    bool text_ffn;       // the FFN of text tokens is computed
     double approximated; // FLOPs of methods that replace FFNs
     double methods;      // FLOPs of methods at other sites, for the prompt
-    double method_row;   // the same for the next row
+    double method_row;   // FLOPs of these methods for the next row
 };
 
 struct flops {
@@ -138,7 +139,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         used[APPROXIMATION] += c->approximated;
         used[METHODS] += c->methods;
         for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
-        // A generated token is text, so its FFN is computed.
+        // A generated token is text, so without methods its FFN is computed.
         count(s, l, 1, 1, step_keys(&d->config, l, n + 1), one);
         count(s, l, 1, c->text_ffn, c->step, step);
         step[METHODS] += c->method_row;
@@ -154,7 +155,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     full[PARTS] = total(full), now[PARTS] = total(now);
     one[PARTS] = total(one), step[PARTS] = total(step);
     for (int i = 0; i <= PARTS; i++) {
-        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // costs nothing
+        if (i == METHODS && !(now[i] > 0) && !(step[i] > 0)) continue; // no method costs anything
         double *v = result_row(t, "%s", names[i]);
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
@@ -163,7 +164,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
                  n);
-    // Bounds the speed of decoding if memory bandwidth limits it.
+    // If memory bandwidth limits decoding, these bytes bound its speed.
     results_note(r, "A token reads %.6g MB of weights and %.6g MB of keys and values.",
                  weights / 1e6, keys / 1e6);
     if (lora > 0)

@@ -1,5 +1,5 @@
-// core/probes/norms.c -- norms of both modalities from the encoder to the last layer, and their
-// effect on angles and attention (the norm alignment paper).
+// core/probes/norms.c -- norms of visual and text tokens from the encoder to the last layer, and
+// the effect of the norms on angles and attention (the norm alignment paper).
 //
 //   h[l] [N,D] by rows: ||h[l]||, cos(h[l-1], h[l]), C = ||h[l+1]-h[l]||, phi = angle(h[l+1]-h[l],
 //   h[l]), theta = angle(h[l], h[l+1]); theory: theta_m = atan2(C sin phi, n_m + C cos phi) (Eq.
@@ -15,9 +15,9 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// Reads norms [NORMS_CALIBRATED][L+1] from the file of norms.calibration, to show beside the
-// conversation's norms; the caller frees *norms. NULL: no file is set. Returns -1 if the file does
-// not fit this model.
+// Reads norms [NORMS_CALIBRATED][L+1] from the file of norms.calibration, which /norms shows beside
+// the conversation's norms; the caller frees *norms. *norms NULL: no file is set. Returns -1 if the
+// file does not fit this model.
 static int calibrated(const struct settings *settings, const struct model *m, float **norms,
                       struct err *err)
 {
@@ -70,18 +70,19 @@ const struct setting norms_settings[] = {
     { 0 },
 };
 
-enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text without the first position
+enum { VISUAL, TEXT, LATER, GROUPS }; // LATER: text after the first position
 
-struct depth { // of h[l]
+struct depth { // statistics of h[l]
     struct tally norm[GROUPS], cosine[GROUPS], theta[GROUPS];
-    struct tally steps[GROUPS], turns[GROUPS]; // C, phi of each
-    struct tally step, turn;                   // C, phi of all tokens
+    struct tally steps[GROUPS], turns[GROUPS]; // C and phi of each group
+    struct tally step, turn;                   // C and phi of all tokens
     double cross;  // mean cosine over all pairs of a visual and a text token
     double logits; // mean q.k/sqrt(d) of text queries and earlier visual keys
-    // Mean products of normed inputs: text and earlier visual tokens; text and all visual tokens.
+    // Mean dot products of normed inputs: of text with earlier visual tokens; of text with all
+    // visual tokens.
     double dot, dot_all;
-    // Largest singular value of E[u v^T] over the pairs of dot_all (App. B.4); its trace is
-    // dot_all.
+    // Largest singular value of E[u v^T] over the pairs of dot_all, which is the trace of E[u v^T]
+    // (App. B.4).
     double singular;
 };
 
@@ -92,7 +93,7 @@ struct norms {
     struct depth *depth; // [L+1]
     struct interface interface;
     float *before; // [N,D] h[l-1]
-    bool *there;   // [N] rows alive in h[l-1]
+    bool *there;   // [N] whether h[l-1] has the row
     float *gains;  // [L,D] gains of the norms before attention; 1 without a norm
     float *keys;   // [P,Hkv,d] of the current layer
     int64_t key_count, key_capacity;
@@ -172,7 +173,7 @@ static void add_groups(struct tally *stat, const struct site_args *a, int64_t i,
     if (site_row(a, i) > 0) tally_add(&stat[LATER], x);
 }
 
-// Adds the step from h[l-1] to h[l] of one token.
+// Adds the step of one token from h[l-1] to h[l].
 static void add_step(struct norms *s, int l, const struct site_args *a, int64_t i, const float *h)
 {
     const float *before = s->before + site_row(a, i) * s->width;
@@ -224,7 +225,7 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
         s->mean[VISUAL][l * s->width + k] = (float)(s->visual[k] / (double)visual);
         s->mean[TEXT][l * s->width + k] = (float)(s->text[k] / (double)text);
     }
-    // All pairs of a prompt: E[u v^T] = E[u] E[v]^T has one singular value.
+    // Over all pairs of one prompt, E[u v^T] = E[u] E[v]^T has only one nonzero singular value.
     s->depth[l].singular =
         visual && text ? sqrt(visual_squares) / (double)visual * sqrt(text_squares) / (double)text
                        : NAN;
@@ -232,7 +233,7 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
     s->depth[l].dot_all = visual && text ? all / (double)visual / (double)text : NAN;
 }
 
-// Stores the keys until the layer's queries arrive.
+// Stores the keys until the queries of the same layer arrive.
 static int take_keys(void *state, const struct site *site, const struct site_args *args,
                      struct err *err)
 {
@@ -247,7 +248,8 @@ static int take_keys(void *state, const struct site *site, const struct site_arg
     return 0;
 }
 
-// Adds q.k/sqrt(d) over text queries and earlier visual keys, mean over heads.
+// Computes the mean of q.k/sqrt(d) over all heads and all pairs of a text query and an earlier
+// visual key.
 static int take_queries(void *state, const struct site *site, const struct site_args *a,
                         struct err *err)
 {
@@ -300,7 +302,7 @@ static int take_rows(void *state, const struct site *site, const struct site_arg
         *(seen ? &visual : &text) += 1;
         for (int64_t k = 0; k < s->width && norm > 0; k++) sum[k] += (double)x[k] / norm;
     }
-    // Sums of unit vectors give the mean cosine over all pairs.
+    // The dot product of the sums of unit vectors gives the mean cosine over all pairs.
     for (int64_t k = 0; k < s->width; k++) dot += s->visual[k] * s->text[k];
     s->depth[l].cross = visual && text ? dot / (double)visual / (double)text : NAN;
     if (l < s->layers) add_inputs(s, l, args, h);
@@ -337,7 +339,7 @@ static void put_groups(double *v, const struct tally *stat)
 // The columns of norms.theory.
 enum { C, PHI, N_VIS, N_TXT, THETA_VIS, FOUND_VIS, THETA_TXT, FOUND_TXT, GAMMA, FOUND, BALANCED };
 
-// Adds the conversation's mean, and the data set's mean and deviation, of each modality.
+// For each modality, adds the conversation's mean, and the data set's mean and deviation.
 static int put_calibrated(const struct norms *s, struct results *r, struct err *err)
 {
     const int64_t rows = s->layers + 1;
@@ -375,7 +377,8 @@ static int norms_finish(void *state, struct results *r, struct err *err)
     t = results_table(r, "norms.cosines", GROUP_COLUMNS);
     t->curve = true;
     for (int l = 1; l <= s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].cosine);
-    // The theory assumes one C and one phi for all tokens.
+    // The theory assumes the same C and phi for all tokens; these two tables show C and phi by
+    // group.
     t = results_table(r, "norms.steps", GROUP_COLUMNS);
     t->curve = true;
     for (int l = 0; l < s->layers; l++) put_groups(result_row(t, "%d", l), s->depth[l].steps);
@@ -402,7 +405,8 @@ static int norms_finish(void *state, struct results *r, struct err *err)
         v[FOUND_VIS] = tally_mean(&d->theta[VISUAL]), v[FOUND_TXT] = tally_mean(&d->theta[TEXT]);
         v[GAMMA] = cos(v[THETA_VIS]) * cos(v[THETA_TXT]);
         v[FOUND] = cos(v[FOUND_VIS]) * cos(v[FOUND_TXT]);
-        // Lemma 1: both tangents equal their geometric mean; gamma is cos^2 of that angle.
+        // The balanced case of Lemma 1: both tangents equal their geometric mean, and gamma is
+        // cos^2 of the angle with that tangent.
         v[BALANCED] = 1 / (1 + fabs(tan(v[THETA_VIS]) * tan(v[THETA_TXT])));
         product *= v[GAMMA];
         found *= v[FOUND];
@@ -421,16 +425,17 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 
 // --- the cross-covariance over a data set --------------------------------------------------------
 //
-// E[u v^T] over all pairs of a visual and a text token of the same prompt, with each prompt
-// weighing the same, is U^T V / N: rows of U and V [N,D] are the prompts' mean normed inputs. Its
-// squared singular values are the eigenvalues of (U U^T)(V V^T) / N^2, that is, with U U^T = R R^T,
-// of the symmetric R^T (V V^T) R / N^2 [N,N].
+// E[u v^T] over all pairs of a text and a visual token of the same prompt, with the same weight for
+// each prompt, is U^T V / N. U and V are [N,D]: row i has the mean normed input of the text tokens,
+// or of the visual tokens, of prompt i. The squared singular values of E[u v^T] are the eigenvalues
+// of (U U^T)(V V^T) / N^2. With U U^T = R R^T, these equal the eigenvalues of the symmetric matrix
+// R^T (V V^T) R / N^2 [N,N].
 
-enum { PROMPTS = 128 }; // at most; the time grows with the cube
+enum { PROMPTS = 128 }; // maximum number of prompts; the time grows with its cube
 
 struct cross {
     int layers;
-    int64_t width, count, left_out; // count, left_out: prompts
+    int64_t width, count, left_out; // count, left_out: numbers of prompts
     float *mean[2];                 // [count][L,D]
 };
 
@@ -458,8 +463,8 @@ static void cross_add(void *data, const void *state)
     c->count++;
 }
 
-// Fills g[N,N] with the dot products of the prompts' vectors; `centred`: first subtracts the
-// vectors' mean.
+// Fills g[N,N] with the dot products of the prompts' mean inputs; `centred`: subtracts the mean
+// over all prompts from each of these vectors first.
 static void products(const struct cross *c, int of, int layer, bool centred, double *g)
 {
     const int64_t n = c->count, stride = c->layers * c->width;
@@ -476,14 +481,14 @@ static void products(const struct cross *c, int of, int layer, bool centred, dou
     free(row);
 }
 
-// Replaces a positive semidefinite matrix by R with g = R R^T (Cholesky).
+// Replaces a positive semidefinite matrix g by its Cholesky factor R: g = R R^T.
 static void factorise(double *g, int64_t n)
 {
     double most = 0;
     for (int64_t i = 0; i < n; i++) most = fmax(most, g[i * n + i]);
     for (int64_t j = 0; j < n; j++) {
         const double pivot = g[j * n + j];
-        const bool none = pivot <= 1e-12 * most; // dependent on earlier rows
+        const bool none = pivot <= 1e-12 * most; // linearly dependent on earlier rows
         for (int64_t i = j; i < n; i++) g[i * n + j] = none ? 0 : g[i * n + j] / sqrt(pivot);
         for (int64_t i = 0; i < j; i++) g[i * n + j] = 0;
         for (int64_t i = j + 1; i < n; i++)

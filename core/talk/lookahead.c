@@ -1,13 +1,13 @@
 // core/talk/lookahead.c -- speculative decoding: drafts tokens from repetitions in the conversation
 // (prompt lookup; Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding).
 //
-//   finds the latest earlier occurrence of the newest 3 tokens, or else of the newest 2, and drafts
-//   the tokens that followed it
-//   one pass computes the newest token and the drafts, reading the weights once, which dominates
-//   the time of a token; drafts that the model does not choose are removed
+// Each step finds the latest earlier occurrence of the newest 3 tokens (or else of the newest 2)
+// and drafts the tokens that followed it. One pass then computes the newest token and the drafts;
+// drafts that the model does not choose are removed. The pass reads the weights only once, and this
+// reading dominates the time of a token.
 //
-// An answer has the same bits with and without drafts: a pass of few rows gives each row the bits
-// of a single-row pass (backend->few_rows), and each token is chosen from its own row.
+// An answer has the same bits with and without drafts: in a pass of few rows, each row has the same
+// bits as in a pass of its own (backend->few_rows), and each token is chosen from its own row.
 //
 // Without repetitions, drafts only cost time. `auto` therefore chooses the number of drafts by the
 // acceptance rate of the proposals. The rate includes proposals that were not drafted, because
@@ -34,13 +34,13 @@ const struct setting lookahead_settings[] = {
     { 0 },
 };
 
-enum { LONG = 3, SHORT = 2 }; // tokens looked up
+enum { LONG = 3, SHORT = 2 }; // lengths of the n-grams that are looked up
 
-// Drafts per pass by acceptance rate, for the most tokens per second on a CPU (not yet measured on
-// a GPU). With bf16 weights, a pass of two rows takes hardly longer than one of a single row, four
-// and six rows take 1.7 and 2.1 times as long, and more rows exceed the registers. With
-// block-quantised weights, two rows already take up to twice as long, four and six 3.2 and 4.5
-// times (docs/speed.md).
+// Drafts per pass by acceptance rate, chosen for the most tokens per second on a CPU (not yet
+// measured on a GPU). With bf16 weights, a pass of two rows takes hardly longer than a pass of one
+// row, four and six rows take 1.7 and 2.1 times as long, and more rows exceed the registers. With
+// block-quantised weights, two rows already take up to twice as long, four and six rows 3.2 and 4.5
+// times as long (docs/speed.md).
 static const struct length {
     double share;
     int64_t drafts;
@@ -109,7 +109,7 @@ static int64_t find(const struct lookahead *l, const struct sequence *s, int cou
 
 // --- drafts --------------------------------------------------------------------------------------
 
-// Updates the acceptance rate by one proposal.
+// Updates the acceptance rate with the outcome of one proposal.
 static void observe(struct lookahead *l, bool right)
 {
     l->share += newest_counts * ((right ? 1 : 0) - l->share);
@@ -123,7 +123,8 @@ static int64_t length(const struct lookahead *l)
     return l->adapts && is->drafts < l->most ? is->drafts : l->most;
 }
 
-// Copies the tokens from row `from` on as drafts.
+// Copies up to `count` tokens from row `from` on as drafts; stops at a picture. Returns the number
+// of drafts.
 static int64_t copy(const struct sequence *s, int64_t from, int64_t count, int32_t *to)
 {
     int64_t n = 0;

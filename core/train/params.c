@@ -1,7 +1,6 @@
-// core/train/params.c -- masters, gradients and moments of trained parameters; LoRA on layers.
-//
-// Easy to get wrong: the model must be restored in every case, from the original tensors in
-// `stored`.
+// core/train/params.c -- f32 masters, gradients and moments of trained parameters; adds LoRA to
+// layers. Easy to get wrong: whatever happens, the model must be restored from the original tensors
+// in `stored`.
 #include "core/train/params.h"
 
 #include <math.h>
@@ -72,7 +71,7 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// Converts a weight to f32, with rows in the order of adapter files. Converts GGUF weights on the
+// Converts a weight to f32, with rows in the order of adapter files; converts GGUF weights on the
 // host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
@@ -98,7 +97,7 @@ static int out_of_memory(const struct param *one, struct err *err)
                    one->name, (double)one->count * 16e-6, one->where->name);
 }
 
-// Replaces the tensor's data with a master. Takes ownership of `name`.
+// Replaces the data of `tensor` with an f32 master. Takes ownership of `name`.
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
@@ -124,7 +123,7 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
         where->release(master.data);
         return out_of_memory(one, err);
     }
-    // A new LoRA's tensors have no content yet.
+    // The tensors of a new LoRA have no data yet.
     if (tensor->data && widen(where, &master, tensor) < 0) {
         where->release(master.data);
         return err_set(err, "converting '%s' to f32: %s", name, where->failure());
@@ -180,7 +179,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
 
 // --- moments -------------------------------------------------------------------------------------
 
-enum { SHARED_FROM = 64 << 20 }; // bytes of moments from which train.shard auto distributes them
+enum { SHARED_FROM = 64 << 20 }; // train.shard auto distributes moments of at least this many bytes
 
 static int rank_count(const struct params *p)
 {
@@ -265,8 +264,8 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
     return status;
 }
 
-// Training all weights writes a model folder with the base folder's files; a GGUF file has no
-// folder, and a quantised folder's tensors cannot be written.
+// Training all weights writes a model folder that also has the base folder's other files; a GGUF
+// file has no folder, and a quantised folder's tensors cannot be written.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -301,8 +300,9 @@ static int check_former(const struct weight *w, const struct selected *chosen,
                    w->name, chosen->stabilised ? "sqrt(rank)" : "rank", was, is, alpha);
 }
 
-// Checks that training can continue from the applied adapter's LoRA. The result records the trained
-// scale, so a scale that adapter.scale has multiplied would be multiplied again.
+// Checks that training can continue from the applied adapter's LoRA. The result records the scale
+// that was used in training: if it already included adapter.scale, applying the result would
+// multiply by adapter.scale again.
 static int check_formers(const struct model *m, const struct selection *chosen,
                          const struct settings *s, struct err *err)
 {
@@ -369,7 +369,8 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 
 void params_release(struct params *p)
 {
-    // Releases from the last to the first: B before A, which frees the LoRA.
+    // Releases the parameters from the last to the first: B of a LoRA before A, which frees the
+    // LoRA.
     for (size_t i = p->count; i-- > 0;) {
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
@@ -451,7 +452,7 @@ uint64_t params_digest(const struct params *p)
         for (int64_t at = 0; at < one->count; at += PIECE) {
             const size_t n = (size_t)(one->count - at < PIECE ? one->count - at : PIECE);
             one->where->download(host, master + at, n * sizeof *host);
-            for (size_t k = 0; k < n; k += 2) { // eight bytes at a time, as fast as memory
+            for (size_t k = 0; k < n; k += 2) { // eight bytes at a time, which is as fast as memory
                 uint64_t two = 0;
                 memcpy(&two, host + k, (n - k < 2 ? 1 : 2) * sizeof *host);
                 digest = (digest ^ two) * 0x9e3779b97f4a7c15u;

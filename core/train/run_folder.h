@@ -7,7 +7,8 @@
 //   ... the run; then run_folder_record again with "state": "done"
 //   run_folder_close(&o);
 //
-// Refuses a folder with other files, and locks it for one process at a time.
+// run_folder_open refuses a folder that has other files, and locks the folder for one process at a
+// time.
 #ifndef CORE_TRAIN_RUN_FOLDER_H
 #define CORE_TRAIN_RUN_FOLDER_H
 
@@ -21,8 +22,8 @@ struct run_folder {
     int64_t keep; // train.keep of that run; -1: unknown
 };
 
-// Checks only: 0 if run_folder_open would accept the folder. For the shell, before the job is
-// created.
+// Returns 0 if run_folder_open would accept the folder; changes nothing. The shell calls this
+// before it creates the job.
 int run_folder_check(const char *path, bool resume, struct err *err);
 int run_folder_open(struct run_folder *o, const char *path, bool resume, struct err *err);
 int run_folder_record(const struct run_folder *o, const cJSON *record, struct err *err);

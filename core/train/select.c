@@ -1,7 +1,6 @@
-// core/train/select.c -- rules like "@projector; *layernorm*; lora:q_proj:8" over a list of names.
-//
-// The methods are rows of a table (methods_list.h) with their rules, so that a method and its rules
-// cannot differ.
+// core/train/select.c -- selects weights by rules like "@projector; *layernorm*; lora:q_proj:8". A
+// training method is a row of a table with its rules (methods_list.h), so it trains exactly what
+// these rules select.
 #include "core/train/select.h"
 
 #include <errno.h>
@@ -59,7 +58,7 @@ struct selecting {
     const struct select_item *items;
     char **plain; // [count] common names
     const struct select_lora *lora;
-    bool typed; // by a person: a rule without a match is an error
+    bool typed; // the user wrote the rules: a rule without a match is an error
 };
 
 // --- names ---------------------------------------------------------------------------------------
@@ -73,7 +72,7 @@ static bool matches(const struct selecting *k, size_t i, const char *pattern)
     return found;
 }
 
-// Returns the name of a weight's layer, for LoRA: the weight's name without ".weight", as in
+// Returns the name of a weight's layer, for LoRA: the weight's name without ".weight", such as
 // "layers.0.self_attn.q_proj"; NULL if the name does not end in ".weight". The caller frees it.
 static char *layer_of(const char *plain)
 {
@@ -127,8 +126,8 @@ static bool layer_matches(const struct selecting *k, size_t i, const char *patte
     return found;
 }
 
-// Edit distance between a typed pattern, without stars, and the end of a name with the same number
-// of levels.
+// Returns the edit distance between a typed pattern (without its stars) and as many last levels of
+// a name as the pattern has.
 static size_t distance(const char *pattern, const char *name)
 {
     struct buf typed = { 0 };
@@ -156,7 +155,7 @@ static int nothing_found(const struct selecting *k, const char *rule, const char
     for (size_t i = 0; i < k->s->count; i++) {
         if (layers && !k->items[i].linear) continue;
         char *shown = layers ? layer_of(k->plain[i]) : xstrdup(k->plain[i]);
-        // A name typed without ".weight" is near a layer's name.
+        // Also compares without ".weight", which a user may leave out.
         char *shorter = layers || !shown ? NULL : layer_of(shown);
         size_t d = shown ? distance(pattern, shown) : (size_t)-1;
         if (shorter && distance(pattern, shorter) < d) d = distance(pattern, shorter);
@@ -245,8 +244,8 @@ static int apply(struct selecting *k, const char *rule, struct err *err)
     return found || !k->typed ? 0 : nothing_found(k, rule, rule, false, err);
 }
 
-// Returns the next rule without spaces around it and advances; NULL at the end. In a lora rule
-// commas separate layers, up to its rank.
+// Returns the next rule without surrounding spaces and advances; NULL at the end. In a lora rule,
+// commas before the rank separate layers, not rules.
 static char *next_rule(const char **rules)
 {
     const char *at = *rules + strspn(*rules, " \t\r\n,;");
@@ -263,7 +262,8 @@ static char *next_rule(const char **rules)
 
 // --- sums ----------------------------------------------------------------------------------------
 
-// Adds parameters of methods that are trained with the selected weights, and sums up.
+// Selects the parameters of methods that are trained together with the selected weights, and counts
+// all parameters.
 static void sum_up(struct selection *s, const struct select_item *items)
 {
     bool part[MODEL_PARTS] = { false };

@@ -1,4 +1,5 @@
-// core/checkup/checks/opens.c -- the files: are they whole, read completely, and of one family?
+// core/checkup/checks/opens.c -- checks that the files are whole, are read completely, and belong
+// to one family.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -21,7 +22,8 @@ enum { RECORD_MOST = 16 << 20 };
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Counts the NaN and infinite elements of a matrix that loading unpacked.
+// Counts the NaN and infinite elements of a quantised matrix, which it unpacks a few rows at a
+// time.
 static int64_t count_broken_rows(const struct safetensor *t)
 {
     enum { NUMBERS = 1 << 22 };
@@ -37,10 +39,11 @@ static int64_t count_broken_rows(const struct safetensor *t)
     return broken;
 }
 
-// Counts the elements of quantised blocks that are NaN or infinite: those of a broken scale.
+// Counts the NaN and infinite elements of a tensor in quantised blocks; blocks with a broken scale
+// have such elements.
 static int64_t count_broken_blocks(const struct safetensor *t)
 {
-    enum { PIECE = 1 << 14 }; // whole blocks of every type
+    enum { PIECE = 1 << 14 }; // elements: whole blocks of every type
     const int64_t n = safetensor_count(t), pieces = (n + PIECE - 1) / PIECE;
     int64_t broken = 0;
 #pragma omp parallel for reduction(+ : broken)
@@ -222,8 +225,8 @@ static void check_tokenizer(struct checkup *c)
         finding_works(&f, "every text comes back unchanged");
 }
 
-// Counts markers such as <|im_start|> in the prompt that are not tokens of the tokenizer; appends
-// them to *names.
+// Counts the markers in the prompt, such as <|im_start|>, that the tokenizer does not have as
+// tokens; appends the markers to *names.
 static int64_t find_markers(const struct tokenizer *t, const char *prompt, struct buf *names)
 {
     int64_t count = 0;
@@ -259,10 +262,11 @@ const char *checkup_turn_end(const struct model *m)
     return NULL;
 }
 
-// What the template writes from an answer on, up to the next question.
+// What the template writes for a conversation of two questions. `ended` and `special` concern the
+// tokens from the first answer on.
 struct ending {
-    struct buf markers;  // that are not tokens: "<|im_start|>, <|im_end|>"
-    bool ended;          // by a token that ends the model's answers
+    struct buf markers;  // markers that are not tokens: "<|im_start|>, <|im_end|>"
+    bool ended;          // a token that ends the model's answers occurs
     const char *special; // the first special token; NULL: none
 };
 
@@ -294,9 +298,9 @@ static int render_ending(struct checkup *c, struct ending *e, struct err *err)
     return status;
 }
 
-// The template must agree with the tokenizer and with the tokens that end the model's answers.
-// Markers of plain text are common in sound templates that end answers with such a token (Zephyr's
-// <|user|>), and LLaVA-1.5's writes no token after an answer.
+// Checks that the template agrees with the tokenizer and with the tokens that end the model's
+// answers. Some sound templates use markers that are plain text (Zephyr's <|user|>), but do end
+// answers with such a token; LLaVA-1.5's writes no token after an answer.
 static void judge_template(struct checkup *c, struct finding *f, const char *source)
 {
     const struct model *m = c->model;
@@ -434,7 +438,8 @@ static void list_notices(struct checkup *c)
     }
 }
 
-// True if a list of names like "config.json, model-1.safetensors" contains a file of weights.
+// True if a list of names like "config.json, model-1.safetensors" contains a file of weights, or a
+// config.json that is not the last name.
 static bool has_weights(const char *names)
 {
     return strstr(names, ".safetensors") || strstr(names, ".gguf") || strstr(names, "config.json,");
