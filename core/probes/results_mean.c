@@ -102,8 +102,9 @@ static void add_map(struct results_mean *m, const struct result_map *from)
         memcpy(to->area, from->area, sizeof to->area);
         memset(to->values, 0, 2 * (size_t)cells * sizeof *to->values);
     }
-    if (memcmp(to->area, from->area, sizeof to->area) != 0) // pictures of several sizes
-        memset(to->area, 0, sizeof to->area);
+    bool same = true;
+    for (int i = 0; i < 4; i++) same = same && to->area[i] == from->area[i];
+    if (!same) memset(to->area, 0, sizeof to->area); // pictures of several sizes
     for (int i = 0; i < cells; i++) {
         if (!isfinite(from->values[i])) continue;
         to->values[i] += from->values[i];

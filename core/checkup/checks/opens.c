@@ -442,7 +442,8 @@ static void list_notices(struct checkup *c)
 // config.json that is not the last name.
 static bool has_weights(const char *names)
 {
-    return strstr(names, ".safetensors") || strstr(names, ".gguf") || strstr(names, "config.json,");
+    return strstr(names, ".safetensors") || strstr(names, ".gguf") ||
+           !strncmp(names, "config.json,", 12) || strstr(names, " config.json,");
 }
 
 static void check_adapter(struct checkup *c)
