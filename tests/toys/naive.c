@@ -235,14 +235,16 @@ void naive_cut_logits(const struct toy_tensor t[TOY_TENSORS], const struct naive
     for (int l = 0; l < (cut && cut->layers ? cut->layers : TOY_LAYERS); l++) {
         const struct toy_tensor *w = t + ASK + (ptrdiff_t)l * PER_LAYER;
         const bool here = cut && cut->layer == l;
+        const int part = here ? (int)cut->part : -1;
+        const bool mean = here && cut->mean;
         memcpy(before, h, (size_t)n * sizeof *h);
         if (l % 2 == 0) mix(w, h, n, cut);
         for (int64_t i = 0; i < n && l % 2; i++) gate(w, h[i]);
-        if (!here || cut->part != NAIVE_LAYER) memcpy(before, h, (size_t)n * sizeof *h);
+        if (part != NAIVE_LAYER) memcpy(before, h, (size_t)n * sizeof *h);
         for (int64_t i = 0; i < n; i++) think(w, h[i]);
-        if (here && cut->part == NAIVE_FFN) replace(h, before, n, cut->mean);
+        if (part == NAIVE_FFN) replace(h, before, n, mean);
         for (int64_t i = 0; i < n * TOY_WIDTH; i++) h[i / TOY_WIDTH][i % TOY_WIDTH] *= TOY_FADE;
-        if (here && cut->part == NAIVE_LAYER) replace(h, before, n, cut->mean);
+        if (part == NAIVE_LAYER) replace(h, before, n, mean);
     }
     for (int64_t i = 0; i < n; i++) {
         norm(h[i], &t[LAST]);

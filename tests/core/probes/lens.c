@@ -7,10 +7,11 @@
 // Probability of the most likely token, and entropy, in the order of operations of the lens.
 static void summarise(const float *logits, int64_t vocab, double *p, double *entropy)
 {
-    double sum = 0, weighted = 0;
     float most = logits[0];
     for (int64_t v = 0; v < vocab; v++) most = fmaxf(most, logits[v]);
-    for (int64_t v = 0; v < vocab; v++) {
+    const double first = (double)logits[0] - (double)most;
+    double sum = exp(first), weighted = first * exp(first);
+    for (int64_t v = 1; v < vocab; v++) {
         const double x = (double)logits[v] - (double)most;
         sum += exp(x);
         weighted += x * exp(x);
