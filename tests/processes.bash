@@ -5,10 +5,11 @@
 children_of() {
     grep -lx "PPid:[[:space:]]*$1" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3
 }
-running() {
-    local file
+running() { # starts no program per process: scripts poll with it
+    local file words
     for file in /proc/[0-9]*/cmdline; do
-        { tr '\0' ' ' <"$file" | grep -qF -e "$1"; } 2>/dev/null && cut -d/ -f3 <<<"$file"
-    done
+        mapfile -d '' -t words 2>/dev/null <"$file" || continue
+        [[ ${words[*]} == *"$1"* ]] && cut -d/ -f3 <<<"$file"
+    done 2>/dev/null
     return 0
 }
