@@ -82,17 +82,12 @@ with open(work + "/inputrc", "w") as f:
 t = Terminal([program, model], env={"TERM": "xterm-256color", "INPUTRC": work + "/inputrc"}, size=(36, 120))
 before = None
 t.expect("F1 keys", 60)
+print("seed", seed)
 interrupts, last = 0, ""
 for i in range(count):
     key = some_key()
     if any(f in key for f in forbidden) or (key == "\x03" and "\x03" in last): key = "x"
     if i % 40 == 0: resize(t)
-    for _ in range(600):  # a program that reads nothing for a minute hangs
-        if select.select([], [t.fd], [], 0.1)[1]: break
-        alive(t, "%d keys" % i)
-        drain(t)
-    else:
-        sys.exit("seed %d: it does not read its keys after %d" % (seed, i))
     t.type(key)
     last = key
     drain(t, 0.002)

@@ -27,12 +27,26 @@ class Terminal:
         if self.pid == 0:
             os.execvpe(argv[0], argv, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, *pixels))
+        os.set_blocking(self.fd, False)
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.seen = ""  # output not yet matched by expect()
         self.all = ""
 
-    def type(self, text):
-        os.write(self.fd, text.encode())
+    def type(self, text, seconds=60):
+        """Types the text and, as terminals do, reads output meanwhile: a program that waits for its
+        output to be read does not read keys."""
+        data, end = text.encode(), time.time() + seconds
+        while data:
+            readable, writable, _ = select.select([self.fd], [self.fd], [], 1)
+            if readable and not self.read(0):
+                return  # the program has ended
+            if writable:
+                try:
+                    data = data[os.write(self.fd, data):]
+                except BlockingIOError:
+                    time.sleep(0.01)  # too little room for any of it
+            if data and time.time() > end:
+                sys.exit("it has not read its keys for %d seconds; the terminal showed:\n%s" % (seconds, self.all))
 
     def read(self, seconds):
         """Reads output for at most so many seconds; False at the end."""
@@ -40,6 +54,8 @@ class Terminal:
             return True
         try:
             data = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return True
         except OSError:
             return False
         text = self.decoder.decode(data)
