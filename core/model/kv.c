@@ -103,9 +103,11 @@ void kv_release(struct kv *kv)
 int kv_table_reserve(const struct backend *b, struct tensor *t, int64_t used, int64_t rows)
 {
     const int64_t have = t->shape[0];
-    int64_t capacity = have + have / 2 + KV_STEP;
     if (have >= rows) return 0;
-    if (have == 0 || capacity < rows) capacity = rows;
+    // A table without spare rows after a prompt would be copied whole for the first token of the
+    // answer.
+    int64_t capacity = have + have / 2 + KV_STEP;
+    if (capacity < rows + KV_STEP) capacity = rows + KV_STEP;
     struct tensor larger = *t;
     size_t bytes = dtype_size(t->dtype);
     larger.shape[0] = capacity;
