@@ -33,11 +33,11 @@
 # libfontconfig-dev substitutes for plot.font
 # libsnappy-dev     parquet files (Snappy)           libzstd-dev  parquet files (zstd)
 # libzip-dev        pictures in ZIP archives
-# libcmocka-dev     unit tests
-PACKAGES = gcc make libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
+# xz-utils          unpacks the demo model            libcmocka-dev  unit tests
+PACKAGES = gcc make xz-utils libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
            libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
            libzip-dev libfontconfig-dev fonts-dejavu-core
-TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 xz-utils openmpi-bin
+TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck python3
 FUZZ_PACKAGES = clang libclang-rt-dev python3 xz-utils
 REAL_PACKAGES = python3 python3-pip
@@ -190,9 +190,12 @@ PTX_CHECKS  := build/host/cuda_ptx/checks
 PTX_TESTS   := $(if $(filter 1,$(SAN)),,$(PTX_CHECKS) tests/cuda_ptx/kernels.sh)
 
 # Large reference files are compressed in the repository. Weights are unpacked beside their config.json.
+# Those of the demo are unpacked when the program is built.
 PACKED      := $(wildcard tests/goldens/*/*.xz tests/goldens/*/*/*.xz)
-WEIGHTS     := $(patsubst %.xz,%,$(wildcard tests/goldens/*/model*.xz))
+DEMO        := $(patsubst %.xz,%,$(wildcard demo/*/*.xz demo/*/*/*.xz))
+WEIGHTS     := $(patsubst %.xz,%,$(wildcard tests/goldens/*/model*.xz)) $(DEMO)
 UNPACKED    := $(WEIGHTS) $(patsubst tests/goldens/%.xz,build/goldens/%,$(filter-out $(WEIGHTS:%=%.xz),$(PACKED)))
+$(B)/vlmsh: | $(DEMO)
 goldens: $(UNPACKED)
 unpack       = @mkdir -p $(@D) && xz -dc $< >$@.part && mv $@.part $@
 build/goldens/%: tests/goldens/%.xz
@@ -393,6 +396,7 @@ demo: vlmsh
 	@mkdir -p demo/model/methods/adapter
 	cp $(DEMO_WORK)/ffn.safetensors demo/model/methods
 	cp $(DEMO_WORK)/adapter/extra.safetensors $(DEMO_WORK)/adapter/training.json demo/model/methods/adapter
+	xz -9ek demo/model/model.safetensors
 
 # --- the screens of the documents, as text and as pictures ---------------------------------------------
 DEMO_MODEL ?= demo/model
@@ -484,7 +488,7 @@ install: vlmsh
 	install -m 644 vlmsh.1 $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1
 	for s in $(COMPLETIONS); do install -d $(DESTDIR)$(PREFIX)/share/$${s%/*} && \
 	  ./vlmsh help --completion $${s%%[-/]*} >$(DESTDIR)$(PREFIX)/share/$$s || exit 1; done
-	cd demo/model && find . -type f -exec install -m 644 {} $(abspath $(SHARE))/demo/model/{} \;
+	cd demo/model && find . -type f ! -name '*.xz' -exec install -m 644 {} $(abspath $(SHARE))/demo/model/{} \;
 	install -m 644 demo/pictures/* $(SHARE)/demo/pictures
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/vlmsh $(DESTDIR)$(PREFIX)/share/man/man1/vlmsh.1 \

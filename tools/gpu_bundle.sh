@@ -22,7 +22,7 @@ mkdir -p "$top/lib" "$top/bin"
 git ls-files -z tests demo/model demo/pictures tools |
     grep -zvE '\.(c|h|cpp|cu)$|^tests/(fuzz|cuda_ptx|cuda_host|cluster|tui|docs)/|\.xz$' |
     tar --null -T - -c | tar -x -C "$top"
-tar -c build/goldens tests/goldens/*/model*.safetensors build/cuda/libvlmsh_cuda.so "$@" | tar -x -C "$top"
+tar -c build/goldens tests/goldens/*/model*.safetensors demo/model/*.safetensors build/cuda/libvlmsh_cuda.so "$@" | tar -x -C "$top"
 find "$top/build" -type f -perm -u+x -exec strip --strip-debug {} +
 cp "$(command -v jq)" "$top/bin"
 ldd "$@" "$top/bin/jq" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
