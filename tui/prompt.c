@@ -179,13 +179,18 @@ void prompt_escape(struct prompt *p)
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
 }
 
+// Bytes of a paste that a search takes. After each byte, readline draws the search's text in a time
+// that grows with the square of its length: a paste of 5000 bytes would take minutes.
+enum { SEARCH_MAX = 256 };
+
 void prompt_insert(struct prompt *p, const char *text)
 {
     char *good = repaired(text);
     prompt_close_menu(p);
     if (RL_ISSTATE(RL_STATE_ISEARCH)) { // searches for the text up to a control character
         size_t n = 0;
-        while ((unsigned char)good[n] >= 0x20 && good[n] != 0x7f) n++;
+        while (n < SEARCH_MAX && (unsigned char)good[n] >= 0x20 && good[n] != 0x7f) n++;
+        while (n && ((unsigned char)good[n] & 0xc0) == 0x80) n--; // never ends within a character
         feed(p, good, n);
     } else {
         rl_begin_undo_group();

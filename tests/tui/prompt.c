@@ -240,6 +240,21 @@ static void test_search_pasted(void **state)
     end(b);
 }
 
+// A search takes only the beginning of a long paste: readline would take minutes for all of it.
+static void test_search_pasted_long(void **state)
+{
+    char line[301] = { 0 }, pasted[5001] = { 0 };
+    memset(line, 'x', sizeof line - 1);
+    memset(pasted, 'x', sizeof pasted - 1);
+    struct bench *b = begin();
+    prompt_insert(b->prompt, line);
+    FEED(b, "\r", "two", "\r", "\022");
+    prompt_insert(b->prompt, pasted);
+    FEED(b, "\r");
+    assert_string_equal(b->line, line);
+    end(b);
+}
+
 static void expect_completed(struct bench *b, const char *typed, const char *folder,
                              const char *wanted)
 {
@@ -395,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_unbound),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_search_pasted),
+        cmocka_unit_test(test_search_pasted_long),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_random_keys),
     };
