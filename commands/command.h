@@ -115,7 +115,8 @@ struct command {
     bool writes;    // replaces files by name: takes --force (core/base/file_out.h)
     unsigned needs; // enum command_needs
     // The command only shows or changes settings, so it may run between two tokens of an answer.
-    // "": always; "load scale": with these first arguments; NULL: never.
+    // "": always; "load scale": with these first arguments; "!make": with all but these; NULL:
+    // never.
     const char *live;
     enum completion complete;
     const char *const *words; // COMPLETE_WORDS: choices for the first argument
@@ -177,6 +178,10 @@ int preset_words(const struct shell *shell, int argc, char **argv, struct preset
 // Reads the arguments of /set (commands/set.c), also for keys that act during an answer: returns
 // the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for values.
 char *set_read(int argc, char **argv);
+// Returns the words of the running command's line as the session keeps them (EVENT_MEASURED): a
+// JSON list with absolute paths, without the files that the line writes. NULL: the line was not
+// typed. The caller frees the text (commands/probe.c).
+char *shell_kept_words(const struct shell *shell, int argc, char **argv);
 // Returns the value after `now` among the `count` given values, or, if count is 0, among those of a
 // flag or choice. The first value follows the last. NULL: the setting has no such values.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);

@@ -13,6 +13,7 @@
 #include "commands/figure.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/json.h"
 #include "core/base/pace.h"
 #include "core/base/text.h"
 #include "core/draw/figure.h"
@@ -480,11 +481,50 @@ static void show(const struct shell *shell, const struct measurement *w, const s
     }
 }
 
+// Returns a word of the command line as the session keeps it: the path of an existing file becomes
+// absolute, also in KEY=PATH, because a session may be exported from another folder.
+static char *kept_word(const char *word, bool path)
+{
+    const char *equals = strchr(word, '=');
+    if (equals && !path) {
+        char *key = xstrndup(word, (size_t)(equals - word));
+        char *value = settings_stored(key, equals + 1);
+        char *kept = xasprintf("%s=%s", key, value);
+        free(key);
+        free(value);
+        return kept;
+    }
+    char *whole = path || strchr(word, '/') || strchr(word, '.') ? realpath(word, NULL) : NULL;
+    return whole ? whole : xstrdup(word);
+}
+
+char *shell_kept_words(const struct shell *shell, int argc, char **argv)
+{
+    static const char *const outputs[] = { "--csv", "--figure", "--png", "--film", NULL };
+    static const char *const inputs[] = { "--data",        "--images", "--objects", "--mask",
+                                          "--checkpoints", "--plus",   "--minus",   NULL };
+    if (!shell->typed) return NULL;
+    cJSON *list = cJSON_CreateArray();
+    cJSON_AddItemToArray(list, cJSON_CreateString(shell->running->name));
+    for (int i = 0; i < argc; i++) {
+        if (text_listed(outputs, argv[i])) {
+            i++;
+            continue;
+        }
+        char *word = kept_word(argv[i], i && text_listed(inputs, argv[i - 1]));
+        cJSON_AddItemToArray(list, cJSON_CreateString(word));
+        free(word);
+    }
+    char *json = json_print(list);
+    cJSON_Delete(list);
+    return json;
+}
+
 static int give(const struct shell *shell, const struct measurement *w, const struct results *r,
-                struct err *err)
+                const char *words, struct err *err)
 {
     show(shell, w, r);
-    results_emit(r, w->request.probe->name, shell->sinks);
+    results_emit(r, w->request.probe->name, words, shell->sinks);
     if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
     if (w->figure && write_figures(shell, w, r, err) < 0) return -1;
     return w->film ? film_of_answer(shell, &w->request, w->film, err) : 0;
@@ -495,6 +535,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     const struct probe *probe = shell->running->probe;
     struct measurement w = { .request.probe = probe };
     struct results r = { 0 };
+    char *words = shell_kept_words(shell, argc, argv);
     int status = read_request(shell, &w, shell->running->options, argc, argv, err);
     if (status == 0 && w.folder) {
         const struct engine_talk c = engine_talk(shell->engine);
@@ -507,7 +548,8 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
             status = w.several ? conditions_measure(shell->engine, &w.rows, &w.request, &r, err)
                                : engine_measure(shell->engine, &w.request, &r, err);
     }
-    if (status == 0) status = give(shell, &w, &r, err);
+    if (status == 0) status = give(shell, &w, &r, words, err);
+    free(words);
     results_release(&r);
     image_release(&w.mask_image);
     buf_release(&w.names);

@@ -140,7 +140,7 @@ int session_copy(struct store *s, int64_t from, int64_t upto, const char *name, 
 
 // --- saved.c -------------------------------------------------------------------------------------
 
-enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL };
+enum saved_kind { SAVED_MESSAGE, SAVED_SETTING, SAVED_MODEL, SAVED_COMMAND };
 
 struct saved_entry {
     enum saved_kind kind;
@@ -150,7 +150,10 @@ struct saved_entry {
     struct event_answer answer;
     char *stop;
     char *boxes;       // of the answer, as JSON; "": none
-    char *key, *value; // of a setting; for a model: folder and identity
+    char *key, *value; // of a setting; for a model: folder and identity; for a command: "" and its
+                       // words (EVENT_MEASURED)
+    bool undone;       // command: messages before it were undone later
+    bool apart;        // command: it measured no messages of the session (--data, /steer make)
     char *arithmetic;  // model: the meaning of compute.matmul auto
     int64_t tokens;    // setting: number of answer tokens if it changed during an answer; else 0
 };

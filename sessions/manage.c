@@ -108,6 +108,8 @@ static const char *const copy_rows[] = {
     "SELECT ?1, place, key, value, tokens FROM settings_changes WHERE session = ?2 AND place <= ?3",
     "INSERT INTO model_changes(session, place, model, arithmetic) "
     "SELECT ?1, place, model, arithmetic FROM model_changes WHERE session = ?2 AND place <= ?3",
+    "INSERT INTO commands(session, place, words) "
+    "SELECT ?1, place, words FROM commands WHERE session = ?2 AND place <= ?3",
 };
 
 int session_copy(struct store *s, int64_t from, int64_t upto, const char *name, int64_t *id,

@@ -28,6 +28,7 @@ static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
         { "messages", "session = ?" },
         { "settings_changes", "session = ?" },
         { "model_changes", "session = ?" },
+        { "commands", "session = ?" },
         { "models", "id IN (SELECT model FROM model_changes WHERE session = ?)" },
         { "parts", MESSAGES_OF_SESSION },
         { "answers", MESSAGES_OF_SESSION },

@@ -180,6 +180,10 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0, "
         " arithmetic "
         " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
+        "UNION ALL SELECT 3, NULL, NULL, NULL, NULL, NULL, '', words, place, "
+        " EXISTS(SELECT 1 FROM messages m WHERE m.session = c.session AND m.place < c.place AND "
+        "  m.undone > c.place), NULL "
+        " FROM commands c WHERE session = ?1 "
         "ORDER BY place",
         "i", saved->id);
     if (!q) return -1;
@@ -196,6 +200,11 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         e->value = column_text(q, 7);
         e->tokens = sqlite3_column_int64(q, 9);
         e->arithmetic = column_text(q, 10);
+        if (e->kind == SAVED_COMMAND) {
+            e->undone = e->tokens;
+            e->apart = strstr(e->value, "\"--data\"") || strstr(e->value, "\"--plus\"");
+            e->tokens = 0;
+        }
         if (e->tokens < 0) status = damaged(s, saved, "a setting change at a negative token", err);
     }
     sqlite3_finalize(q);

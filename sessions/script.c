@@ -3,6 +3,7 @@
 //   model, settings, system prompt   /load, /set, /system at the points where they changed
 //   question with its answer         /image ..., then the text as a line, or /ask "..."
 //   other messages                   /messages FILE beside the script; an answer to them: /answer
+//   measurements, interventions      their command lines, which measure again
 //
 // To reproduce the prompt, the arithmetic and the random draws, the script sets the random seed,
 // the length of a cancelled answer, and the values that some settings resolved to in the session
@@ -58,7 +59,7 @@ bool script_plain(const char *text)
 static void argument(struct buf *b, const char *text)
 {
     static const char harmless[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,%:/+=-";
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._,%:/+=-@|>[]";
     if (*text && strspn(text, harmless) == strlen(text))
         buf_puts(b, text);
     else
@@ -213,8 +214,31 @@ static bool is_typed(const struct message *m)
 
 // --- entries -------------------------------------------------------------------------------------
 
+// Writes a measurement. One whose messages were undone later cannot be repeated.
+static int write_command(struct script *r, const struct saved_entry *e, struct err *err)
+{
+    struct buf b = { 0 };
+    const cJSON *word;
+    cJSON *words = json_parse(e->value, strlen(e->value), "command", NULL);
+    cJSON_ArrayForEach(word, words)
+    {
+        if (!cJSON_IsString(word)) continue;
+        buf_puts(&b, b.length ? " " : "/");
+        argument(&b, word->valuestring);
+    }
+    cJSON_Delete(words);
+    int status = 0;
+    if (b.length && e->undone && !e->apart)
+        comment(r, "left out, because it measured messages that were undone later: ", b.data);
+    else if (b.length && (status = write_pending(r, err)) == 0)
+        buf_printf(r->out, "%s\n", b.data);
+    buf_release(&b);
+    return status;
+}
+
 static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
 {
+    if (e->kind == SAVED_COMMAND) return write_command(r, e, err);
     if (write_pending(r, err) < 0) return -1;
     if (e->kind == SAVED_MODEL) {
         char *fingerprint = xstrndup(e->value, strcspn(e->value, " "));
@@ -240,8 +264,12 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
 // Returns the index of the answer that follows entry i with only changes between them, or 0.
 static size_t find_answer(const struct saved *saved, size_t i)
 {
-    for (i++; i < saved->count; i++)
-        if (saved->list[i].kind == SAVED_MESSAGE) return is_answer(&saved->list[i]) ? i : 0;
+    for (i++; i < saved->count; i++) {
+        const struct saved_entry *e = &saved->list[i];
+        if (e->kind == SAVED_MESSAGE) return is_answer(e) ? i : 0;
+        if (e->kind == SAVED_COMMAND && !e->undone && !e->apart)
+            return 0; // it measured the question alone
+    }
     return 0;
 }
 

@@ -127,6 +127,10 @@ static const char *const schema_steps[] = {
     "ALTER TABLE answers ADD COLUMN reasoning TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE answers ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE answers ADD COLUMN answer_at INTEGER NOT NULL DEFAULT 0;",
+    // Measurements and interventions of a session, as typed: the words of the line as a JSON list.
+    "CREATE TABLE commands("
+    "  session INTEGER NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,"
+    "  place INTEGER NOT NULL, words TEXT NOT NULL, PRIMARY KEY(session, place));",
 };
 
 enum { SCHEMA_STEPS = sizeof schema_steps / sizeof schema_steps[0] };

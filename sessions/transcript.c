@@ -138,6 +138,21 @@ static bool is_default(const struct saved_entry *e)
     return row && !strcmp(row->def, e->value);
 }
 
+static void write_command(struct exporting *x, const struct saved_entry *e)
+{
+    struct buf b = { 0 };
+    const cJSON *word;
+    cJSON *words = json_parse(e->value, strlen(e->value), "command", NULL);
+    cJSON_ArrayForEach(word, words) if (cJSON_IsString(word))
+        buf_printf(&b, "%s%s", b.length ? " " : "/", word->valuestring);
+    cJSON_Delete(words);
+    char *text = first_words(b.data ? b.data : "", 1000);
+    buf_printf(&x->text, "- measured: `%s`%s\n", text,
+               e->undone && !e->apart ? " (of messages that were undone later)" : "");
+    free(text);
+    buf_release(&b);
+}
+
 int transcript_write(struct exporting *x, struct err *err)
 {
     const struct saved *saved = x->saved;
@@ -156,6 +171,8 @@ int transcript_write(struct exporting *x, struct err *err)
         said |= message;
         if (message) {
             write_message(x, e, &picture);
+        } else if (e->kind == SAVED_COMMAND) {
+            write_command(x, e);
         } else {
             char *key = first_words(e->key, 1000), *value = first_words(e->value, 1000);
             if (e->kind == SAVED_MODEL && checkpoint_identity_unknown(e->value))

@@ -20,7 +20,8 @@ enum entry_kind {
     ENTRY_SETTING,
     ENTRY_MESSAGE,
     ENTRY_UNDO,
-    ENTRY_RESULT
+    ENTRY_RESULT,
+    ENTRY_COMMAND
 };
 
 struct entry_item {
@@ -34,7 +35,7 @@ struct entry {
     enum entry_kind kind;
     int64_t time;
     // BEGIN: name (or NULL) and first words; MODEL: folder, fingerprint; SETTING: key, value;
-    // RESULT: name, JSON
+    // RESULT: name, JSON; COMMAND: value = words
     char *key, *value;
     char *arithmetic; // MODEL
     int64_t count;    // UNDO: messages; SETTING: answer tokens at the change
@@ -200,6 +201,10 @@ static int write_entry(struct store *s, struct position *at, const struct entry 
                          "  AND role <> 'system' ORDER BY place DESC LIMIT ?)",
                          "iii", place, at->session, e->count);
     case ENTRY_RESULT: return store_result_keep(s, at->session, e->time, e->key, e->value, err);
+    case ENTRY_COMMAND:
+        if (reserve_entry(s, at, e->time, &place, err) < 0) return -1;
+        return store_run(s, err, "INSERT INTO commands(session, place, words) VALUES(?, ?, ?)",
+                         "iit", at->session, place, e->value);
     }
     BUG("entry of kind %d", (int)e->kind);
 }
@@ -594,6 +599,7 @@ static bool take_event(struct store *s, const struct event *e)
             return false;
         }
         add_pair(s, ENTRY_RESULT, e->key, e->text);
+        if (e->value && s->begun) add_pair(s, ENTRY_COMMAND, NULL, e->value);
         return true;
     case EVENT_ANSWERING: answer_lock_mark(s, e->ok); return false;
     case EVENT_DONE: return true;

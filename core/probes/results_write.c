@@ -316,11 +316,13 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, "]}");
 }
 
-void results_emit(const struct results *r, const char *key, const struct sinks *sinks)
+void results_emit(const struct results *r, const char *key, const char *words,
+                  const struct sinks *sinks)
 {
     struct buf json = { 0 };
     results_json(r, &json);
-    sinks_emit(sinks, &(struct event){ .kind = EVENT_MEASURED, .key = key, .text = json.data });
+    sinks_emit(sinks, &(struct event){
+                          .kind = EVENT_MEASURED, .key = key, .text = json.data, .value = words });
     buf_release(&json);
 }
 

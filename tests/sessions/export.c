@@ -198,6 +198,53 @@ static void test_transcript(void **state)
     store_close(s);
 }
 
+static void measured(const char *words)
+{
+    tell(&(struct event){ .kind = EVENT_MEASURED, .key = "lens", .text = "{}", .value = words });
+}
+
+// Measurements are repeated where they were made: after an answer, or after a question without an
+// answer; not if their messages were undone. A fork has them too.
+static void test_measurements(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    measured("[\"norms\",\"--data\",\"/x\"]"); // before the first message: no session
+    say(ROLE_USER, "one");
+    reply("1");
+    measured("[\"knockout\",\"picture\",\">\",\"object red circle\",\"--layers\",\"5-6\"]");
+    set("steer.vectors", "/v.safetensors=2.5");
+    measured("[\"lens\",\"last\"]");
+    measured("[\"norms\",\"--data\",\"/x\"]");
+    tell(&(struct event){ .kind = EVENT_UNDO, .count = 1 });
+    reply("2");
+    say(ROLE_USER, "two");
+    measured("[\"lens\"]");
+    reply("3");
+    assert_int_equal(store_fork(s, "copy", &err), 0);
+    char *text = export_commands(s, "x");
+    assert_contains(
+        text,
+        "# left out, because it measured messages that were undone later: /knockout picture > "
+        "\"object red circle\" --layers 5-6\n"
+        "/set steer.vectors /v.safetensors=2.5\n"
+        "# left out, because it measured messages that were undone later: /lens last\n"
+        "/norms --data /x\n"
+        "/set chat.date DAY\none\n/messages DIR/x.files/");
+    assert_contains(text, "-messages.json\n/lens\n/answer\n");
+    assert_null(strstr(strstr(text, "norms") + 1, "norms"));
+    free(text);
+    measured("[\"ablate\",\"heads\"]");
+    text = export_commands(s, "y");
+    assert_contains(text, "/answer\n/ablate heads\n");
+    free(text);
+    text = export_text(s, "z.md");
+    assert_contains(text, "- measured: `/lens last` (of messages that were undone later)\n");
+    assert_contains(text, "- measured: `/ablate heads`\n");
+    free(text);
+    store_close(s);
+}
+
 static void test_refusals(void **state)
 {
     struct err err = { 0 };
@@ -298,6 +345,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_boxes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_measurements, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

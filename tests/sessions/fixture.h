@@ -127,6 +127,10 @@ static inline char *kept(const char *name)
         for (size_t i = 0; i < saved.count; i++) {
             const struct saved_entry *e = &saved.list[i];
             if (b.length) buf_putc(&b, ' ');
+            if (e->kind == SAVED_COMMAND) {
+                buf_printf(&b, "/%s", e->value);
+                continue;
+            }
             if (e->kind != SAVED_MESSAGE) {
                 buf_printf(&b, "%s=%s", e->key, e->value);
                 continue;

@@ -728,7 +728,8 @@ static void a_former_schema_is_migrated(void **state)
                      "ALTER TABLE answers DROP COLUMN reasoning; "
                      "ALTER TABLE answers DROP COLUMN reasoning_tokens; "
                      "ALTER TABLE answers DROP COLUMN answer_at; "
-                     "DROP TABLE drafts; ALTER TABLE model_changes DROP COLUMN arithmetic; "
+                     "DROP TABLE commands; DROP TABLE drafts; ALTER TABLE model_changes DROP "
+                     "COLUMN arithmetic; "
                      "PRAGMA user_version = 1",
                      NULL, NULL, NULL),
         SQLITE_OK);
