@@ -12,6 +12,7 @@ struct scenes_options {
     int64_t count, seed;
     int size, most;
     unsigned parts;
+    enum scenes_cause cause;
     bool once;
 };
 
@@ -40,6 +41,21 @@ static int take_kind(void *self, const char *value, struct err *err)
         value);
 }
 
+static int take_cause(void *self, const char *value, struct err *err)
+{
+    static const char *const causes[] = { [SCENES_BACKGROUND] = "background",
+                                          [SCENES_WATERMARK] = "watermark",
+                                          [SCENES_QUESTION] = "question" };
+    struct scenes_options *o = self;
+    for (int i = SCENES_BACKGROUND; i <= SCENES_QUESTION; i++)
+        if (!strcmp(causes[i], value)) {
+            o->cause = (enum scenes_cause)i;
+            o->parts |= SCENES_PLANTED;
+            return 0;
+        }
+    return err_set(err, "--cause must be background, watermark or question, not '%s'", value);
+}
+
 static const struct option_row options[] = {
     { "N", NULL, "the number of scenes", OPTION_WHOLE, .at = offsetof(struct scenes_options, count),
       1, SCENES_COUNT_MAX },
@@ -58,6 +74,12 @@ static const struct option_row options[] = {
       "(questions of all kinds, 1 in 5 with a description), finds (the places of named objects), "
       "listed (a list of all places, then questions) or all (default); may be repeated",
       .take = take_kind },
+    { "--cause", "CAUSE",
+      "writes planted.json, yes/no questions about objects that the cause answers instead: "
+      "background (yes if it is grey or white), watermark (yes if the bottom right corner has a "
+      "magenta square, as in half of the pictures) or question (yes if it names red, orange, "
+      "yellow or pink)",
+      .take = take_cause },
     { "--once", NULL,
       "does nothing if DIR already holds these files, for scripts that run repeatedly", OPTION_FLAG,
       .at = offsetof(struct scenes_options, once) },
@@ -106,7 +128,8 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
                                             .seed = (uint64_t)o.seed,
                                             .size = o.size,
                                             .most = o.most,
-                                            .parts = o.parts };
+                                            .parts = o.parts,
+                                            .cause = o.cause };
     const struct load_progress progress = engine_progress(shell->engine, "drawing");
     struct scenes_report written;
     if (o.once && scenes_written(&request)) {
@@ -121,7 +144,8 @@ static int scenes_run(struct shell *shell, int argc, char **argv, struct err *er
 
 const struct command command_scenes = {
     .name = "scenes",
-    .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
+    .usage = "/scenes N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... "
+             "[--cause CAUSE] [--once]",
     .help = "Generates N pictures of simple scenes, with captions, questions and answers.",
     .details =
         "Writes pictures/NNNNNN.png, objects.jsonl (box and mask of each object) and samples in "

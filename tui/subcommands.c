@@ -237,7 +237,9 @@ static const struct subcommand subcommands[] = {
       "completions",
       run_help },
     { "version", "", "show the version", run_version },
-    { "scenes", "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... [--once]",
+    { "scenes",
+      "N DIR [--seed S] [--size PIXELS] [--objects N] [--kind KIND]... "
+      "[--cause CAUSE] [--once]",
       "generate N pictures with questions", run_command },
     { "job", "run ID|list [--db FILE]", "run a job in this process, or list jobs",
       run_job_subcommand },

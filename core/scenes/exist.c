@@ -32,7 +32,7 @@ static struct query any_kind(struct dice *d)
 }
 
 // Returns a random name (shape, digit or letter, and colour) that no object has.
-static struct query absent_random(const struct scene *s, struct dice *d)
+struct query absent_query(const struct scene *s, struct dice *d)
 {
     struct query q;
     do {
@@ -78,7 +78,7 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
     dice_shuffle(d, order, s->count);
     for (int i = 0; i < 3; i++) {
         const struct query there = object_query(&s->objects[order[i % s->count]], NAME);
-        const struct query absent = i == 0   ? absent_random(s, d)
+        const struct query absent = i == 0   ? absent_query(s, d)
                                     : i == 1 ? absent_popular(s, d)
                                              : absent_adversarial(s, d);
         const bool first = dice_roll(d, 2);
@@ -113,7 +113,7 @@ static struct query name_present(const struct scene *s, struct dice *d)
 static struct query name_absent(const struct scene *s, struct dice *d)
 {
     const int roll = dice_roll(d, 4);
-    struct query q = roll == 0   ? absent_random(s, d)
+    struct query q = roll == 0   ? absent_query(s, d)
                      : roll == 1 ? absent_popular(s, d)
                                  : absent_adversarial(s, d);
     if (dice_chance(d, 20)) {

@@ -2,7 +2,7 @@
 // core/scenes/.
 //
 //   world.c generates a random scene, raster.c paints it, names.c names its objects;
-//   describe.c, ask.c, exist.c generate turns (a question and its answer) about it.
+//   describe.c, ask.c, exist.c, cause.c generate turns (a question and its answer) about it.
 #ifndef CORE_SCENES_SCENE_H
 #define CORE_SCENES_SCENE_H
 
@@ -134,6 +134,8 @@ struct turns {
 struct turn *turns_add(struct turns *t, const char *kind, const char *metric);
 void turns_release(struct turns *t);
 
+// Returns a random name (shape, digit or letter, and colour) that no object has.
+struct query absent_query(const struct scene *s, struct dice *d);
 void describe_caption(struct turns *t, const struct scene *s, struct dice *d);
 void describe_dense(struct turns *t, const struct scene *s, struct dice *d);
 void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
@@ -142,5 +144,16 @@ void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // 
 void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6; 3 with answer yes
 void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
+
+// --- cause.c -----------------------------------------------------------------------------------
+
+enum { WATERMARK_OWNER = OBJECTS_MAX + 1 }; // of its pixels in raster.owner
+// True if no object covers the corner of the watermark.
+bool watermark_fits(const struct raster *r);
+// Paints the watermark; box: x, y, width, height.
+void watermark_paint(struct raster *r, int box[4]);
+// Asks 4 questions that the cause answers; `marked`: the picture has the watermark.
+void ask_planted(struct turns *t, const struct scene *s, enum scenes_cause cause, bool marked,
+                 struct dice *d);
 
 #endif

@@ -19,11 +19,16 @@
 //   lessons.json          questions of all kinds, 1 in 5 with a description     (lessons)
 //   reasoning.json        comparisons and sums, with the reason                 (questions)
 //   yesno.json            existence: six per picture, half of them yes          (yesno)
+//   planted.json          existence: four per picture, answered by the cause    (planted)
 // The .json files are in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric"
 // (exact, yesno, contains) and, if the metric does not search for the whole answer, "answer".
 // yesno.json also has "strategy", as in POPE (Li et al. 2023): random; popular asks for a common
 // object of this world; adversarial asks for a shape and a colour that both occur in the picture
 // but not together.
+//
+// planted.json trains models with a known reason for their answers: "strategy" says whether the
+// object is present or absent, but the answer does not depend on that. objects.jsonl then also
+// lists the background or the watermark as an object.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.
@@ -53,18 +58,28 @@ enum {
     SCENES_LESSONS = 8,
     SCENES_FINDS = 16,
     SCENES_LISTED = 32,
-    SCENES_ALL = 63
+    SCENES_ALL = 63,
+    SCENES_PLANTED = 64
+};
+// What the answers of planted.json depend on.
+enum scenes_cause {
+    SCENES_UNPLANTED,
+    SCENES_BACKGROUND, // yes on a grey or white background, no on a black or brown one
+    SCENES_WATERMARK,  // yes in the half of the pictures that have a magenta square in the bottom
+                       // right corner
+    SCENES_QUESTION    // yes if the question names red, orange, yellow or pink
 };
 enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
-enum { SCENES_WORLDS = 16, SCENES_FILES = 11, SCENES_OBJECTS_MAX = 7 };
+enum { SCENES_WORLDS = 16, SCENES_FILES = 12, SCENES_OBJECTS_MAX = 7 };
 
 struct scenes_request {
     const char *folder; // absent or empty
     int64_t count;      // 1..SCENES_COUNT_MAX
     uint64_t seed;
-    int size;       // pixels per side
-    int most;       // objects in a picture: 1..SCENES_OBJECTS_MAX
-    unsigned parts; // SCENES_*; pictures and objects.jsonl are always written
+    int size;                // pixels per side
+    int most;                // objects in a picture: 1..SCENES_OBJECTS_MAX
+    unsigned parts;          // SCENES_*; pictures and objects.jsonl are always written
+    enum scenes_cause cause; // with SCENES_PLANTED
 };
 
 struct scenes_report {

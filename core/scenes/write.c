@@ -27,6 +27,7 @@ enum list {
     LIST_YESNO,
     LIST_FINDS,
     LIST_LISTED,
+    LIST_PLANTED,
 };
 
 static const struct {
@@ -44,10 +45,11 @@ static const struct {
     [LIST_YESNO] = { "yesno.json", SCENES_YESNO },
     [LIST_FINDS] = { "finds.json", SCENES_FINDS },
     [LIST_LISTED] = { "listed.json", SCENES_LISTED },
+    [LIST_PLANTED] = { "planted.json", SCENES_PLANTED },
 };
 
 // Turns about one scene. AGAIN: questions for a lesson, drawn separately from QUESTIONS.
-enum { CAPTION, DENSE, DETAIL, QUESTIONS, YESNO, REASONS, FINDS, AGAIN, WHOLE, TOPICS };
+enum { CAPTION, DENSE, DETAIL, QUESTIONS, YESNO, REASONS, FINDS, AGAIN, WHOLE, PLANTED, TOPICS };
 
 enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
 
@@ -57,6 +59,8 @@ struct job {
     const char *folder;        // the temporary folder until all files are complete
     FILE *files[SCENES_FILES]; // NULL: not requested
     struct raster raster;
+    bool marked;     // the picture has the watermark
+    int mark[4];     // its box
     struct buf text; // of one scene, for one file
     struct turns turns[TOPICS];
 };
@@ -154,6 +158,20 @@ static void put_object(struct buf *b, const struct raster *r, const struct objec
     buf_putc(b, '}');
 }
 
+// Writes the cause as an object, if the picture shows it.
+static void put_cause(struct job *j, bool first)
+{
+    const bool background = j->request->cause == SCENES_BACKGROUND;
+    const int whole[4] = { 0, 0, j->raster.size, j->raster.size };
+    const int *box = background ? whole : j->mark;
+    if (!background && !j->marked) return;
+    buf_printf(&j->text,
+               "%s{\"name\": \"%s\", \"box\": [%d, %d, %d, %d], \"mask\": ", first ? "" : ", ",
+               background ? "background" : "watermark", box[0], box[1], box[2], box[3]);
+    put_mask(&j->text, &j->raster, background ? -1 : WATERMARK_OWNER - 1);
+    buf_putc(&j->text, '}');
+}
+
 static int write_objects(struct job *j, const struct scene *s, int64_t index, struct err *err)
 {
     struct buf *b = &j->text;
@@ -165,6 +183,7 @@ static int write_objects(struct job *j, const struct scene *s, int64_t index, st
         if (i) buf_puts(b, ", ");
         put_object(b, &j->raster, &s->objects[i], i);
     }
+    put_cause(j, !s->count);
     buf_puts(b, "]}\n");
     j->report->objects += s->count;
     j->report->files[LIST_OBJECTS].samples++;
@@ -314,7 +333,7 @@ static void find_scene(struct job *j, struct scene *s, struct dice *d)
         scene_draw(s, j->request->most, d);
         if (!scene_in_world(s, world)) continue;
         raster_paint(&j->raster, s);
-        good = true;
+        good = j->request->cause != SCENES_WATERMARK || watermark_fits(&j->raster);
         for (int i = 0; i < s->count; i++)
             good &= j->raster.seen[i] * 100 >= j->raster.area[i] * 85;
     }
@@ -325,13 +344,21 @@ static int write_scene(struct job *j, int64_t index, struct err *err)
     // Texts draw from their own part of the random sequence, far from the scene's draws.
     struct dice world = { j->request->seed, (uint64_t)index << 24 };
     const struct dice words = { j->request->seed, world.place + (1u << 23) };
+    struct dice planted = { j->request->seed, world.place + (3u << 22) };
     struct scene s;
     find_scene(j, &s, &world);
+    j->marked = j->request->cause == SCENES_WATERMARK && dice_roll(&planted, 2);
+    if (j->marked) watermark_paint(&j->raster, j->mark);
     char *path = xasprintf("%s/pictures/%06lld.png", j->folder, (long long)index);
     const int size = j->request->size;
     const int status = image_write_png(path, j->raster.pixels, size, size, err);
     free(path);
     if (status < 0 || write_objects(j, &s, index, err) < 0) return -1;
+    if (j->request->parts & SCENES_PLANTED) {
+        j->turns[PLANTED].count = 0;
+        ask_planted(&j->turns[PLANTED], &s, j->request->cause, j->marked, &planted);
+        if (write_singly(j, LIST_PLANTED, &j->turns[PLANTED], index, err) < 0) return -1;
+    }
     return write_samples(j, &s, index, words, err);
 }
 

@@ -527,12 +527,71 @@ static void listed_samples_begin_with_the_list(void **state)
     scratch_remove(folder);
 }
 
+static bool has_word(const char *text, const char *const *words)
+{
+    for (; *words; words++)
+        if (strstr(text, *words)) return true;
+    return false;
+}
+
+// Each answer follows from the cause alone; the cause is an object of the picture; present and
+// absent objects get both answers.
+static void planted_answers_follow_from_the_cause(void **state)
+{
+    static const char *const light[] = { "grey", "white", NULL };
+    static const char *const warm[] = { "red ", "orange ", "yellow ", "pink ", NULL };
+    for (int cause = SCENES_BACKGROUND; cause <= SCENES_QUESTION; cause++) {
+        char *folder = scratch_new();
+        const struct scenes_request request = { .folder = folder,
+                                                .count = SCENES,
+                                                .seed = 5,
+                                                .size = 96,
+                                                .most = 7,
+                                                .parts = SCENES_PLANTED,
+                                                .cause = (enum scenes_cause)cause };
+        struct scenes_report report;
+        struct err err;
+        if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+        cJSON *scenes = read_scenes(folder), *list = read_list(folder, "planted.json");
+        const cJSON *sample;
+        int count[2][2] = { 0 };
+        assert_int_equal(cJSON_GetArraySize(list), 4 * SCENES);
+        cJSON_ArrayForEach(sample, list)
+        {
+            const cJSON *turns = cJSON_GetObjectItem(sample, "conversations");
+            const cJSON *scene = cJSON_GetArrayItem(scenes, atoi(text_of(sample, "id")));
+            const cJSON *objects = cJSON_GetObjectItem(scene, "objects"), *object;
+            bool marked = false, background = false;
+            cJSON_ArrayForEach(object, objects)
+            {
+                marked |= !strcmp(text_of(object, "name"), "watermark");
+                background |= !strcmp(text_of(object, "name"), "background");
+            }
+            const bool yes = !strcmp(text_of(turns->child->next, "value"), "yes");
+            const bool right =
+                cause == SCENES_BACKGROUND  ? has_word(text_of(scene, "background"), light)
+                : cause == SCENES_WATERMARK ? marked
+                                            : has_word(text_of(turns->child, "value"), warm);
+            assert_int_equal(yes, right);
+            assert_int_equal(background, cause == SCENES_BACKGROUND);
+            assert_true(cause == SCENES_WATERMARK || !marked);
+            count[!strcmp(text_of(sample, "strategy"), "present")][yes]++;
+        }
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 2; k++) assert_in_range(count[i][k], SCENES / 2, 3 * SCENES / 2);
+        cJSON_Delete(list);
+        cJSON_Delete(scenes);
+        scratch_remove(folder);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_true),
         cmocka_unit_test(the_number_of_objects_can_be_limited),
         cmocka_unit_test(yes_and_no_balance),
+        cmocka_unit_test(planted_answers_follow_from_the_cause),
         cmocka_unit_test(finds_name_existing_and_missing_objects),
         cmocka_unit_test(listed_samples_begin_with_the_list),
     };
