@@ -48,6 +48,10 @@ char *setting_allowed(const struct setting *row)
         add_range(&b, row);
         buf_puts(&b, ", or several separated by commas");
         break;
+    case SETTING_FACTORS:
+        buf_puts(&b, "FILE=NUMBER, or several separated by commas");
+        add_choices(&b, row->choices, " | ");
+        break;
     case SETTING_CHOICE: add_choices(&b, row->choices, " | "); break;
     case SETTING_VALUE:
         buf_puts(&b, "true | false | number | text | JSON");

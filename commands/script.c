@@ -283,7 +283,9 @@ bool shell_line_live(const char *line)
     const char *first = skip_blanks(end);
     free(name);
     if (!command || !command->live) return false;
-    return !*command->live || word_among(command->live, first, strcspn(first, " \t\n"));
+    const bool all_but = *command->live == '!';
+    const char *words = command->live + all_but;
+    return !*words || word_among(words, first, strcspn(first, " \t\n")) != all_but;
 }
 
 // --- a file of lines -----------------------------------------------------------------------------

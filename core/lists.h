@@ -49,6 +49,7 @@
 // site.
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
+    X(steer) /* before pruning, which drops rows */                                                \
     X(ira) /* before pruning, which scores with the values that IRA changes */                     \
     X(prune)                                                                                       \
     X(ffn_approx)

@@ -51,7 +51,7 @@ static void add_values(struct candidates *c, const char *key)
         add(c, "", "true");
         add(c, "", "false");
     }
-    if (row->type == SETTING_PATH) c->paths = PATHS_ALL;
+    if (row->type == SETTING_PATH || row->type == SETTING_FACTORS) c->paths = PATHS_ALL;
     add_list(c, row->choices);
     if (!c->count && c->paths == PATHS_NONE && row->def && *row->def) add(c, "", row->def);
 }

@@ -49,8 +49,25 @@ static char *named_hash(const char *path, const char *hash)
     return text;
 }
 
-// Adds the effective value of a setting if it differs from the default; for a file, its name and
-// hash.
+// Returns "NAME@HASH=FACTOR,..." for files with factors.
+static char *factors_hash(const char *value)
+{
+    struct buf b = { 0 };
+    size_t count;
+    struct file_factor *list = file_factors(value, &count);
+    for (size_t i = 0; i < count; i++) {
+        char hex[HASH_HEX] = "unreadable";
+        hash_file_always(list[i].path, hex, NULL);
+        char *file = named_hash(list[i].path, hex);
+        buf_printf(&b, "%s%s=%.15g", i ? "," : "", file, list[i].factor);
+        free(file);
+    }
+    file_factors_free(list, count);
+    return buf_take(&b);
+}
+
+// Adds the effective value of a setting if it differs from the default; for files, their names and
+// hashes.
 static void add_changed(struct provenance *p, const struct provenance_env *env,
                         const struct setting *row)
 {
@@ -60,6 +77,8 @@ static void add_changed(struct provenance *p, const struct provenance_env *env,
         if (row->type == SETTING_PATH) {
             hash_file_always(value, hex, NULL);
             file = named_hash(value, hex);
+        } else if (row->type == SETTING_FACTORS) {
+            file = factors_hash(value);
         }
         provenance_add(p, row->key, file ? file : value);
         free(file);

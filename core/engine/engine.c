@@ -12,6 +12,7 @@
 #include "core/files/content.h"
 #include "core/model/companions.h"
 #include "core/model/converted.h"
+#include "core/model/families/family.h"
 #include "core/model/unread.h"
 
 // Reports the progress of file readers, which have no engine.
@@ -63,6 +64,11 @@ struct checkpoint *engine_checkpoint(const struct engine *e)
 const char *engine_model_name(const struct engine *e)
 {
     return e->model ? e->model->name : NULL;
+}
+
+const char *engine_family_name(const struct engine *e)
+{
+    return e->model ? e->model->family->name : NULL;
 }
 
 bool engine_has_vision(const struct engine *e)

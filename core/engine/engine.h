@@ -29,6 +29,8 @@ struct boxes;
 struct change;
 struct checkpoint;
 struct conversation;
+struct directions;
+struct directions_request;
 struct engine;
 struct err;
 struct event_info;
@@ -67,6 +69,7 @@ int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
 const char *engine_model_name(const struct engine *e);        // of the loaded model, or NULL
+const char *engine_family_name(const struct engine *e);       // of the loaded model, or NULL
 bool engine_has_vision(const struct engine *e); // true if the model has a vision encoder
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
@@ -211,6 +214,11 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
 int engine_measure_as(struct engine *e, const struct model *model, const struct settings *settings,
                       const struct method_tensors *tensors, const struct measure_request *request,
                       struct results *results, struct err *err);
+
+// Makes steering vectors (core/probes/directions.h) with the current settings and methods, but
+// without steering. Conversation and cache are unchanged.
+int engine_directions(struct engine *e, const struct directions_request *request,
+                      struct directions *directions, struct err *err);
 
 // Makes the next prefill (and its answer) write the tensors that match `patterns` to a safetensors
 // file.

@@ -7,6 +7,7 @@
 #include "core/engine/engine_parts.h"
 #include "core/graph/arena.h"
 #include "core/ops/ops.h"
+#include "core/probes/directions.h"
 #include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
@@ -88,6 +89,23 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);
     return engine_measure_as(e, e->model, e->settings, &tensors, request, results, err);
+}
+
+int engine_directions(struct engine *e, const struct directions_request *request,
+                      struct directions *directions, struct err *err)
+{
+    if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    struct settings *s = settings_copy(e->settings);
+    settings_reset(s, "steer.vectors");
+    const struct measuring m = { .model = e->model,
+                                 .backend = e->backend,
+                                 .settings = s,
+                                 .tensors = adapter_tensors(e->adapters.active),
+                                 .cancel = &e->cancel,
+                                 .sinks = e->sinks };
+    const int status = directions_make(&m, request, directions, err);
+    settings_free(s);
+    return status;
 }
 
 double engine_speed(const struct engine *e)

@@ -132,7 +132,7 @@ bool methods_without_effect(const struct method *method, const struct method_env
                             struct err *why)
 {
     if (!method_on(method, env->settings)) return false;
-    if (!model_has_vision(env->model)) {
+    if (!method->text && !model_has_vision(env->model)) {
         err_set(why, "%s has no effect: the model '%s' is text-only and has no visual tokens",
                 method->settings->key, env->model->name);
         return true;

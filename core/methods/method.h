@@ -14,8 +14,8 @@
 //
 // A method that is off adds no hook: the pass is bit-identical and costs nothing.
 //
-// Room core/methods/: methods that change a pass (norm alignment, IRA, pruning, FFN approximation),
-// one file each, and calibration files. Uses model and what it uses.
+// Room core/methods/: methods that change a pass (norm alignment, steering, IRA, pruning, FFN
+// approximation), one file each, and calibration files. Uses model and what it uses.
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
@@ -77,8 +77,8 @@ struct method {
     const char *title;              // "pruning"
     const struct setting *settings; // its settings, ended by a row without a key
     // The setting that switches it, its off value (which is also the default, in the spelling of
-    // settings: "1", not "1.0"), and an on value. /baseline, the off side of /compare, keys and
-    // badges use nothing else.
+    // settings: "1", not "1.0"), and an on value (NULL: it needs a file that the user names).
+    // /baseline, the off side of /compare, keys and badges use nothing else.
     struct method_switch {
         const char *key, *off, *on;
     } toggle;
@@ -90,6 +90,7 @@ struct method {
     struct method_fit {
         const char *key, *path;
     } fit;
+    bool text;     // also acts without visual tokens
     bool values;   // writes values at SITE_VALUES: layers cache the changed values
     bool replaces; // removes tokens or replaces their FFN: calibrations run without it
     // Badge of the status line while it is on; never NULL. `layer`: its default_layer, or -1.
@@ -107,7 +108,7 @@ struct method {
     // on. May be NULL.
     int (*agree)(const struct method_env *env, struct err *err);
     // True if it is on with valid settings but has no effect, or a bad one; *why: the reason.
-    // May be NULL; models without visual tokens are handled for all methods.
+    // May be NULL; models without visual tokens are handled for all methods without `text`.
     bool (*without_effect)(const struct method_env *env, struct err *why);
     // True if the next prefill can reuse the cache after the setting `key` changed to the value in
     // `s`. NULL: never.
@@ -181,7 +182,7 @@ struct methods {
 bool method_on(const struct method *method, const struct settings *s);
 // True if the method acts in training. A method with training.by (IRA, pruning) acts while that
 // setting is on; any other method that learns acts while the method itself is on. FFN approximation
-// never acts in training.
+// and steering never act in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // Registers all methods, in the order in which they act, ended by NULL. They must last as long as

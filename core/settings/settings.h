@@ -35,6 +35,7 @@ enum setting_type {
     SETTING_PATH,    // a file or folder
     SETTING_LIST,    // layers: 3 | 2-5,22-29 | 60%-80%
     SETTING_REALS,   // numbers min..max: 0.5,0.25
+    SETTING_FACTORS, // files, each with a factor min..max: a.safetensors=2.5,b.gguf=-1
     SETTING_VALUE,   // true, false, a number, a text, or JSON
 };
 
@@ -141,8 +142,8 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
 // Returns the row's effective value in `s`, or NULL (`effective`); the caller frees it.
 char *setting_effective(const struct setting *row, const struct model *model,
                         const struct backend *backend, const struct settings *s);
-// Returns the value as sessions store it: an existing path becomes absolute, because a session may
-// be resumed in another folder. The caller frees it.
+// Returns the value as sessions store it: an existing path, also one with a factor, becomes
+// absolute, because a session may be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
 // Groups: the group of train.lr is "train".
 bool settings_group(const char *name); // does the group exist?
@@ -191,5 +192,14 @@ bool settings_has_layer(const struct settings *s, const char *key, int64_t layer
 char *settings_json(const struct settings *s, const char *key);
 // Returns the numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);
+// A file of a SETTING_FACTORS. A factor of 0 is dropped; without files the value is the row's first
+// word ("none").
+struct file_factor {
+    char *path;
+    double factor;
+};
+// Reads a value of a SETTING_FACTORS in the order typed; free it with file_factors_free.
+struct file_factor *file_factors(const char *value, size_t *count);
+void file_factors_free(struct file_factor *list, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 // core/settings/settings_values.c -- canonical spelling of typed values, and lists: layers
-// (2-5,22-29 or 60%-80%) and numbers.
+// (2-5,22-29 or 60%-80%), numbers, and files with factors.
 //
 // Without a model, a list of layers is checked for its form, ascending order and duplicates. The
 // number of layers determines which layers it names (settings_layers).
@@ -230,6 +230,82 @@ double *settings_reals(const struct settings *s, const char *key, size_t *count)
     return list;
 }
 
+// --- files with factors --------------------------------------------------------------------------
+
+// Reads "PATH=FACTOR" at p, up to the next comma; returns the text after it and its comma, or NULL
+// if it is malformed. The last "=" separates the two.
+static const char *factor_read(const char *p, struct file_factor *f)
+{
+    const size_t length = strcspn(p, ",");
+    if (p[length] && !*skip_spaces(p + length + 1)) return NULL;
+    char *text = xstrndup(p, length), *equals = strrchr(text, '='), *end = NULL;
+    *f = (struct file_factor){ 0 };
+    if (equals && equals > text) {
+        f->factor = strtod(equals + 1, &end) + 0.0; // -0 is 0
+        if (end == equals + 1 || *skip_spaces(end)) end = NULL;
+        *equals = '\0';
+    }
+    if (!end) {
+        free(text);
+        return NULL;
+    }
+    const char *name = skip_spaces(text);
+    size_t n = strlen(name);
+    while (n > 1 && (name[n - 1] == ' ' || name[n - 1] == '\t')) n--;
+    f->path = xstrndup(name, n);
+    free(text);
+    return p[length] ? p + length + 1 : p + length;
+}
+
+void file_factors_free(struct file_factor *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) free(list[i].path);
+    free(list);
+}
+
+struct file_factor *file_factors(const char *value, size_t *count)
+{
+    struct file_factor *list = NULL, f;
+    *count = 0;
+    for (const char *p = value; *p;) {
+        if (!(p = factor_read(p, &f))) break; // a word: no files
+        list = xreallocarray(list, *count + 1, sizeof *list);
+        list[(*count)++] = f;
+    }
+    return list;
+}
+
+static char *factors_spell(const struct setting *row, const char *value, struct err *err)
+{
+    struct buf b = { 0 };
+    struct file_factor *list = NULL;
+    size_t count = 0;
+    bool good = *value != '\0', again = false;
+    for (const char *p = value; good && *p;) {
+        struct file_factor f;
+        p = factor_read(p, &f);
+        if ((good = p != NULL)) {
+            list = xreallocarray(list, count + 1, sizeof *list);
+            list[count++] = f;
+            good = *f.path && f.factor >= row->min && f.factor <= row->max;
+        }
+        for (size_t i = 0; good && i + 1 < count; i++) again |= !strcmp(list[i].path, f.path);
+    }
+    if (!good)
+        refuse(row, value, err,
+               "write FILE=NUMBER, several separated by commas, with numbers from "
+               "%.16g to %.16g",
+               row->min, row->max);
+    else if (again)
+        err_set(err, "%s cannot be '%s': name each file once", row->key, value);
+    for (size_t i = 0; good && !again && i < count; i++)
+        if (list[i].factor != 0)
+            buf_printf(&b, "%s%s=%.15g", b.length ? "," : "", list[i].path, list[i].factor);
+    if (good && !again && !b.length) buf_puts(&b, row->choices[0]);
+    file_factors_free(list, count);
+    return b.length ? buf_take(&b) : NULL;
+}
+
 // --- all types -----------------------------------------------------------------------------------
 
 static char *spell_number(const struct setting *row, const char *value, struct err *err)
@@ -321,14 +397,30 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
     case SETTING_PATH: return spell_path(row, value);
     case SETTING_LIST: return list_spell(row, value, err);
     case SETTING_REALS: return reals_spell(row, value, err);
+    case SETTING_FACTORS: return factors_spell(row, value, err);
     case SETTING_VALUE: return spell_value(row, value);
     }
     BUG("setting %s has no type", row->key);
 }
 
+static char *factors_stored(const char *value)
+{
+    struct buf b = { 0 };
+    size_t count;
+    struct file_factor *list = file_factors(value, &count);
+    for (size_t i = 0; i < count; i++) {
+        char *whole = realpath(list[i].path, NULL);
+        buf_printf(&b, "%s%s=%.15g", i ? "," : "", whole ? whole : list[i].path, list[i].factor);
+        free(whole);
+    }
+    file_factors_free(list, count);
+    return count ? buf_take(&b) : xstrdup(value);
+}
+
 char *settings_stored(const char *key, const char *value)
 {
     const struct setting *row = settings_find(key);
+    if (row && row->type == SETTING_FACTORS) return factors_stored(value);
     char *end;
     const double share = strtod(value, &end); // a number is not a path
     const bool number = isfinite(share) && end != value && !*end;

@@ -79,6 +79,8 @@ static void test_allowed(void **state)
         "1 or more steps | auto");
     check_allowed((struct setting){ .type = SETTING_REALS, .max = 1 },
                   "0..1, or several separated by commas");
+    check_allowed((struct setting){ .type = SETTING_FACTORS, .choices = words },
+                  "FILE=NUMBER, or several separated by commas | auto");
 }
 
 int main(void)

@@ -166,6 +166,7 @@ static int check_toggles(struct checkup *c, const struct base *b, struct err *er
     int status = 0;
     for (int i = 0; (m = method_at(i)) && status == 0; i++) {
         struct zeros z = { 0 };
+        if (!on_value(m)) continue; // it needs a file
         if (b->count && !c->adapter && m->values) add_zeros(&z, c, m);
         if (z.count) c->tensors = (struct method_tensors){ find_zeros, &z };
         conversation_reset_methods(&c->talk);

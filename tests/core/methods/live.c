@@ -12,7 +12,7 @@
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
-static char folder[256], calibration[300];
+static char folder[256], calibration[300], vectors[300], steered[320];
 
 static const char *const models[] = { GOLDEN_SEEING };
 enum { TOKENS = 10 };
@@ -43,6 +43,7 @@ static const struct {
     { "prune.layer", { "0", "1", "2", "3" } },
     { "prune.seed", { "1", "2", "3" } },
     { "sample.top_k", { "3", "40" } },
+    { "steer.vectors", { steered, steered, "none" } },
     { "kv.dtype", { "bf16", "bf16", "f32" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
@@ -51,6 +52,7 @@ static void write_parameters(const struct golden *g)
 {
     write_ira(g, folder);
     write_ffn_calibration(g, calibration);
+    write_steering(g, vectors);
 }
 
 static int draw(struct posting *p, int below)
@@ -428,6 +430,8 @@ static int set_up(void **state)
     const char *base = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/vlmsh-live-%d", base ? base : "/tmp", (int)getpid());
     snprintf(calibration, sizeof calibration, "%s/ffn.safetensors", folder);
+    snprintf(vectors, sizeof vectors, "%s/steer.safetensors", folder);
+    snprintf(steered, sizeof steered, "%s=2", vectors);
     mkdir(folder, 0700);
     return 0;
 }
@@ -438,6 +442,7 @@ static int tear_down(void **state)
     snprintf(path, sizeof path, "%s/extra.safetensors", folder);
     unlink(path);
     unlink(calibration);
+    unlink(vectors);
     rmdir(folder);
     return 0;
 }

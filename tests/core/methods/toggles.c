@@ -7,7 +7,7 @@
 
 #include "core/base/random.h"
 
-static char folder[256], calibration[300];
+static char folder[256], calibration[300], vectors[300], steered[2][320];
 
 // One entry per setting; impossible changes are refused and change nothing.
 static const struct {
@@ -34,6 +34,7 @@ static const struct {
     { "prune.mode", { "prefill", "dynamic" } },
     { "image.downsample", { "0.5", "0.25", "1" } },
     { "chat.template", { "plain", "auto" } },
+    { "steer.vectors", { steered[0], steered[1], "none" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
 
@@ -121,11 +122,13 @@ static void an_answer_equals_a_fresh_run(void **state)
         golden_open(&g, models[m]);
         write_ira(&g, folder); // ira.2.* and ira.3.*
         write_ffn_calibration(&g, calibration);
+        write_steering(&g, vectors);
         must(engine_set(g.engine, "sample.max_tokens", "6", &err), &err);
         must(engine_set(g.engine, "adapter", folder, &err), &err);
         must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
         must(engine_set(g.engine, "ffn.calibration", calibration, &err), &err);
         must(engine_set(g.engine, "ffn.approx", "hadamard", &err), &err);
+        must(engine_set(g.engine, "steer.vectors", steered[0], &err), &err);
         for (int step = 0; step < STEPS || !all_seen(seen); step++) {
             if (step == MOST_STEPS) fail_msg("a method was never on");
             for (int i = draw(4); i > 0; i--) changed += toggle(&g);
@@ -157,12 +160,16 @@ int main(void)
     char path[320];
     snprintf(folder, sizeof folder, "%s/vlmsh-toggles-%d", base ? base : "/tmp", (int)getpid());
     snprintf(calibration, sizeof calibration, "%s/ffn.safetensors", folder);
+    snprintf(vectors, sizeof vectors, "%s/steer.safetensors", folder);
+    for (int i = 0; i < 2; i++)
+        snprintf(steered[i], sizeof steered[i], "%s=%s", vectors, i ? "-0.5" : "2");
     mkdir(folder, 0700);
     const struct CMUnitTest tests[] = { cmocka_unit_test(an_answer_equals_a_fresh_run) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     snprintf(path, sizeof path, "%s/extra.safetensors", folder);
     unlink(path);
     unlink(calibration);
+    unlink(vectors);
     rmdir(folder);
     return failed;
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -288,6 +289,48 @@ static void lists_of_numbers_are_checked(void **state)
     }
 }
 
+static void files_with_factors_are_checked(void **state)
+{
+    static const char *const words[] = { "none", NULL };
+    const struct setting row = {
+        .key = "x.files", .type = SETTING_FACTORS, .min = -10, .max = 10, .choices = words
+    };
+    static const char *const bad[] = { "",         "a",    "a=",    "=1",   "a=1,",   ",a=1",
+                                       "a=1,,b=2", "a=11", "a=nan", "a=1x", "a=1,a=2" };
+    static const char *const good[][2] = { { "a=1", "a=1" },
+                                           { " a=b=2.50 , c/d.e=-1e0 ", "a=b=2.5,c/d.e=-1" },
+                                           { "a=0", "none" },
+                                           { "a=0,b=3", "b=3" },
+                                           { "NONE", "none" } };
+    struct err err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char *text = setting_spell(&row, good[i][0], &err);
+        if (!text) fail_msg("%s", err.text);
+        assert_string_equal(text, good[i][1]);
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *text = setting_spell(&row, bad[i], &err);
+        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        assert_non_null(strstr(err.text, "x.files cannot be"));
+    }
+    size_t count;
+    struct file_factor *list = file_factors("a=b=2.5,c=-1", &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(list[0].path, "a=b");
+    assert_true(list[0].factor == 2.5 && list[1].factor == -1);
+    file_factors_free(list, count);
+    list = file_factors("none", &count);
+    assert_int_equal(count, 0);
+    file_factors_free(list, count);
+    char here[4096], *stored = settings_stored("steer.vectors", "Makefile=2,no/such=1");
+    assert_non_null(getcwd(here, sizeof here));
+    char *want = xasprintf("%s/Makefile=2,no/such=1", here);
+    assert_string_equal(stored, want);
+    free(want);
+    free(stored);
+}
+
 static void a_copy_is_independent(void **state)
 {
     struct err err;
@@ -334,6 +377,7 @@ int main(void)
         cmocka_unit_test(lists_are_checked_against_the_model),
         cmocka_unit_test(bad_lists_are_refused),
         cmocka_unit_test(lists_of_numbers_are_checked),
+        cmocka_unit_test(files_with_factors_are_checked),
         cmocka_unit_test(a_copy_is_independent),
         cmocka_unit_test(too_many_names_are_refused),
     };

@@ -280,6 +280,21 @@ static inline void write_ffn_calibration(const struct golden *g, const char *pat
     must(safetensors_writer_finish(w, &err), &err);
 }
 
+// Writes steering vectors of layers 1 and 2.
+static inline void write_steering(const struct golden *g, const char *path)
+{
+    struct err err = { 0 };
+    const int64_t width = engine_model(g->engine)->decoder.config.hidden;
+    float *x = xcalloc((size_t)(2 * width), sizeof *x);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    for (int64_t i = 0; i < 2 * width; i++) x[i] = (float)sin((double)i);
+    safetensors_writer_declare(w, "direction.1", DTYPE_F32, 1, &width);
+    safetensors_writer_declare(w, "direction.2", DTYPE_F32, 1, &width);
+    must(safetensors_writer_data(w, x, 2 * (size_t)width * sizeof *x, &err), &err);
+    must(safetensors_writer_finish(w, &err), &err);
+    free(x);
+}
+
 // Compares the answer's ids with a golden tensor.
 static inline void check_generated(const struct golden *g, const char *name)
 {

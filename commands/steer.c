@@ -1,0 +1,313 @@
+// commands/steer.c -- /steer: makes steering vectors, and sets their strengths in steer.vectors.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands/command.h"
+#include "core/base/file_out.h"
+#include "core/base/text.h"
+#include "core/files/checkpoint.h"
+#include "core/methods/steer.h"
+#include "core/probes/directions.h"
+#include "core/probes/results.h"
+
+// --- strengths -----------------------------------------------------------------------------------
+
+// True if the entry is the file that the user calls `name`.
+static bool is_named(const struct file_factor *f, const char *name, const char *path)
+{
+    char *short_name = steer_name(f->path), *real = realpath(f->path, NULL),
+         *other = realpath(path, NULL);
+    const bool same = !strcmp(f->path, path) || !strcmp(short_name, name) ||
+                      (real && other && !strcmp(real, other));
+    free(short_name);
+    free(real);
+    free(other);
+    return same;
+}
+
+// Says so if the file was made with other weights. Does not wait for the model's hash.
+static void notice_model(const struct shell *shell, const char *path)
+{
+    struct steer_about about;
+    struct err ignored;
+    struct checkpoint *c = engine_checkpoint(shell->engine);
+    if (steer_about(&about, path, &ignored) < 0) return;
+    if (*about.model && c && checkpoint_identified(c) && strcmp(about.model, c->weights) != 0)
+        sinks_notice(shell->sinks,
+                     "'%s' was made with other weights than those of '%s': it may steer elsewhere",
+                     path, engine_model_name(shell->engine));
+    steer_about_release(&about);
+}
+
+static int set_strength(struct shell *shell, const char *name, double strength, struct err *err)
+{
+    size_t count;
+    struct file_factor *list =
+        file_factors(settings_text(engine_settings(shell->engine), "steer.vectors"), &count);
+    struct buf value = { 0 };
+    char *path = steer_path(name);
+    bool used = false;
+    int status = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool it = is_named(&list[i], name, path);
+        if (it && !used) {
+            free(path);
+            path = xstrdup(list[i].path);
+        }
+        used |= it;
+        if (!it || strength != 0)
+            buf_printf(&value, "%s%s=%.15g", value.length ? "," : "", list[i].path,
+                       it ? strength : list[i].factor);
+    }
+    if (!used && strength == 0)
+        status = err_set(err, "'%s' is not in use: /steer lists the vectors in use", name);
+    else if (!used && access(path, F_OK) != 0)
+        status =
+            err_set(err, "no steering vector '%s': there is no file '%s' (/steer make writes one)",
+                    name, path);
+    if (!used && strength != 0)
+        buf_printf(&value, "%s%s=%.15g", value.length ? "," : "", path, strength);
+    if (status == 0)
+        status =
+            engine_set(shell->engine, "steer.vectors", value.length ? value.data : "none", err);
+    if (status == 0 && !used) notice_model(shell, path);
+    file_factors_free(list, count);
+    buf_release(&value);
+    free(path);
+    return status;
+}
+
+static int list(struct shell *shell, struct err *err)
+{
+    size_t count;
+    struct table_builder t;
+    struct file_factor *files =
+        file_factors(settings_text(engine_settings(shell->engine), "steer.vectors"), &count);
+    int status = 0;
+    if (!count)
+        sinks_text(shell->sinks, "no steering vector is in use: /steer NAME STRENGTH");
+    else
+        table_begin(&t, "steer", "name|strength#|layers|made as|file");
+    for (size_t i = 0; i < count && status == 0; i++) {
+        struct steer_about about;
+        status = steer_about(&about, files[i].path, err);
+        if (status < 0) break;
+        char *name = steer_name(files[i].path);
+        table_row(&t, "%s|%.6g|%s|%s|%s", name, files[i].factor, about.layers, about.source,
+                  files[i].path);
+        free(name);
+        steer_about_release(&about);
+    }
+    if (count) table_emit(&t, shell->sinks);
+    file_factors_free(files, count);
+    return status;
+}
+
+static int steer_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    char *end = NULL;
+    if (!argc) return list(shell, err);
+    if (argc == 1 && !strcmp(argv[0], "off"))
+        return engine_set(shell->engine, "steer.vectors", "none", err);
+    if (argc != 2)
+        return err_set(err, "usage: /steer NAME STRENGTH, such as /steer %s 2.5", argv[0]);
+    const double strength = strtod(argv[1], &end);
+    if (end == argv[1] || *end || !isfinite(strength))
+        return err_set(err, "the strength of '%s' must be a number, not '%s'", argv[0], argv[1]);
+    return set_strength(shell, argv[0], strength, err);
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+struct make_options {
+    const char *name, *method;
+    struct directions_request request;
+    bool once;
+};
+
+#define AT(field) .at = offsetof(struct make_options, field)
+static const struct option_row make_rows[] = {
+    { "NAME", NULL, "the name of the vector", OPTION_TEXT, AT(name) },
+    { "--plus", "FILE",
+      "samples of what a positive strength strengthens: a data set (.json, .jsonl; with pictures), "
+      "or a text with one question per line",
+      OPTION_TEXT, AT(request.plus) },
+    { "--minus", "FILE", "samples of the opposite", OPTION_TEXT, AT(request.minus) },
+    { "--layer", "L",
+      "layer whose output is compared and changed: one (default: the middle "
+      "layer), a list such as 3,8-15, or all",
+      OPTION_TEXT, AT(request.layers) },
+    { "--method", "mean|pca",
+      "mean (default): difference of the mean hidden states; pca: first principal component of the "
+      "pairs' differences (sample i of both files)",
+      OPTION_TEXT, AT(method) },
+    { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
+      OPTION_TEXT, AT(request.images) },
+    { "--limit", "N", "samples to read of each file (default 100)", OPTION_WHOLE, AT(request.limit),
+      1, INT32_MAX },
+    { "--once", NULL, "does nothing if the file already exists", OPTION_FLAG, AT(once) },
+    { 0 },
+};
+
+// Returns the path of a new file; a name without an ending becomes NAME.safetensors.
+static char *new_path(const char *name)
+{
+    const bool whole = text_ends(name, ".safetensors") || text_ends(name, ".gguf");
+    return whole ? xstrdup(name) : xasprintf("%s.safetensors", name);
+}
+
+static int check_new(const char *path, struct err *err)
+{
+    if (strpbrk(path, ",="))
+        return err_set(
+            err, "'%s' cannot name a steering vector: the name must not contain , or =", path);
+    if (access(path, F_OK) == 0)
+        return err_set(err, "'%s' already exists: choose another name", path);
+    return 0;
+}
+
+// Shows the vectors, and records the line in the session; --once: a script that repeats it keeps
+// the file.
+static void show_made(const struct shell *shell, const struct directions *d, const char *name,
+                      const char *path, int argc, char **argv)
+{
+    struct results r = { 0 };
+    struct result_table *t =
+        results_table(&r, "steer.made", "layer|vector norm|state norm|separated");
+    for (int64_t l = 0; l < d->layers; l++) {
+        if (!d->there[l]) continue;
+        double *v = result_row(t, "%lld", (long long)l);
+        v[0] = d->norm[l], v[1] = d->state[l], v[2] = d->between[l];
+    }
+    char **words = xcalloc((size_t)argc + 3, sizeof *words);
+    char make[] = "make", once[] = "--once";
+    words[0] = make;
+    for (int i = 0; i < argc; i++)
+        words[i + 1] = argv[i] == name ? (char *)(uintptr_t)path : argv[i];
+    words[argc + 1] = once;
+    char *kept = shell_kept_words(shell, argc + 2, words);
+    results_show(&r, shell->sinks);
+    results_emit(&r, "steer", kept, shell->sinks);
+    free(kept);
+    free(words);
+    results_release(&r);
+}
+
+static int make_file(struct shell *shell, const struct make_options *o, const char *path, int argc,
+                     char **argv, struct err *err)
+{
+    static const char position[] = "last position of the prompt";
+    struct directions d;
+    if (engine_identify(shell->engine, err) < 0 ||
+        engine_directions(shell->engine, &o->request, &d, err) < 0)
+        return -1;
+    const struct steer_source source = { .model = engine_checkpoint(shell->engine)->weights,
+                                         .family = engine_family_name(shell->engine),
+                                         .method =
+                                             o->request.method == DIRECTION_PCA ? "pca" : "mean",
+                                         .position = position,
+                                         .plus = d.plus,
+                                         .minus = d.minus };
+    const int status = steer_write(path, d.vectors, d.there, d.layers, d.width, &source, err);
+    if (status == 0) {
+        show_made(shell, &d, o->name, path, argc, argv);
+        sinks_written(shell->sinks, "steering vector", path, NULL);
+        sinks_notice(shell->sinks,
+                     "'%s' written: %lld and %lld samples compared at the %s; /steer %s STRENGTH "
+                     "uses it",
+                     path, (long long)d.plus, (long long)d.minus, position, o->name);
+    }
+    directions_release(&d);
+    return status;
+}
+
+static int make(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct make_options o = { .request.limit = 100 };
+    if (options_parse(make_rows, &o, argc, argv, err) < 0) return -1;
+    if (!o.request.plus || !o.request.minus)
+        return err_set(err, "/steer make %s needs --plus FILE and --minus FILE", o.name);
+    const char *method = o.method ? o.method : "mean";
+    if (strcmp(method, "mean") != 0 && strcmp(method, "pca") != 0)
+        return err_set(err, "--method takes mean or pca, not '%s'", method);
+    o.request.method = strcmp(method, "pca") ? DIRECTION_MEAN : DIRECTION_PCA;
+    char *path = new_path(o.name);
+    int status = 0;
+    if (o.once && access(path, F_OK) == 0)
+        sinks_notice(shell->sinks, "'%s' already exists: nothing to do", path);
+    else if ((status = check_new(path, err)) == 0)
+        status = make_file(shell, &o, path, argc, argv, err);
+    free(path);
+    return status;
+}
+
+static int convert(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    char *from = steer_path(argv[0]), *to = new_path(argv[1]);
+    int status = check_new(to, err);
+    if (status == 0) status = steer_convert(from, to, err);
+    if (status == 0) {
+        sinks_written(shell->sinks, "steering vector", to, NULL);
+        sinks_notice(shell->sinks, "'%s' written", to);
+    }
+    free(from);
+    free(to);
+    return status;
+}
+
+static int show(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    struct steer_about about;
+    char *path = steer_path(argv[0]);
+    const int status = steer_about(&about, path, err);
+    if (status == 0) {
+        sinks_text(shell->sinks, "%s: layers %s, width %lld, %s, weights %.12s", path, about.layers,
+                   (long long)about.width, *about.source ? about.source : "origin unknown",
+                   *about.model ? about.model : "unknown");
+        steer_about_release(&about);
+    }
+    free(path);
+    return status;
+}
+
+static const struct command_action actions[] = {
+    { "make",
+      "NAME --plus FILE --minus FILE [--layer L] [--method mean|pca] [--images DIR] [--limit N] "
+      "[--once]",
+      "makes a vector from the hidden states of two files of samples and writes NAME.safetensors, "
+      "or llama.cpp's format if NAME ends in .gguf",
+      1, -1, .needs = NEEDS_MODEL, .run = make, .options = make_rows },
+    { "show", "NAME", "shows the layers of a vector and how it was made", 1, 1, .run = show },
+    { "convert", "NAME FILE", "copies a vector to FILE.safetensors or FILE.gguf", 2, 2,
+      .run = convert },
+    { 0 },
+};
+
+const struct command command_steer = {
+    .name = "steer",
+    .also = "steering control vector activation addition representation engineering concept",
+    .usage = "/steer [NAME STRENGTH | off] | make NAME --plus FILE --minus FILE [--layer L] "
+             "[--method mean|pca] [--images DIR] [--limit N] [--once] | show NAME | convert NAME "
+             "FILE",
+    .help = "Makes steering vectors, and adds them to the model's hidden states while it answers.",
+    .details =
+        "A steering vector is the difference of the model's hidden states between two sets of "
+        "prompts. /steer NAME STRENGTH adds STRENGTH times the vector to the output of its layer, "
+        "from the next token on; a negative strength steers the other way, 0 removes the vector, "
+        "/steer off all vectors, /steer lists them. The setting steer.vectors keeps the files and "
+        "strengths; steer.at chooses the positions (all, text or visual), steer.layers the "
+        "layers. NAME is the file NAME, NAME.safetensors or NAME.gguf.\n"
+        "\n"
+        "The hidden states are those of the last position of each prompt, which predicts the "
+        "first token of the answer. The table of /steer make has the norm of each vector, the mean "
+        "norm of the hidden states, and the share of the samples that lie on their own side "
+        "of the middle along the vector. /steer make itself runs without steering vectors.\n"
+        "\n"
+        "Files with the ending .gguf are llama.cpp's control vectors, whose layers begin at 1.",
+    .live = "!make",
+    .complete = COMPLETE_PATH,
+    .actions = actions,
+    .run = steer_run,
+};

@@ -1,0 +1,384 @@
+// core/probes/directions.c -- steering vectors: reads the states of two files of samples, and
+// computes a vector for each layer from them.
+#include "core/probes/directions.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/file_in.h"
+#include "core/base/pace.h"
+#include "core/base/text.h"
+#include "core/data/dataset.h"
+#include "core/positions/positions.h"
+#include "core/probes/kit.h"
+#include "core/probes/measure.h"
+#include "core/talk/conversation.h"
+#include "core/template/message.h"
+
+enum { TEXT_MOST = 64 << 20, ROUNDS = 1000 };
+
+// --- the states of samples -----------------------------------------------------------------------
+
+// States of a file's samples: rows of each chosen layer.
+struct states {
+    const bool *layers; // [L]
+    int64_t layer_count, width;
+    int64_t count, capacity; // samples
+    float **list;            // [L] -> [capacity, D]; NULL: the layer is not chosen
+};
+
+static void states_init(struct states *s, const bool *layers, int64_t layer_count, int64_t width)
+{
+    *s = (struct states){ .layers = layers, .layer_count = layer_count, .width = width };
+    s->list = xcalloc((size_t)layer_count + 1, sizeof *s->list);
+}
+
+static void states_release(struct states *s)
+{
+    for (int64_t l = 0; s->list && l < s->layer_count; l++) free(s->list[l]);
+    free(s->list);
+}
+
+// A pass over one prompt.
+struct reading {
+    const struct probe_env *env;
+    float *rows; // [L,D] the prompt's last position
+};
+
+static void reading_release(void *state)
+{
+    struct reading *r = state;
+    free(r->rows);
+    free(r);
+}
+
+static void *reading_start(const struct probe_env *env, struct err *err)
+{
+    const struct decoder_config *c = &env->model->decoder.config;
+    struct reading *r = xcalloc(1, sizeof *r);
+    r->env = env;
+    r->rows = xcalloc((size_t)(c->layers * c->hidden) + 1, sizeof *r->rows);
+    return r;
+}
+
+static int reading_take(void *self, const struct site *site, const struct site_args *args,
+                        struct err *err)
+{
+    const struct reading *r = self;
+    const int64_t width = args->x->shape[1];
+    for (int64_t i = args->x->shape[0]; i-- > 0;) {
+        if (site_row(args, i) != r->env->sequence->n - 1) continue;
+        memcpy(r->rows + args->layer * width, (const float *)args->x->data + i * width,
+               (size_t)width * sizeof *r->rows);
+        break;
+    }
+    return 0;
+}
+
+static int reading_finish(void *state, struct results *r, struct err *err)
+{
+    return 0;
+}
+
+// Adds the states of a pass to those of its file.
+static void reading_add(void *data, const void *state)
+{
+    struct states *s = data;
+    const struct reading *r = state;
+    if (s->count == s->capacity) {
+        s->capacity = s->capacity ? 2 * s->capacity : 16;
+        for (int64_t l = 0; l < s->layer_count; l++)
+            if (s->layers[l])
+                s->list[l] = xreallocarray(s->list[l], (size_t)(s->capacity * s->width) + 1,
+                                           sizeof **s->list);
+    }
+    for (int64_t l = 0; l < s->layer_count; l++)
+        if (s->layers[l])
+            memcpy(s->list[l] + s->count * s->width, r->rows + l * s->width,
+                   (size_t)s->width * sizeof *r->rows);
+    s->count++;
+}
+
+// Not a command: it has no line in core/lists.h.
+static const struct probe reading_probe = {
+    .name = "steer",
+    .layers = EVERY_LAYER,
+    .sites = { SITE_LAYER_OUT },
+    .start = reading_start,
+    .release = reading_release,
+    .take = reading_take,
+    .finish = reading_finish,
+    .data_add = reading_add,
+};
+
+// --- the files -----------------------------------------------------------------------------------
+
+struct source {
+    const char *path;
+    bool data; // a data set; else lines of text
+    struct dataset set;
+    char *text, **lines; // [count]
+    int64_t count;
+};
+
+static void source_release(struct source *s)
+{
+    if (s->data) dataset_close(&s->set);
+    free(s->lines);
+    free(s->text);
+}
+
+// Splits the text into lines and drops empty ones.
+static void split_lines(struct source *s)
+{
+    char *rest = s->text + text_mark(s->text, strlen(s->text));
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        size_t n = strlen(line);
+        while (n && (line[n - 1] == '\r' || line[n - 1] == ' ' || line[n - 1] == '\t'))
+            line[--n] = '\0';
+        if (!n) continue;
+        s->lines = xreallocarray(s->lines, (size_t)s->count + 1, sizeof *s->lines);
+        s->lines[s->count++] = line;
+    }
+}
+
+static int source_open(struct source *s, const char *path, const char *images, struct err *err)
+{
+    size_t size;
+    *s = (struct source){ .path = path, .set = { .file = -1 } };
+    s->data = text_ends(path, ".json") || text_ends(path, ".jsonl");
+    if (s->data) {
+        if (dataset_open(&s->set, path, images, err) < 0) return -1;
+        s->count = s->set.count;
+        return 0;
+    }
+    if (!(s->text = file_read(path, TEXT_MOST, &size, err)) ||
+        text_check(s->text, size, path, err) < 0)
+        return -1;
+    split_lines(s);
+    return s->count ? 0 : err_set(err, "'%s' has no question: write one in each line", path);
+}
+
+// Makes the conversation's prompt from sample i.
+static int show(const struct source *s, struct conversation *c, int64_t i, struct err *err)
+{
+    if (s->data) {
+        struct sample sample;
+        int status = dataset_read(&s->set, i, &sample, err);
+        if (status == 0)
+            status =
+                conversation_show(c, &s->set, &sample, dialogue_question(&sample.dialogue), err);
+        sample_release(&sample);
+        return status < 0 ? err_in(err, "'%s', sample #%lld", s->path, (long long)i) : 0;
+    }
+    struct message m = { .role = ROLE_USER };
+    message_add_text(&m, s->lines[i]);
+    conversation_clear(c);
+    conversation_append(c, &m, 1);
+    message_release(&m);
+    return 0;
+}
+
+// Runs a pass for each sample of the file.
+static int read_states(const struct measuring *m, const struct source *from, int64_t done,
+                       int64_t all, int64_t limit, struct states *to, struct err *err)
+{
+    struct measuring with = *m;
+    struct probe_options options = probe_defaults;
+    struct conversation c;
+    struct pace pace = pace_from(0);
+    int status = 0;
+    with.options = &options;
+    with.sinks = NULL; // this function reports the progress
+    with.data = to;
+    conversation_init(&c, m->backend);
+    conversation_set_model(&c, m->model);
+    for (int64_t i = 0; i < from->count && i < limit && status == 0; i++) {
+        struct results none = { 0 };
+        if (m->sinks) sinks_progress(m->sinks, &pace, "measuring", (double)(done + i), (double)all);
+        status = show(from, &c, i, err);
+        if (status == 0) status = measure(&with, &c, &reading_probe, &none, err);
+        results_release(&none);
+        if (status == 0 && m->cancel && atomic_load(m->cancel)) status = err_set(err, "stopped");
+    }
+    conversation_release(&c);
+    return status;
+}
+
+// --- the vectors ---------------------------------------------------------------------------------
+
+static void mean_of(const float *x, int64_t count, int64_t width, double *mean)
+{
+    for (int64_t k = 0; k < width; k++) mean[k] = 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < width; k++) mean[k] += (double)x[i * width + k] / (double)count;
+}
+
+static double norm_of(const double *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += x[k] * x[k];
+    return sqrt(sum);
+}
+
+// Replaces unit [D] by the principal direction of the pairs' differences, by power iteration from
+// their mean (or the first difference, if the mean is 0). Returns false if all differences are 0.
+static bool principal(const double *difference, int64_t pairs, int64_t width, double *unit)
+{
+    double *next = xcalloc((size_t)width + 1, sizeof *next), length = norm_of(unit, width);
+    for (int64_t i = 0; i < pairs && length == 0; i++) {
+        memcpy(unit, difference + i * width, (size_t)width * sizeof *unit);
+        length = norm_of(unit, width);
+    }
+    bool moved = length > 0;
+    for (int64_t k = 0; moved && k < width; k++) unit[k] /= length;
+    for (int round = 0; round < ROUNDS && moved; round++) {
+        for (int64_t k = 0; k < width; k++) next[k] = 0;
+        for (int64_t i = 0; i < pairs; i++) {
+            const double *d = difference + i * width;
+            double along = 0;
+            for (int64_t k = 0; k < width; k++) along += d[k] * unit[k];
+            for (int64_t k = 0; k < width; k++) next[k] += along * d[k];
+        }
+        length = norm_of(next, width);
+        if (length == 0) break;
+        double change = 0;
+        for (int64_t k = 0; k < width; k++) {
+            const double x = next[k] / length;
+            change += (x - unit[k]) * (x - unit[k]);
+            unit[k] = x;
+        }
+        moved = change > 1e-24;
+    }
+    free(next);
+    return length > 0;
+}
+
+int direction_compute(enum direction_method method, const float *plus, int64_t plus_count,
+                      const float *minus, int64_t minus_count, int64_t width, float *vector,
+                      struct err *err)
+{
+    double *mean[2], *unit = xcalloc((size_t)width + 1, sizeof *unit), scale = 1;
+    for (int side = 0; side < 2; side++) mean[side] = xcalloc((size_t)width + 1, sizeof **mean);
+    mean_of(plus, plus_count, width, mean[0]);
+    mean_of(minus, minus_count, width, mean[1]);
+    for (int64_t k = 0; k < width; k++) unit[k] = mean[0][k] - mean[1][k];
+    bool differ = norm_of(unit, width) > 0;
+    if (method == DIRECTION_PCA) {
+        const int64_t n = plus_count * width;
+        double *difference = xreallocarray(NULL, (size_t)n + 1, sizeof *difference);
+        for (int64_t i = 0; i < n; i++) difference[i] = (double)plus[i] - (double)minus[i];
+        differ = principal(difference, plus_count, width, unit);
+        double squares = 0, towards = 0;
+        for (int64_t i = 0; i < plus_count; i++) {
+            double along = 0;
+            for (int64_t k = 0; k < width; k++) along += difference[i * width + k] * unit[k];
+            squares += along * along / (double)plus_count;
+            towards += along;
+        }
+        scale = sqrt(squares) * (towards < 0 ? -1 : 1);
+        free(difference);
+    }
+    for (int64_t k = 0; k < width; k++) vector[k] = (float)(scale * unit[k]);
+    free(unit);
+    free(mean[0]);
+    free(mean[1]);
+    return differ ? 0 : err_set(err, "the states of the two files do not differ");
+}
+
+// Describes the vector of a layer.
+static void describe(struct directions *d, int64_t layer, const float *const x[2],
+                     const int64_t count[2])
+{
+    const float *v = d->vectors + layer * d->width;
+    double norm = 0, mean[2] = { 0 }, right = 0;
+    for (int64_t k = 0; k < d->width; k++) norm += (double)v[k] * (double)v[k];
+    d->norm[layer] = sqrt(norm);
+    for (int pass = 0; pass < 2; pass++)
+        for (int side = 0; side < 2; side++)
+            for (int64_t i = 0; i < count[side]; i++) {
+                const float *h = x[side] + i * d->width;
+                const double along = rows_dot(h, v, d->width);
+                if (!pass) mean[side] += along / (double)count[side];
+                if (!pass)
+                    d->state[layer] += rows_norm(h, d->width) / (double)(count[0] + count[1]);
+                if (pass) right += (along > (mean[0] + mean[1]) / 2) == (side == 0);
+            }
+    d->between[layer] = right / (double)(count[0] + count[1]);
+}
+
+static int compute(const struct states side[2], enum direction_method method, struct directions *d,
+                   struct err *err)
+{
+    const int64_t count[2] = { side[0].count, side[1].count };
+    for (int64_t l = 0; l < d->layers; l++) {
+        if (!d->there[l]) continue;
+        const float *const x[2] = { side[0].list[l], side[1].list[l] };
+        if (direction_compute(method, x[0], count[0], x[1], count[1], d->width,
+                              d->vectors + l * d->width, err) < 0)
+            return err_in(err, "layer %lld", (long long)l);
+        describe(d, l, x, count);
+    }
+    return 0;
+}
+
+static int choose_layers(const struct measuring *m, const char *layers, bool *chosen,
+                         struct err *err)
+{
+    const int count = m->model->decoder.config.layers;
+    if (layers) return positions_layers(layers, "--layer", count, chosen, err) < 0 ? -1 : 0;
+    chosen[probe_middle(m->model)] = true;
+    return 0;
+}
+
+int directions_make(const struct measuring *m, const struct directions_request *request,
+                    struct directions *d, struct err *err)
+{
+    const struct decoder_config *c = &m->model->decoder.config;
+    const char *const paths[2] = { request->plus, request->minus };
+    struct source source[2] = { { .set.file = -1 }, { .set.file = -1 } };
+    struct states side[2] = { { 0 } };
+    const size_t layers = (size_t)c->layers + 1;
+    int status = 0;
+    *d = (struct directions){ .layers = c->layers, .width = c->hidden };
+    d->there = xcalloc(layers, sizeof *d->there);
+    d->norm = xcalloc(layers, sizeof *d->norm);
+    d->state = xcalloc(layers, sizeof *d->state);
+    d->between = xcalloc(layers, sizeof *d->between);
+    d->vectors = xcalloc(layers * (size_t)c->hidden, sizeof *d->vectors);
+    status = choose_layers(m, request->layers, d->there, err);
+    int64_t count[2] = { 0 };
+    for (int i = 0; i < 2 && status == 0; i++) {
+        status = source_open(&source[i], paths[i], request->images, err);
+        count[i] = source[i].count < request->limit ? source[i].count : request->limit;
+        states_init(&side[i], d->there, c->layers, c->hidden);
+    }
+    if (status == 0 && request->method == DIRECTION_PCA && count[0] != count[1])
+        status = err_set(err,
+                         "--method pca compares pairs of samples, but '%s' has %lld and '%s' has "
+                         "%lld: give both files as many, or use --method mean",
+                         request->plus, (long long)count[0], request->minus, (long long)count[1]);
+    for (int i = 0; i < 2 && status == 0; i++)
+        status = read_states(m, &source[i], i ? count[0] : 0, count[0] + count[1], request->limit,
+                             &side[i], err);
+    if (status == 0) status = compute(side, request->method, d, err);
+    d->plus = side[0].count;
+    d->minus = side[1].count;
+    for (int i = 0; i < 2; i++) {
+        states_release(&side[i]);
+        source_release(&source[i]);
+    }
+    if (status < 0) directions_release(d);
+    return status;
+}
+
+void directions_release(struct directions *d)
+{
+    free(d->there);
+    free(d->vectors);
+    free(d->norm);
+    free(d->state);
+    free(d->between);
+    *d = (struct directions){ 0 };
+}
