@@ -18,6 +18,7 @@
 #include "core/base/text.h"
 #include "core/files/gguf.h"
 #include "core/model/families/family.h"
+#include "core/model/families/native.h"
 
 struct export
 {
@@ -32,9 +33,7 @@ struct export
 
 static void put_pixels(const struct model *m, struct gguf_writer *out)
 {
-    gguf_writer_u32(out, ".spatial_merge_size", m->vision.config.merge);
-    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
-    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
+    native_put_mmproj(m, out);
     gguf_writer_bool(out, "clip.use_silu", true);
 }
 

@@ -100,22 +100,31 @@ static double answer_logp(const struct toy_tensor t[TOY_TENSORS], const struct n
     return sum;
 }
 
+// Opens an engine with the toy and generates an answer of `tokens` tokens; *all: ids, then the
+// answer.
+static void open_answered(struct golden *g, struct toy_tensor t[TOY_TENSORS], const char *tokens,
+                          int32_t *all)
+{
+    struct err err = { 0 };
+    model_free(open_toy(t));
+    golden_open(g, "llama-3.2");
+    must(engine_load(g->engine, scratch, &err), &err);
+    must(engine_set(g->engine, "sample.max_tokens", tokens, &err), &err);
+    must(engine_raw(g->engine, ids, ROWS, &err), &err);
+    assert_int_equal(g->answer.count, atoi(tokens));
+    memcpy(all, ids, ROWS * sizeof *ids);
+    memcpy(all + ROWS, g->answer.data, g->answer.count * sizeof *all);
+}
+
 // Cuts in all heads, and in each. Layer 1 has no attention.
 static void knockout_equals_naive_loops(void **state)
 {
     enum { N = ROWS + 3 };
     static const char *const words[] = { "1-3 > 5-8", "0-9>all", "2,4 > last,answer", "0 > 9" };
     struct toy_tensor t[TOY_TENSORS];
-    struct err err = { 0 };
     struct golden g;
     int32_t all[N];
-    model_free(open_toy(t));
-    golden_open(&g, "llama-3.2");
-    must(engine_load(g.engine, scratch, &err), &err);
-    must(engine_set(g.engine, "sample.max_tokens", "3", &err), &err);
-    must(engine_raw(g.engine, ids, ROWS, &err), &err);
-    assert_int_equal(g.answer.count, 3);
-    for (int i = 0; i < N; i++) all[i] = i < ROWS ? ids[i] : g.answer.data[i - ROWS];
+    open_answered(&g, t, "3", all);
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
         bool from[N] = { 0 }, to[N] = { 0 };
         for (int i = 0; i < N; i++) {
@@ -166,15 +175,9 @@ static void ablation_equals_naive_loops(void **state)
         { "layers all", "ablate.layers", NAIVE_LAYER, 2, true },
     };
     struct toy_tensor t[TOY_TENSORS];
-    struct err err = { 0 };
     struct golden g;
     int32_t all[N];
-    model_free(open_toy(t));
-    golden_open(&g, "llama-3.2");
-    must(engine_load(g.engine, scratch, &err), &err);
-    must(engine_set(g.engine, "sample.max_tokens", "2", &err), &err);
-    must(engine_raw(g.engine, ids, ROWS, &err), &err);
-    for (int i = 0; i < N; i++) all[i] = i < ROWS ? ids[i] : g.answer.data[i - ROWS];
+    open_answered(&g, t, "2", all);
     const double before = answer_logp(t, NULL, all, ROWS, N);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct results r = { 0 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/files/gguf_write.h"
 #include "core/ops/ops.h"
 #include "core/picture/preprocess.h"
 #include "core/template/message.h"
@@ -149,6 +150,23 @@ void native_positions(const struct model *m, const struct picture *pictures, str
         row[i] = (int32_t)(from + s->cell[i] / cols);
         column[i] = (int32_t)(from + s->cell[i] % cols);
     }
+}
+
+// --- GGUF ----------------------------------------------------------------------------------------
+
+int native_check_mmproj(const struct model *m, enum gelu_form act, struct err *err)
+{
+    const struct vision_config *v = &m->vision.config;
+    if (v->act != act) return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
+    if (v->times == 2) return 0;
+    return err_set(err, FAMILY_MMPROJ_REFUSED, "a patch does not span two frames");
+}
+
+void native_put_mmproj(const struct model *m, struct gguf_writer *out)
+{
+    gguf_writer_u32(out, ".spatial_merge_size", m->vision.config.merge);
+    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
+    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
 }
 
 // --- the pass ------------------------------------------------------------------------------------

@@ -121,18 +121,13 @@ static const struct gguf_encoder gguf_encoder = {
 
 static int check_gguf(const struct model *m, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
-    if (v->act != GELU_QUICK) return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
-    if (v->times == 2) return 0;
-    return err_set(err, FAMILY_MMPROJ_REFUSED, "a patch does not span two frames");
+    return native_check_mmproj(m, GELU_QUICK, err);
 }
 
 static void put_gguf(const struct model *m, struct gguf_writer *out)
 {
     gguf_writer_u32(out, ".image_size", 560); // as llama.cpp's converter; any size can be read
-    gguf_writer_u32(out, ".spatial_merge_size", m->vision.config.merge);
-    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
-    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
+    native_put_mmproj(m, out);
 }
 
 static const struct family_mmproj mmproj = { .type = "qwen2vl_merger",

@@ -258,10 +258,7 @@ static const struct gguf_encoder gguf_encoder = {
 
 static int check_gguf(const struct model *m, struct err *err)
 {
-    const struct vision_config *v = &m->vision.config;
-    if (v->act != GELU_TANH) return err_set(err, FAMILY_MMPROJ_REFUSED, "its activation");
-    if (v->times == 2) return 0;
-    return err_set(err, FAMILY_MMPROJ_REFUSED, "a patch does not span two frames");
+    return native_check_mmproj(m, GELU_TANH, err);
 }
 
 static void put_gguf(const struct model *m, struct gguf_writer *out)
@@ -270,9 +267,7 @@ static void put_gguf(const struct model *m, struct gguf_writer *out)
     bool deep[VISION_BLOCKS_MOST] = { false };
     for (int i = 0; i < v->deep_count; i++) deep[v->deep[i]] = true;
     gguf_writer_u32(out, ".image_size", v->table_rows * v->patch);
-    gguf_writer_u32(out, ".spatial_merge_size", v->merge);
-    gguf_writer_u32(out, ".image_min_pixels", m->picture.min_pixels);
-    gguf_writer_u32(out, ".image_max_pixels", m->picture.max_pixels);
+    native_put_mmproj(m, out);
     gguf_writer_bools(out, ".is_deepstack_layers", deep, (size_t)v->layers);
     gguf_writer_bool(out, "clip.use_gelu", true);
 }

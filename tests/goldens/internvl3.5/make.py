@@ -479,6 +479,30 @@ def add_training(golden, ref, exact):
                       "layernorm-simple_trainable": norms, "layernorm_trainable": apart}
 
 
+def write_golden(ref, golden, weights, family, seed, prompt_of, labelled, training, methods):
+    """Writes golden.json, golden.safetensors and the model; prompt_of(name, messages) is the argument of ref.prompt."""
+    chats = []
+    for name, messages in CHATS.items():
+        generation = not name.startswith("train")
+        text, found, _ = ref.prompt(prompt_of(name, messages), generation)
+        chats.append({"name": name, "messages": messages, "add_generation_prompt": generation, "text": text,
+                      "input_ids": found.tolist()})
+    facts = {"family": family, "class": type(ref.model).__name__, "seed": seed,
+             "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "pillow": pillow_version},
+             "forward": {"prompt": "single", "picture": "scene"}, "chat": chats, "labelled_from": labelled,
+             "methods": methods, "training": training, "tensors": golden.facts}
+    lines = ",\n".join(json.dumps(k) + ":" + json.dumps(v, ensure_ascii=False, separators=(",", ":"))
+                       for k, v in facts.items())
+    (HERE / "golden.json").write_text("{\n" + lines + "\n}\n")
+    save_file(golden.tensors, HERE / "golden.safetensors")
+    save_file({k: v.to(torch.bfloat16).contiguous() for k, v in weights.items()}, HERE / "model.safetensors",
+              metadata={"format": "pt"})
+    loaded, report = type(ref.model).from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
+    assert not any(report[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
+    for (n, a), (_, b) in zip(loaded.named_parameters(), ref.model.named_parameters()):
+        assert torch.equal(a, b), n
+
+
 def make(config, preprocessor, seed, family="internvl", kind=None):
     ref, golden = (kind or Reference)(config, preprocessor, seed), Golden()
     exact = build(config)
@@ -491,26 +515,8 @@ def make(config, preprocessor, seed, family="internvl", kind=None):
         add_pruning(golden, ref, ids, h, h64)
         add_chats(golden, ref, exact)
     labelled, training = add_training(golden, ref, exact)
-    chats = []
-    for name, messages in CHATS.items():
-        generation = not name.startswith("train")
-        text, found, _ = ref.prompt(name, generation)
-        chats.append({"name": name, "messages": messages, "add_generation_prompt": generation, "text": text,
-                      "input_ids": found.tolist()})
-    facts = {"family": family, "class": type(ref.model).__name__, "seed": seed,
-             "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "pillow": pillow_version},
-             "forward": {"prompt": "single", "picture": "scene"}, "chat": chats, "labelled_from": labelled,
-             "methods": {"capa": {"layer": LAYER, "keep": KEEP}}, "training": training, "tensors": golden.facts}
-    lines = ",\n".join(json.dumps(k) + ":" + json.dumps(v, ensure_ascii=False, separators=(",", ":"))
-                       for k, v in facts.items())
-    (HERE / "golden.json").write_text("{\n" + lines + "\n}\n")
-    save_file(golden.tensors, HERE / "golden.safetensors")
-    save_file({k: v.to(torch.bfloat16).contiguous() for k, v in ref.weights.items()}, HERE / "model.safetensors",
-              metadata={"format": "pt"})
-    loaded, report = type(ref.model).from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
-    assert not any(report[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
-    for (n, a), (_, b) in zip(loaded.named_parameters(), ref.model.named_parameters()):
-        assert torch.equal(a, b), n
+    write_golden(ref, golden, ref.weights, family, seed, lambda name, _: name, labelled, training,
+                 {"capa": {"layer": LAYER, "keep": KEEP}})
 
 
 def search(configs, **more):

@@ -13,9 +13,7 @@ import json
 from pathlib import Path
 
 import torch
-import transformers
-from PIL import Image, __version__ as pillow_version
-from safetensors.torch import save_file
+from PIL import Image
 from transformers import AutoTokenizer, Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
@@ -258,26 +256,8 @@ def make(config, preprocessor, seed, family="qwen3-vl-moe", kind=Reference):
                        ref.forward(ids, more, True).logits[0, -1])
             golden.add(f"fwd_{name}.gen_ids", ref.greedy(ids, more, 8)[0])
     labelled, training = add_training(golden, ref)
-    chats = []
-    for name, messages in CHATS.items():
-        generation = not name.startswith("train")
-        text, found, _ = ref.prompt(messages, generation)
-        chats.append({"name": name, "messages": messages, "add_generation_prompt": generation, "text": text,
-                      "input_ids": found.tolist()})
-    facts = {"family": family, "class": type(ref.model).__name__, "seed": seed,
-             "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "pillow": pillow_version},
-             "forward": {"prompt": "single", "picture": "scene"}, "chat": chats, "labelled_from": labelled,
-             "methods": {}, "training": training, "tensors": golden.facts}
-    lines = ",\n".join(json.dumps(k) + ":" + json.dumps(v, ensure_ascii=False, separators=(",", ":"))
-                       for k, v in facts.items())
-    (HERE / "golden.json").write_text("{\n" + lines + "\n}\n")
-    save_file(golden.tensors, HERE / "golden.safetensors")
-    weights = {hub_name(k): stored(k, v).to(torch.bfloat16).contiguous() for k, v in ref.model.state_dict().items()}
-    save_file(weights, HERE / "model.safetensors", metadata={"format": "pt"})
-    loaded, report = type(ref.model).from_pretrained(HERE, dtype=torch.float32, output_loading_info=True)
-    assert not any(report[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), report
-    for (n, a), (_, b) in zip(loaded.named_parameters(), ref.model.named_parameters()):
-        assert torch.equal(a, b), n
+    weights = {hub_name(k): stored(k, v) for k, v in ref.model.state_dict().items()}
+    base.write_golden(ref, golden, weights, family, seed, lambda _, messages: messages, labelled, training, {})
 
 
 base.make = make
