@@ -36,8 +36,7 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
                          m->title, m->toggle.key, m->toggle.on);
         else if (role[i] == ROLE_FIXED)
             sinks_notice(shell->sinks,
-                         "the adapter was trained while %s was on: /set %s %s gives the model of "
-                         "the training",
+                         "the adapter was trained with %s on: to use it as trained, /set %s %s",
                          m->title, m->toggle.key, m->toggle.on);
     }
 }

@@ -185,7 +185,7 @@ const struct command command_ask = {
     .name = "ask",
     .usage = "/ask TEXT | /ask --data FILE|--each PATTERN QUESTION --out FILE.jsonl [--images DIR] "
              "[--limit N] [--system TEXT] [--again] [--job [--ranks N]]",
-    .help = "Asks a question, every question of a data file, or one about each picture.",
+    .help = "Asks a question, every question of a data file, or one question about each picture.",
     .details =
         "With --data and --each, each sample is a separate conversation, with the current system "
         "message and settings. The current conversation stays as it is.",

@@ -21,7 +21,7 @@ const struct command command_context = {
     .name = "context",
     .also = "tokens window room",
     .usage = "/context",
-    .help = "Shows context usage: text, visual and cached tokens, and what is left.",
+    .help = "Shows context usage: text, visual and cached tokens, and tokens left.",
     .details =
         "text, visual: tokens of the conversation; waiting: tokens of pictures attached to the "
         "next message; cached: tokens in the KV cache; limit: the setting ctx.max.",

@@ -137,7 +137,7 @@ static void topic_lines(const struct shell *shell)
         "'\\ ' is a space, and a leading '~/' is the home folder.\n"
         "\n"
         "${NAME} is replaced by its value from -D NAME=VALUE, /run or the environment, and "
-        "${NAME:-VALUE} by VALUE if NAME has no value. $${ stands for '${'.\n"
+        "${NAME:-VALUE} by VALUE if NAME has no value. $${ is a literal '${'.\n"
         "\n"
         "A line that ends in '\\' continues on the next line. Text between \"\"\" and \"\"\" "
         "may span lines: the opening mark starts a line or the arguments of a command, the "

@@ -47,16 +47,15 @@ static const struct option_row options[] = {
     { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
       .at = offsetof(struct asked, sets) },
     { "--data", "FILE[,FILE]",
-      "training data (one file for each training stage), samples to measure, or what else the "
-      "table "
-      "needs (/paper PAPER)",
+      "training data (one file for each training stage), samples to measure, or other input of the "
+      "table (/paper PAPER lists it)",
       OPTION_TEXT, .at = offsetof(struct asked, data) },
     { "--out", "DIR",
       "the output folder (default: papers; with --demo or --small, followed by -demo or -small); "
       "tables share its trainings",
       OPTION_TEXT, .at = offsetof(struct asked, out) },
-    { "--as", "NAME", "the paper's model whose numbers are shown (default: the first)", OPTION_TEXT,
-      .at = offsetof(struct asked, as) },
+    { "--as", "NAME", "compares with the paper's numbers for this model (default: its first model)",
+      OPTION_TEXT, .at = offsetof(struct asked, as) },
     { "--demo", NULL, "uses the demo model and its scenes, with stand-ins for the sets",
       OPTION_FLAG, .at = offsetof(struct asked, demo) },
     { "--small", NULL,
@@ -104,7 +103,7 @@ static void list(const struct shell *shell, const struct paper *only)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// Says which option gives the variable that a plan lacks.
+// Names the option that sets the plan's missing variable.
 static int missing(const struct plan *p, const char *name, struct err *err)
 {
     static const char *const hints[][2] = {
@@ -281,8 +280,9 @@ static int expand(struct plan *p, struct err *err)
 {
     const struct asked *a = p->asked;
     if (p->table->small && a->demo && !a->small)
-        return err_set(err, "%s %s trains the model that sees: use --small (make real)",
-                       p->paper->name, p->table->name);
+        return err_set(
+            err, "%s %s trains the model of --small, not the demo model: use --small (make real)",
+            p->paper->name, p->table->name);
     char *small = a->small ? make_small(p, err) : NULL;
     char *joined = small ? xasprintf("%s/joined", p->out) : NULL;
     if (a->small && !small) return -1;
@@ -347,7 +347,7 @@ struct costs {
     struct table_builder table;
     struct plan *plan;
     double speed, seconds, disk, memory;
-    bool partly; // some lines need what earlier lines make
+    bool partly; // some lines need output of earlier lines
 };
 
 // Returns the FLOPs of one token in all weights of the loaded model.
@@ -419,8 +419,8 @@ static int cost_sweep(struct costs *c, const struct words *w, struct err *err)
     return cost_training(c, w->list[2 + at], w->list[3 + at], runs, err);
 }
 
-// Returns the plan of scores without the rows that use what the plan of commands makes. *rows: the
-// number of all rows, where each run counts as a few checkpoints.
+// Returns the plan of scores without the rows that need output of the plan of commands. *rows
+// counts all rows; a training run counts as a few checkpoints.
 static char *scores_now(const struct plan *p, size_t *rows)
 {
     enum { CHECKPOINTS = 5 };
@@ -493,7 +493,7 @@ static const char *option_of(const struct words *w, const char *name)
     return NULL;
 }
 
-// Runs a line that only opens a model or changes settings, and adds the cost of any other.
+// Runs a line that only opens a model or changes settings; adds the cost of any other line.
 static int cost_line(struct costs *c, const char *line, struct err *err)
 {
     struct shell *shell = c->plan->shell;
@@ -520,7 +520,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
         else
             status = shell_line(shell, line, err);
     } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
-        // Fails if it needs what an earlier line of the plan makes.
+        // Fails if the line needs output of an earlier line of the plan.
         if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
         status = cost_training(c, w.list[1], w.list[2], 1, err);
@@ -554,11 +554,11 @@ static int forecast(struct plan *p, struct err *err)
                  "%s%s on this machine (%.0f GFLOP/s), at most %.1f GB of memory, %.1f GB on "
                  "disk; a sample has a picture and 64 tokens, an answer 16",
                  known ? "about " : "",
-                 known ? time : "an unknown time (it depends on data that the plan makes)",
+                 known ? time : "an unknown time (it depends on data that the plan generates)",
                  c.speed / 1e9, c.memory / 1e9, c.disk / 1e9);
     if (c.partly)
         sinks_notice(p->shell->sinks,
-                     "lines that use what the plan makes are checked when they run");
+                     "lines that use the plan's own results are checked when they run");
     return 0;
 }
 

@@ -81,7 +81,7 @@ static const struct option_row options[] = {
     { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
     { "--mean", NULL,
       "draws means with 95% intervals (Student's t): for jobs, over the runs of a sweep "
-      "(/sweep train.seed 1,2,3); for a CSV file, over the rows of a line that have the same X",
+      "(/sweep train.seed 1,2,3); for a CSV file, over a line's rows with equal X",
       OPTION_FLAG, AT(mean) },
     { "--log", "x|y|xy", "draws logarithmic axes", .take = take_log },
     { "--points", NULL, "draws points without lines", OPTION_FLAG, AT(points) },

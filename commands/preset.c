@@ -220,9 +220,9 @@ const struct command command_preset = {
         "model's folder (methods/adapter, methods/ffn.safetensors), unless one is already in "
         "use; training recipes load neither.\n"
         "\n"
-        "{early}, {transition}, {late} and {ffn} stand for layers of the loaded model: for "
-        "LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B those that CAPA's paper gives; for other "
-        "models 1/8, 3/8 and 5/8 of the depth, and auto for {ffn}. If phases.calibration is set "
+        "{early}, {transition}, {late} and {ffn} are layers of the loaded model: the CAPA paper's "
+        "layers for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B; for other models 1/8, 3/8 and "
+        "5/8 of the depth, and auto for {ffn}. If phases.calibration is set "
         "(/calibrate phases), the first three are its layers. In /compare, write @NAME for a "
         "preset.",
     .live = "load",

@@ -274,8 +274,8 @@ static const struct option_row rows[] = {
       "first maps each layer's output to the last layer's, by lens.calibration (/calibrate lens)",
       OPTION_FLAG, AT(request.options.tuned) },
     { "--nearest", NULL,
-      "shows for each visual token the word of the conversation whose state in the same layer has "
-      "the highest cosine with the token's",
+      "shows for each visual token the word of the conversation with the most similar state in the "
+      "same layer (highest cosine)",
       OPTION_FLAG, AT(request.options.nearest) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
@@ -285,7 +285,8 @@ static const struct option_row rows[] = {
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "
       "answer), last (the prompt's last), N (token N of the answer, counted from 0) or row:N "
-      "(row N of the sequence); in interventions, the tokens of the answer that count: answer "
+      "(row N of the sequence); for interventions, the answer's tokens whose log-probability is "
+      "measured: answer "
       "(all) or N",
       .take = take_token },
     { "--picture", "I", "picture to measure, counted from 0", OPTION_INT,
@@ -311,7 +312,7 @@ static const struct option_row rows[] = {
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
-      "annotations of the pictures (of those of --data, if --data is given), as in the "
+      "annotations of the pictures (with --data: of the data set's), as in the "
       "objects.jsonl of /scenes, COCO's "
       "instances or RefCOCO's rows as JSON",
       OPTION_TEXT, AT(request.objects) },

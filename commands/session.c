@@ -13,7 +13,9 @@ static const char unsaved[] = "this conversation is not saved (--no-session)";
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {
-        err_in(err, "the session could not be saved (if /quit cannot either, it writes a script)");
+        err_in(
+            err,
+            "the session could not be saved (if /quit cannot save it either, it writes a script)");
         return NULL;
     }
     const char *name = store_session(shell->store);

@@ -316,7 +316,7 @@ static int look(int number, struct cuda_gpu *it, char *why, size_t size)
     return 0;
 }
 
-// Stands for the kernels of all files, which are compiled for the same GPUs.
+// Represents the kernels of all files, which are compiled for the same GPUs.
 static __global__ void any_kernel(void)
 {
 }

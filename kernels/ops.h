@@ -85,8 +85,7 @@ OP(ira_values, (struct tensor *z, const struct tensor *v, const struct tensor *h
                 const struct tensor *gate, const struct tensor *noise))
 // kl[S,Hkv] = KL(N(m, sigma^2) || N(0, exp(prior[Hkv,d]))) summed over d. With mean [Hkv,d], m = v
 // + delta - mean. Without mean, m = delta and v is not read, but v gets the same gradient as delta,
-// because m stands for v + delta - v, where only the second v is detached. v NULL: v gets no
-// gradient.
+// because m is v + delta - v with the second v detached. v NULL: v gets no gradient.
 OP(ira_kl, (struct tensor *kl, const struct tensor *head, const struct tensor *prior,
             const struct tensor *v, const struct tensor *mean))
 // For each key/value head, p[T,S] = softmax over the keys of q[T,H,d] k[S,Hkv,d]^T * scale,

@@ -1,4 +1,4 @@
-// sessions/job_mpirun.h -- reads what mpirun writes: which rank ended first, and how.
+// sessions/job_mpirun.h -- parses mpirun's output: the rank that ended first, and how it ended.
 //
 //   struct mpirun_output output = MPIRUN_NO_OUTPUT;
 //   mpirun_read(&output, text, size, pass_on, self);   // in pieces of any size

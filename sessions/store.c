@@ -244,7 +244,7 @@ static sqlite3_stmt *prepare(struct store *s, struct err *err, const char *sql, 
     struct err why;
     if (store_check_file(s, &why) < 0) {
         err_set(err,
-                "%s: put the file back, or leave vlmsh, which then writes this session as a script",
+                "%s: put the file back, or quit vlmsh, which then writes this session as a script",
                 why.text);
         return NULL;
     }

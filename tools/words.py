@@ -37,6 +37,9 @@ RULES = [
     (r"\bblanks\b|\b(a|one|single|leading|trailing) blank\b(?! line| page| picture)", "space, white space"),
     (r"\bchang(e|es|ed|ing) sides\b", "flips, scores differ"),
     (r"\b(tak(e|es|en|ing)|took) (it |them |messages )?back\b", "removes, undoes"),
+    (r"\bstands? for\b", "means, is short for, is replaced by, represents"),
+    (r"(//|#) --- (what|how|that|which|where) ", "a noun: 'replacements', 'expected rows'"),
+    (r"\b(nats|bytes|tokens|samples) an? (token|second|step|sample)\b(?!s)", "per token"),
 ]
 RULES = [(re.compile(p, re.I), p, w) for p, w in RULES]
 

@@ -31,7 +31,7 @@ void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length)
 
 // --- kitty's -------------------------------------------------------------------------------------
 
-// Combining marks that stand for rows 0, 1, 2 ... (the protocol's list).
+// Combining marks that encode rows 0, 1, 2 ... (the protocol's list).
 static const uint16_t rows[] = {
     0x305, 0x30d, 0x30e, 0x310, 0x312, 0x33d, 0x33e, 0x33f, 0x346, 0x34a, 0x34b, 0x34c,
     0x350, 0x351, 0x352, 0x357, 0x35b, 0x363, 0x364, 0x365, 0x366, 0x367, 0x368, 0x369,

@@ -4,8 +4,9 @@
 // One write contains kitty's query (a picture of one pixel, which the terminal checks but does not
 // draw), queries for the terminal's name (XTVERSION), the size of a cell (CSI 16 t) and the colours
 // (below), and last the query for the primary device attributes (DA1). Every terminal replies to
-// DA1, so this reply marks the end of the replies. In it, a field with the value 4 stands for
-// sixel. tmux replies to all queries itself except kitty's, which it passes to the outer terminal.
+// DA1, so this reply marks the end of the replies. A field with the value 4 in this reply means
+// that the terminal supports sixel. tmux replies to all queries itself except kitty's, which it
+// passes to the outer terminal.
 //
 // TERM often understates the number of colours (xterm: eight). A terminal that reports colour 255
 // of the palette (OSC 4) has 256 colours. The query also sets an RGB colour; a terminal that

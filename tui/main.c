@@ -147,7 +147,7 @@ static void put_quoted(struct buf *b, const char *word)
     buf_putc(b, '\'');
 }
 
-// Describes what remains after the program: the saved session, and running jobs.
+// Reports the saved session and the jobs that continue after the program.
 static void describe_remaining(const struct program *p, struct buf *b)
 {
     struct job_row *rows;

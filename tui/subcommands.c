@@ -230,7 +230,7 @@ static const struct subcommand subcommands[] = {
       "write a model with random weights, or join an encoder and a language model", run_command },
     { "quantize", "MODEL OUT.gguf --type TYPE [--encoder TYPE] [--text FILE | --no-compare]",
       "quantise a model to a GGUF file", run_quantize },
-    { "checkup", "MODEL... " CHECKUP_USAGE, "check a model and write a page about it",
+    { "checkup", "MODEL... " CHECKUP_USAGE, "check whether a model works, and write a report",
       run_command },
     { "help", "[COMMAND|SETTING|--man|--completion bash|zsh|fish]",
       "show this help, or help on one topic; or write the manual page's lists, or a shell's "

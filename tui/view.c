@@ -262,7 +262,7 @@ static void take_answer(struct view *v, const struct event *e)
     const bool prefill = v->chat.answering < 0 && !a->in_conversation && !a->count;
     if (v->chat.answering < 0 && !prefill)
         view_add(v, ENTRY_ANSWER, text_trimmed(a->text ? a->text : ""));
-    // After a reasoning without an answer, adds an empty answer, which stands for the message.
+    // After reasoning without an answer, adds an empty answer as the message's entry.
     if (v->chat.answering >= 0 && v->chat.entries[v->chat.answering].kind == ENTRY_REASONING)
         begin_answer(v, ENTRY_ANSWER, v->chat.entries[v->chat.answering].token_count);
     if (!prefill) mark_cut(v, a);

@@ -1,5 +1,5 @@
-// tui/view_parts.c -- copies what events report (maps, pictures, comparisons, flips, tables) into
-// the view.
+// tui/view_parts.c -- copies the contents of events (maps, pictures, comparisons, flips, tables)
+// into the view.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-// core/base/event.h -- what the engine and the commands report. They never print: they emit events
-// to sinks. Plain lines, JSON lines, the full screen and the session database are sinks.
+// core/base/event.h -- events, through which the engine and the commands report. They never print:
+// they emit events to sinks. Plain lines, JSON lines, the full screen and the session database are
+// sinks.
 //
 //   sinks_emit(sinks, &(struct event){ .kind = EVENT_NOTICE, .text = "model loaded" });
 //

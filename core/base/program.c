@@ -1,4 +1,4 @@
-// core/base/program.c -- runs another program and reads what it writes.
+// core/base/program.c -- runs another program and reads its output.
 #include "core/base/program.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// core/base/program.h -- runs another program and reads what it writes.
+// core/base/program.h -- runs another program and reads its output.
 //
 //   char *const argv[] = { "squeue", "--noheader", NULL };
 //   struct buf out = { 0 };

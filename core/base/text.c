@@ -137,7 +137,7 @@ char *text_folder(const char *path)
 
 bool text_shard(const char *path, const char *end, struct text_shard *shard)
 {
-    static const char form[] = "-00002-of-00003"; // each digit stands for any digit
+    static const char form[] = "-00002-of-00003"; // each digit matches any digit
     const size_t n = strlen(path), m = sizeof form - 1 + strlen(end);
     if (n < m || !text_ends(path, end)) return false;
     const char *at = path + n - m;

@@ -16,7 +16,7 @@
 //   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE], "verdict" }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
 //              "numbers": [ {"name", "value", "unit", "samples"} ] }     a null value: no number
-//   FIGURE   { "title", "text": what it shows, in words, "svg" }
+//   FIGURE   { "title", "text": a description, "svg" }
 //
 // Room core/checkup/: check-ups of models. Uses train, eval, scenes, draw, probes, adapter and what
 // they use.

@@ -43,7 +43,7 @@ struct checkup_cost {
 
 struct checkup_check {
     const char *name;
-    const char *shows;               // what the check shows, in one sentence
+    const char *shows;               // description of the check, in one sentence
     bool sees;                       // the check needs a model with a vision encoder
     bool closed;                     // the check runs even if the model could not be opened
     struct checkup_cost cost, quick; // quick: cost with --quick

@@ -14,7 +14,7 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    char **marks; // [mark_count] texts that stand for the first pictures ("<image_00>")
+    char **marks; // [mark_count] marks of the first pictures ("<image_00>")
     size_t mark_count;
     char *reference;   // the data's answer to the last question, or NULL
     size_t placed;     // pictures of a sample's list that its texts or items show

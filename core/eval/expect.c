@@ -73,7 +73,7 @@ static int check(const struct condition *c, const struct job_results *r, struct 
     for (size_t i = 0; i < r->count; i++)
         if (number_of(&r->list[i], &x)) names_add(&known, r->list[i].key, NULL);
     names_put(&b, &known, 12);
-    err_set(err, "--expect: no result '%s' with a number; there are %s", c->name,
+    err_set(err, "--expect: no numeric result '%s'; choose one of %s", c->name,
             b.data ? b.data : "none");
     buf_release(&b);
     names_release(&known);

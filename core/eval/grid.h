@@ -4,7 +4,7 @@
 // seed; its settings name the checkpoint and the seed. A plan computes one cell. The runner loads
 // each model once, goes from cell to cell, keeps a job's lines with their identity
 // (core/jobs/identity.h, core/adapter/provenance.h), and reports progress over all cells. A resumed
-// job continues after the kept lines, or says what has changed.
+// job continues after the kept lines, or fails and names the difference.
 //
 //   plan       cells               work in a cell                         kept as
 //   evaluate   one or more         asks and scores each sample            lines of the job's state

@@ -305,7 +305,9 @@ static int multiply_models(struct score_plan *p, const struct factors *f, struct
             row_copy(&to, r, f->models[m].name, f->models[m].folder, NULL, -1);
     }
     replace_rows(p, &to);
-    return used ? 0 : err_set(err, "model %s: every row has a model of its own", f->models[0].name);
+    return used ? 0
+                : err_set(err, "model %s is unused: every row names its own model",
+                          f->models[0].name);
 }
 
 static int by_step(const void *a, const void *b)
@@ -415,7 +417,7 @@ static int multiply_seeds(struct score_plan *p, const struct names *seeds, struc
         }
     }
     replace_rows(p, &to);
-    return used ? 0 : err_set(err, "seeds: no row has {seed} in its words");
+    return used ? 0 : err_set(err, "seeds: no row contains {seed}");
 }
 
 static int multiply(struct score_plan *p, const struct factors *f, struct err *err)

@@ -64,10 +64,10 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
 int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
                          int64_t limit, struct err *err);
 // Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
-// "NAME: SETTINGS", where the folder of an adapter or model stands for adapter=FOLDER or
-// model=FOLDER; no text: one row, with the settings as they are. Every row without a model of its
-// own is repeated for each of the models, every row for each checkpoint of the training `run`
-// (NULL: none), and every row with {seed} for each of the seeds.
+// "NAME: SETTINGS"; in SETTINGS, FOLDER alone means adapter=FOLDER or model=FOLDER. Without texts,
+// makes one row with the current settings. Repeats each row that names no model for each of
+// `models`, each row for each checkpoint of the training `run` (NULL: none), and each row with
+// {seed} for each of the seeds.
 int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
                        const struct names *models, const char *run, const struct names *seeds,
                        struct err *err);

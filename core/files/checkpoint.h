@@ -34,7 +34,7 @@ struct checkpoint {
     cJSON *processor;    // processor_config.json or NULL
     cJSON *tokenizer_config;       // tokenizer_config.json with special_tokens_map.json, or NULL
     bool tokenizer_config_missing; // no tokenizer_config.json exists
-    char *notice;                  // what the user should know about the files; NULL: nothing
+    char *notice;                  // message to the user about the files; NULL: none
     char *chat_template;           // the folder's chat template or NULL
     char *template_file;           // the file that contains it
     struct safetensors **shards;
@@ -82,8 +82,8 @@ void checkpoint_cached(struct names *found);
 // file gives NULL and a message that names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
-// Like checkpoint_open, but reads no weights; checkpoint_fetch reads those of the shards from
-// `first` on into memory.
+// Like checkpoint_open, but reads no weights. checkpoint_fetch reads the weights of shard `first`
+// and later shards into memory.
 struct checkpoint *checkpoint_open_unread(const char *folder, struct err *err);
 int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_progress *progress,
                      struct err *err);

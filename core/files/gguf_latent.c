@@ -125,7 +125,7 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
     const struct safetensor *v = gguf_find(f, name);
     free(name);
     if (!is_float(k) || !is_float(v) || v->shape[0] != k->shape[0] || v->shape[2] != k->shape[1])
-        return err_set(err, "tensor '%s' does not fit its attn_v_b", k->name);
+        return err_set(err, "tensor '%s' does not fit the tensor attn_v_b of its layer", k->name);
     const bool alike = k->dtype == v->dtype && !dtype_in_blocks((enum dtype)k->dtype);
     const enum dtype dtype = alike ? (enum dtype)k->dtype : DTYPE_F32;
     const int64_t heads = k->shape[0], rank = k->shape[1], nope = k->shape[2];

@@ -13,7 +13,7 @@
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
-// --- which encoder -------------------------------------------------------------------------------
+// --- selection of the encoder --------------------------------------------------------------------
 
 static const struct gguf_encoder *(*of_families)(int index);
 

@@ -393,8 +393,8 @@ static char *choose_split(const char *snapshot, const struct names *files, const
     return count && count == below && !slash ? xasprintf("%s/*/%s[-.]*", snapshot, wanted) : NULL;
 }
 
-// Returns the path of a data set's only parquet file, or of its first shard, or what `split`
-// chooses; NULL: none, or several.
+// Returns the path of a data set's only parquet file, or of its first shard, or the files that
+// `split` selects; NULL: none, or several.
 static char *find_data(const char *snapshot, const char *name, const char *split, struct err *err)
 {
     enum { DEPTH = 4 };

@@ -108,7 +108,7 @@ struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
 // A block of the pass that maps h to a result of the same shape; without a tape the result may be h
-// itself. `self` (`size` bytes) is copied; what it points to must last as long as the tape's steps.
+// itself. Copies `self` (`size` bytes), whose pointers must stay valid as long as the tape's steps.
 // With a tape, the result is valid until the second block after this one begins; without a tape,
 // until the next block begins.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);

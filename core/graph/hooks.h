@@ -150,8 +150,8 @@ static inline int64_t site_key(const struct site_args *args, int64_t i)
     return args->keys ? args->keys[i] : i;
 }
 
-// Returns the keys that row i of a HAS_KEYS site sees: the keys that the layer's mask allows or, of
-// these, only those that a method has chosen.
+// Returns the keys that row i of a HAS_KEYS site sees: all keys that the layer's mask allows, or
+// the subset that a method has chosen.
 struct site_keys site_keys(const struct site_args *args, int64_t i);
 // Returns the keys that `seen` lists for row i, without those before key `first`.
 struct site_keys seen_keys_from(const struct seen_keys *seen, int64_t i, int64_t first);

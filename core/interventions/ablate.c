@@ -113,7 +113,7 @@ static void *ablate_start(const struct probe_env *env, struct err *err)
     return NULL;
 }
 
-// --- what replaces an output ---------------------------------------------------------------------
+// --- replacements --------------------------------------------------------------------------------
 
 static bool alike(const struct ablate *s, const struct outputs *o, int64_t a, int64_t b)
 {

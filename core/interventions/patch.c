@@ -1,4 +1,4 @@
-// core/interventions/patch.c -- /patch: which activations carry what the picture says (activation
+// core/interventions/patch.c -- /patch: which activations carry the picture's content (activation
 // patching, causal tracing: Meng et al. 2022, arXiv 2202.05262).
 //
 //   run A: the conversation's answer
@@ -237,7 +237,7 @@ static int patch(struct patch *s, int layer, int head, double *share, struct err
     return 0;
 }
 
-// Selects those of `rows` that run A computed in the layer; returns their number.
+// Selects the rows that run A computed in the layer; returns their number.
 static int64_t patch_at(struct patch *s, int layer, const bool *rows)
 {
     const struct outputs *o = &s->parts.outputs[layer];
@@ -295,7 +295,7 @@ static int patch_passes(void *state, struct passing *p, struct err *err)
     if (status == 0 && fabs(s->corrupted_logp) < least)
         status = err_set(err,
                          "the other picture changes the answer's log-probability by only %.3g: "
-                         "nothing can come back",
+                         "there is nothing to restore",
                          s->corrupted_logp);
     for (int l = 0; l < c->layers && status == 0; l++)
         if (s->parts.layers[l]) status = patch_layer(s, l, err);
@@ -374,9 +374,10 @@ const struct probe probe_patch = {
     .details =
         "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
         "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
-        "the same size. In run B, the outputs of a part of a layer are replaced by those of run A\n"
+        "the same size. In run B, each measurement replaces the outputs of a part of a layer by "
+        "those of run A\n"
         "at groups of positions. The table shows the share of the log-probability lost from run\n"
-        "A to run B that this restores: 1 is all of it." PROBE_DETAILS,
+        "A to run B that this replacement restores: 1 is all of it." PROBE_DETAILS,
     .results = patch_results,
     .words = patch_words,
     .complete = patch_complete,

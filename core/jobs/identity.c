@@ -1,5 +1,5 @@
-// core/jobs/identity.c -- records the inputs of a run or job, and finds those that have changed
-// since it started.
+// core/jobs/identity.c -- records the inputs of a run or job, and reports the first input that has
+// changed since the start.
 #include "core/jobs/identity.h"
 
 #include <stdlib.h>

@@ -160,7 +160,7 @@ static bool ffn_without_effect(const struct method_env *env, struct err *why)
     for (int l = 0; l < layers; l++) any |= chosen[l];
     if (!any)
         err_set(why,
-                "ffn.layers auto selects no layer: none but the last has a redundancy above "
+                "ffn.layers auto selects no layer: no layer before the last has a redundancy above "
                 "ffn.eta %s (/calibration show), so ffn.approx has no effect",
                 settings_text(env->settings, "ffn.eta"));
     free(chosen);

@@ -90,7 +90,7 @@ static const struct setting ira_settings[] = {
 enum { HEAD, BIAS, PRIOR, MEAN, PARAMS };
 
 static const struct ira_param {
-    const char *name;   // K stands for the layer
+    const char *name;   // "K" is replaced by the layer number
     double fresh, last; // initial values
 } params[PARAMS] = {
     [HEAD] = { "ira.K.head.weight", 0, 0 },
@@ -463,10 +463,11 @@ static void ira_report(void *state, const struct method_reporter *to)
     }
     if (!count || x->warned || x->share < fmax(x->warmup, least) || kl / count > collapsed) return;
     x->warned = true;
-    char *text = xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is "
-                           "%.2g nats a token and head, so posterior and prior are the same: raise "
-                           "train.lr.ira, lower ira.beta, or train longer",
-                           kl / count);
+    char *text =
+        xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is "
+                  "%.2g nats per token and head, so posterior and prior are the same: raise "
+                  "train.lr.ira, lower ira.beta, or train longer",
+                  kl / count);
     to->warn(to->self, text);
     free(text);
 }

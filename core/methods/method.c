@@ -350,7 +350,8 @@ double methods_flops(const struct settings *s, const struct decoder_config *c,
 
 // --- learned tensors -----------------------------------------------------------------------------
 
-// Does "ira.3.head.bias" match "ira.K.head.bias"? K is a layer number without leading zeros.
+// True if a name such as "ira.3.head.bias" matches "ira.K.head.bias". K is a layer number without
+// leading zeros.
 static bool names(const char *pattern, const char *name, int layers)
 {
     const char *k = strstr(pattern, ".K."), *at;

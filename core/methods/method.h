@@ -116,9 +116,9 @@ struct method {
     // True if its result depends on this setting, which another module owns. NULL: never.
     bool (*reads)(const char *key, const struct settings *s);
     // Called while the method is on, before the passes of an answer (a training run ...). *state is
-    // NULL at the first call, later what the last call left; its caches may stay if model and
-    // settings allow. On failure *state must be valid for release. If start is NULL, the method has
-    // no state, and release is NULL too.
+    // NULL at the first call; later calls receive the previous call's state, and may keep its
+    // caches if model and settings are compatible. On failure *state must be valid for release. If
+    // start is NULL, the method has no state, and release is NULL too.
     int (*start)(void **state, const struct method_env *env, struct err *err);
     void (*release)(void *state);
     // Called when the KV cache is cut to its first `rows` rows: discards everything computed from
@@ -235,11 +235,11 @@ bool methods_inconsistent(const struct method *method, const struct method_env *
 // True if the method is on without effect (or with a bad one); then *why explains this to the user.
 bool methods_without_effect(const struct method *method, const struct method_env *env,
                             struct err *why);
-// Does the setting belong to a method that did not affect the cache and is off under `s`?
+// True if the setting belongs to a method that did not affect the cache and is off under `s`.
 bool methods_unused(const struct methods *m, const char *key, const struct settings *s);
-// Does an active method depend on this setting, which belongs to another method or module?
+// True if an active method depends on this setting, which belongs to another method or module.
 bool methods_read(const char *key, const struct settings *s);
-// Does the cache stay valid after a change of this setting?
+// True if the cache stays valid after a change of this setting.
 bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s);
 
 #endif

@@ -154,8 +154,8 @@ static bool norm_without_effect(const struct method_env *env, struct err *why)
     return true;
 }
 
-// Returns the mean of the tokens' root mean squares, over the tokens of a picture except those that
-// end a row.
+// Returns the mean, over a picture's tokens, of each token's root mean square. Skips newline
+// tokens.
 static double mean_scale(struct graph *g, const struct site_args *args)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1];

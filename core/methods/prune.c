@@ -417,8 +417,8 @@ static bool focus_from(const struct prune *p, int layer)
     return p->kind == PRUNE_CLS && p->layer[p->stages - 1] >= layer;
 }
 
-// Sends what the layers from `to` on need: in dynamic mode the lists of selected keys, otherwise
-// which tokens are dropped and, for score cls, the encoder's attention to the visual tokens.
+// Sends the state that layers `to` and later need: in dynamic mode the lists of selected keys;
+// otherwise the dropped tokens and, for score cls, the encoder's attention to the visual tokens.
 static int prune_send(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;

@@ -207,7 +207,7 @@ static int score(const struct metric *m, const struct metric_case *c, struct met
 
 const struct metric metric_vqa = {
     .name = "vqa",
-    .help = "Short answers, compared with the answer of one person or of several.",
+    .help = "Short answers, compared with one or several reference answers.",
     .rule = "with fewer than five references, 1 if the answer equals one of them; otherwise the "
             "mean over the references of min(1, n / 3), where n other references equal the "
             "answer; after EvalAI's clean-up",

@@ -84,7 +84,7 @@ char *converted_name(const char *name, const struct settings *s)
     return converted ? converted : xstrdup(name);
 }
 
-// --- which weights -------------------------------------------------------------------------------
+// --- selection of weights ------------------------------------------------------------------------
 
 // True for matrices of the language model that are not block-quantised yet.
 static bool may_change(const struct model *m, const struct safetensor *t)

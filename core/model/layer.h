@@ -15,7 +15,8 @@
 // A weight of a sublayer: NAME.weight [out,in] and, with `bias`, NAME.bias [out]; if `in` is 0: a
 // gain [out].
 struct layer_weight {
-    // Name within the layer, as in Llama's files: "self_attn.q_proj". "%d" stands for the expert.
+    // Name within the layer, as in Llama's files: "self_attn.q_proj". An expert's name has "%d" in
+    // place of its number.
     const char *name;
     int64_t out, in;
     bool bias;

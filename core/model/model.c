@@ -81,8 +81,8 @@ static int check_placeholder(const struct model *m, struct err *err)
 {
     if (!m->family->pictures || m->placeholder < m->decoder.config.vocab) return 0;
     return err_set(err,
-                   "the picture placeholder is token %d, but config.json gives the vocabulary only "
-                   "%lld tokens",
+                   "the picture placeholder is token %d, but the vocabulary of config.json has "
+                   "only %lld tokens",
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 

@@ -64,7 +64,8 @@ static int check_variable(struct setting_env *env, struct err *err)
     size_t number;
     if (!settings_changed(env->settings, key)) return 0;
     if (setting_is_pattern(env->row))
-        return err_set(err, "%s stands for the variables of the chat template: name one", key);
+        return err_set(err, "%s is a pattern for variables of the chat template: name one variable",
+                       key);
     if (!env->model) return 0;
     const struct names *n = chat_template_variables(env->model->template);
     if (names_find(n, name, &number)) return 0;

@@ -255,7 +255,7 @@ int unread_keys(struct model *m, struct err *err)
 {
     struct err why;
     if (config_keys_check(m, &why) == 0) return 0;
-    if (!m->ignore) return err_set(err, "%s; --ignore-weights opens it anyway", why.text);
+    if (!m->ignore) return err_set(err, "%s; --ignore-weights opens the model anyway", why.text);
     note_ignored(m, xstrdup(why.text));
     return 0;
 }
@@ -278,10 +278,10 @@ int unread_check(struct model *m, struct err *err)
     else if (inside.tensors)
         status = err_set(err,
                          "%s belong to computed parts, but the family %s does not read them: "
-                         "answers would be wrong. Is the architecture not what %s? "
-                         "--ignore-weights opens it without them",
+                         "answers would be wrong. Check the architecture in %s; --ignore-weights "
+                         "opens the model without these tensors",
                          in, m->family->name,
-                         m->checkpoint->gguf_count ? "its metadata say" : "config.json says");
+                         m->checkpoint->gguf_count ? "the file's metadata" : "config.json");
     if (status == 0 && apart.tensors)
         text_append(&m->unread, xasprintf("%s outside the model that config.json describes", out));
     // /quantize leaves ignored weights out, but describes them in the new file's metadata.

@@ -46,7 +46,7 @@ struct join {
     const struct load_progress *progress;
 };
 
-// --- which tensors -------------------------------------------------------------------------------
+// --- list of tensors -----------------------------------------------------------------------------
 
 static const char tower[] = "vision_tower.";
 

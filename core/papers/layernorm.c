@@ -541,7 +541,7 @@ static const struct paper_table tables[] = {
       .note =
           "The figures print no numbers; ours are means over the training, in which both sets of "
           "weights have one learning rate. With --demo, layers 4 and 6 of 8 (counted from 0) "
-          "stand for the 11th and the 21st of 32." },
+          "correspond to the 11th and the 21st of 32." },
     { .name = "tuned",
       .title = "norm tuning at its own learning rates beside LoRA, rsLoRA and full tuning, three "
                "seeds",

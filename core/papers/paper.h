@@ -97,16 +97,15 @@ struct paper_claim {
 struct paper_table {
     const char *name, *title;
     const char *also;  // other names, separated by spaces: figures of the same numbers; NULL: none
-    const char *needs; // what the user must provide besides a model
+    const char *needs; // inputs that the user must provide besides a model
     const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
     const struct paper_column *columns; // ended by a row without a name
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
     // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS},
     // ${TEXTS} (the folder of text-only questions).
     // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
-    // the first one. Tables share what is in OUT, so that one of them continues another's
-    // trainings: files of the same name must come from the same commands. TABLE is the table's own
-    // folder.
+    // the first model. All tables share OUT, and one table may continue another table's trainings,
+    // so the same file name must come from the same commands. TABLE is the table's own folder.
     const char *plan, *demo;
     const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
                        // TABLE/scores.plan; NULL: none. The sets are those in ${SETS}

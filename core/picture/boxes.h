@@ -33,8 +33,8 @@ enum box_unit {
     BOX_PIXELS,      // pixels of the original
 };
 
-// How a family writes boxes. In the texts `box` and `point`, LABEL stands for the object's name,
-// and X1 to Y2 for the numbers.
+// How a family writes boxes. `box` and `point` are templates with the placeholders LABEL (the
+// object's name) and X1, Y1, X2, Y2 (the coordinates).
 struct box_style {
     const char *name;
     enum box_unit unit;

@@ -136,7 +136,7 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 {
     enum { CODES = 4096 };
     static const int widest = 12;
-    uint16_t before[CODES]; // a code stands for the pixels of an earlier code and one more
+    uint16_t before[CODES]; // a code extends an earlier code by one pixel
     uint8_t last[CODES], first[CODES], stack[CODES];
     const int clear = 1 << bits, stop = clear + 1;
     int width = bits + 1, next = clear + 2, previous = -1;

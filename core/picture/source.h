@@ -12,7 +12,7 @@
 
 #include "core/base/err.h"
 
-// Returns what `text` names: a path, prefixed with `folder` unless it is absolute or `folder` is
+// Resolves `text` to a source: a path, prefixed with `folder` unless it is absolute or `folder` is
 // "."; the path of a file:// URI; a data: URI or a URL unchanged; bare base64 as a data: URI. The
 // caller frees the result of this and the next functions.
 char *picture_source(const char *text, const char *folder);

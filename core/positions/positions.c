@@ -241,11 +241,11 @@ static int mark_area(const struct positions_env *env, int picture, const double 
     free(row);
     free(tiles);
     return all ? 0
-               : err_set(err, "this model's visual tokens have no known places in the picture: use "
+               : err_set(err, "vlmsh cannot locate this model's visual tokens in the picture: use "
                               "picture or numbers");
 }
 
-// --- what the names mean -------------------------------------------------------------------------
+// --- rows of each name ---------------------------------------------------------------------------
 
 static int mark_picture(const struct position *p, const struct positions_env *env, bool *rows,
                         struct err *err)

@@ -183,7 +183,8 @@ const struct probe probe_flops = {
     .name = "flops",
     .also = "cost speed time operations measure probe",
     .usage = "/flops" PROBE_USAGE,
-    .help = "FLOPs of prompt and token by part, and times: without methods and with them.",
+    .help = "FLOPs of the prompt and of a generated token by part, and times, with and without "
+            "methods.",
     .details =
         "Counts 2 FLOPs per multiply-add; does not count norms, softmax and the vision encoder.\n"
         "Also shows the bytes read per token (in a mixture of experts, by the chosen experts\n"

@@ -305,7 +305,7 @@ static int find_object(void *self, const char *name, int *picture, struct image 
 
 // --- names of positions --------------------------------------------------------------------------
 
-// Removes what the template writes after a given answer, because it is not part of the answer.
+// Removes the template's text after a given answer, because it is not part of the answer.
 static int trim_answer(struct passing *p, const struct message *last, struct err *err)
 {
     struct prompt_text *texts;

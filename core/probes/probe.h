@@ -59,12 +59,12 @@ struct probe_options {
     bool nearest;             // compares with text positions, not with the vocabulary
     // Of interventions (core/interventions/).
     const char *layers;          // list for positions_layers; NULL: all
-    const struct masks *objects; // what pictures show, for `object NAME`; NULL: unknown
+    const struct masks *objects; // objects in the pictures, for `object NAME`; NULL: unknown
     bool object_boxes;           // uses the objects' boxes even if they have outlines
     bool heads;                  // also measures each head
     const char *at;              // part of a layer to patch; NULL: the residual stream
     bool tokens;                 // also measures each position
-    bool zero, mean, resample;   // what replaces an ablated part
+    bool zero, mean, resample;   // replacement of an ablated part
     int window;                  // layers in a window; 0: a fifth of all
 };
 
@@ -141,8 +141,7 @@ struct probe {
     // the probe listens to one pass.
     int (*passes)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
-    // Collect, over a data set, what the means of the samples' results do not show. NULL: not
-    // needed.
+    // Collect results over a data set beyond the means of the samples' results. NULL: not needed.
     void *(*data_start)(void);
     void (*data_add)(void *data, const void *state);    // after `finish` of a sample
     void (*data_finish)(void *data, struct results *r); // adds its tables, and frees `data`

@@ -73,7 +73,7 @@ const struct probe probe_pruned = {
     .name = "pruned",
     .also = "map pruning dropped kept capa measure probe",
     .usage = "/pruned [--picture I]" PROBE_USAGE,
-    .help = "Map of what pruning drops: the number of layers that compute each visual token.",
+    .help = "Map of pruning: the number of layers that compute each visual token.",
     .details = "Needs pruning (prune.score). The table counts the visual tokens that each layer\n"
                "computes." PROBE_DETAILS,
     .pictures = true,

@@ -30,7 +30,8 @@ static const struct tap taps[] = {
       "[k] visual tokens kept after layer K, if several layers prune (kept.input: before the "
       "first)" },
     { "logits", SITE_LOGITS, TAP_X, "[N,V] logits of every prompt position" },
-    { "step.logits", SITE_STEP_LOGITS, TAP_ROWS, "[n,V] logits that chose each generated token" },
+    { "step.logits", SITE_STEP_LOGITS, TAP_ROWS,
+      "[n,V] logits from which each generated token was chosen" },
 };
 
 const struct tap *tap_at(int index)

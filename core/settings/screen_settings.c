@@ -62,8 +62,8 @@ const struct setting screen_settings[] = {
       .def = "fold",
       .choices = reasonings,
       .stale = STALE_NOTHING,
-      .help = "Reasoning before answers: fold shows one line, which opens; show shows all (in "
-              "lines: on standard error).",
+      .help = "Reasoning before answers: fold shows one line that can be opened; show shows all of "
+              "it (without the full screen: on standard error).",
       .also = "thinking think" },
     { .key = "screen.live",
       .type = SETTING_FLAG,

@@ -95,8 +95,8 @@ struct setting {
     // Checks a value of the right type in this state. -1 with a message; 1: valid, and applied even
     // if its spelling is unchanged. NULL: always valid.
     int (*check)(struct setting_env *env, struct err *err);
-    // Applies the new value; returns what becomes stale. NULL: takes no action, and `stale` says
-    // what becomes stale.
+    // Applies the new value; returns what becomes stale. NULL: takes no action; `stale` then names
+    // the state that becomes stale.
     enum setting_stale (*apply)(const struct setting *row, const struct setting_env *env);
     // Resolves a value such as `auto` for comparing and recording; the caller frees the result.
     // `model` may be NULL. NULL: not recorded as a setting.
@@ -137,7 +137,7 @@ const struct setting *settings_used(enum setting_use use); // the first row of t
 // Returns the key most similar to a typed one, for "did you mean"; NULL: none is similar.
 const char *settings_nearest(const char *key);
 // Returns the canonical spelling of a typed value, which the caller frees; NULL with a message that
-// says what is allowed.
+// lists the allowed values.
 char *setting_spell(const struct setting *row, const char *value, struct err *err);
 // Returns the row's effective value in `s`, or NULL (`effective`); the caller frees it.
 char *setting_effective(const struct setting *row, const struct model *model,
@@ -159,8 +159,8 @@ void settings_free(struct settings *s);
 void settings_swap(struct settings *a, struct settings *b);
 
 // Checks the value against the row and stores it in canonical spelling, the only one that readers
-// see ("none" for no adapter, whatever was typed). -1 with a message that says what is allowed; the
-// old value stays. Makes the row of a key that matches a pattern.
+// see ("none" for no adapter, whatever was typed). -1 with a message that lists the allowed values;
+// the old value stays. Makes the row of a key that matches a pattern.
 int settings_set(struct settings *s, const char *key, const char *value, struct err *err);
 void settings_reset(struct settings *s, const char *key);
 bool settings_changed(const struct settings *s, const char *key); // differs from the default

@@ -31,7 +31,7 @@ static const char *word_find(const char *const *words, const char *typed)
     return NULL;
 }
 
-// Says what is allowed: `format`, then the row's words. Returns NULL.
+// Sets an error that lists the allowed values: `format`, then the row's words. Returns NULL.
 __attribute__((format(printf, 4, 5))) static char *refuse(const struct setting *row,
                                                           const char *value, struct err *err,
                                                           const char *format, ...)

@@ -312,7 +312,7 @@ static int step(struct answering *a)
     return status;
 }
 
-// Generates tokens until something ends the answer; a->stop says what ("length" if nothing else).
+// Generates tokens until the answer ends; a->stop is the reason, "length" unless another is set.
 static int generate(struct answering *a)
 {
     const struct model *m = a->c->model;

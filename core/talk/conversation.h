@@ -108,7 +108,7 @@ struct said {
     size_t waiting_count;
 };
 
-// Adds what the user says: text (may be NULL) with the pending pictures, or literal token ids
+// Adds the user's input: text (may be NULL) with the pending pictures, or literal token ids
 // (ROLE_RAW). Extends a user message that has no answer yet, otherwise appends a message. *said can
 // be passed to conversation_unsay and must be released; NULL: the call will not be undone.
 void conversation_say(struct conversation *c, enum role role, const char *text, const int32_t *ids,

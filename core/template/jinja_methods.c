@@ -61,8 +61,8 @@ METHOD(text, split)
     return jinja_list_value(JINJA_LIST, list);
 }
 
-// Replaces each field "{}" by an argument; "{{" and "}}" stand for braces. Fields with a name,
-// number, width or type are not supported.
+// Replaces each field "{}" by the next argument; "{{" and "}}" are escaped braces. Fields with a
+// name, number, width or type are not supported.
 METHOD(text, format)
 {
     const struct jinja_string *s = v.text;

@@ -592,8 +592,8 @@ static struct jinja_node *parse_statement(struct parser *p)
         parse_until(p, &caller->a->list, "endcall");
         n->a->b = caller;
     } else if (skip(p, "filter")) { // N_FILTER_BLOCK has list: the body; a: the
-                                    // filters, whose empty N_VALUE stands for the
-                                    // body's text
+                                    // filters, applied to an empty N_VALUE, which
+                                    // takes the body's text
         n = node_new(p, N_FILTER_BLOCK);
         n->a = parse_filters(p, parse_filter(p, node_new(p, N_VALUE)));
         parse_until(p, &n->list, "endfilter");

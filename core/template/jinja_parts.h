@@ -5,7 +5,7 @@
 //   jinja_run.c         statements: scopes, loops, macros, output
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
 //   jinja_names.c       the variables that a template takes
-//   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    what templates can call
+//   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    functions of templates
 //   jinja_value.c       memory, lists, dicts, truth, order
 //   jinja_string.c      strings and their origin
 //   jinja_unicode.c     upper and lower case, white space, characters

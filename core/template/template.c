@@ -219,7 +219,7 @@ static struct marked_text marked(const struct rendering *r)
     };
 }
 
-// --- where answers and texts are -----------------------------------------------------------------
+// --- rows of answers and texts -------------------------------------------------------------------
 //
 // Tokens do not record their offsets in the text. Tokenising again with a cut at both ends of every
 // answer usually yields the same ids, with the cuts among them. If a token crosses a cut, the text

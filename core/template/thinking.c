@@ -153,7 +153,8 @@ static size_t partial(const char *text, size_t length, const char *mark)
     return n;
 }
 
-// Decides, at the start of an answer or after a reasoning, what follows; false: needs more text.
+// Decides, at the start of an answer or after reasoning, whether reasoning or an answer follows;
+// false: needs more text.
 static bool begin(struct thinking_text *t)
 {
     const char *text = t->held.data;

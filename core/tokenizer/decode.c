@@ -1,8 +1,8 @@
 // core/tokenizer/decode.c -- ids to text, one token after another.
 //
 // The file's decoder is a chain of stages. A stage receives tokens, or (after Fuse and ByteLevel)
-// one text in pieces, passes on what later tokens cannot change, and holds the rest. Decoding all
-// ids pushes all of them and finishes, so streaming gives the same text.
+// one text in pieces. It passes on the bytes that later tokens cannot change, and holds the rest.
+// Decoding all ids pushes all of them and finishes, so streaming gives the same text.
 #include <stdlib.h>
 #include <string.h>
 

@@ -270,7 +270,7 @@ static int split_metaspace(struct encoder *e, const struct split *p, int step, c
 static size_t least_tokens(const struct tokenizer *t, size_t length)
 {
     size_t longest = 1;
-    // One unknown token may stand for any number of characters.
+    // One unknown token may replace any number of characters.
     const bool dropped = t->fuse_unknown && t->byte_id[0] < 0;
     if (length < 1 << 16 || dropped) return 0;
     for (int32_t i = 0; i < t->size; i++)

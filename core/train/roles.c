@@ -1,4 +1,4 @@
-// core/train/roles.c -- which methods act in training, and which of them learn.
+// core/train/roles.c -- determines which methods act in training, and which of them learn.
 #include "core/train/roles.h"
 
 #include <stdlib.h>

@@ -129,7 +129,7 @@ answer "$work/blocks/m.gguf" "$work/b.safetensors" -c '/set chat.template plain'
 near "$work/a.safetensors" "$work/b.safetensors" 2e-4 '*logits' || fail "q8_0"
 vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "the type is not shown"
 
-# --- which encoder ---------------------------------------------------------------------------------------------
+# --- choice of the encoder --------------------------------------------------------------------------------------
 mkdir "$work/apart"
 mv "$work/see/mmproj-m.gguf" "$work/apart/eyes.gguf"
 cp "$work/qwen2.gguf" "$work/see/mmproj-other.gguf" # not an encoder: ignored
@@ -176,8 +176,7 @@ error: the encoder '$work/qwen2.gguf' does not belong to '$work/see/m.gguf': it 
 E
 same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
-# Several encoders fit: the one whose name is closest to the model's is used; words of a name that stand for
-# types do not count.
+# If several encoders fit, the most similar name wins; words that name a weight type (f16, q8) do not count.
 mkdir "$work/choice"
 ln "$work/see/m.gguf" "$work/choice/see-3b-q4_k_m.gguf"
 ln "$work/idle/m.gguf" "$work/choice/alone-7b.gguf"
@@ -230,7 +229,7 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
-# A folder stands for the one model in it, also in the hub's cache, whose files are links to blobs without an
+# A folder's name opens the only model in it, also in the hub's cache, whose files are links to blobs without an
 # extension.
 mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
 ln "$work"/idle/*.gguf "$work/one"

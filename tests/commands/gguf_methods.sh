@@ -114,7 +114,7 @@ for name in llava-1.5 qwen2.5-vl; do
     done
 done
 
-# --- how an answer ends ----------------------------------------------------------------------------------------
+# --- the end of an answer --------------------------------------------------------------------------------------
 # If a layout writes nothing after an answer, training ends answers with the file's own end token: <|eot_id|> if the
 # metadata name it, although <|end_of_text|> has a lower id.
 mkdir "$work/ends" && cp $llama/{config.json,tokenizer*.json,*.safetensors*} "$work/ends" 2>/dev/null

@@ -32,7 +32,7 @@ error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], ob
 > Where is the red circle?
 ...
 > /patch demo/pictures/scene-1.png
-error: the other picture changes the answer's log-probability by only 0: nothing can come back
+error: the other picture changes the answer's log-probability by only 0: there is nothing to restore
 > /patch noise --token 3
 error: --token 3: the answer has tokens 0 to 0
 E

@@ -70,7 +70,7 @@ grep -q 'expected contains >= 0.9, but it is 0' "$work/err" || fail "which condi
 expect 1 'contains>=0.9' --here
 grep -q 'expected contains >= 0.9, but it is 0' "$work/err" || fail "here: $(cat "$work/err")"
 expect 1 'accuracy>0' --here
-grep -q "no result 'accuracy' with a number; there are score, " "$work/err" || fail "known names: $(cat "$work/err")"
+grep -q "no numeric result 'accuracy'; choose one of score, " "$work/err" || fail "known names: $(cat "$work/err")"
 expect 1 'contains' --here
 grep -q "takes NAME>=NUMBER" "$work/err" || fail "no condition: $(cat "$work/err")"
 lines "/load $model" "/set chat.template.thinking on" "/set sample.max_tokens 5" \

@@ -241,7 +241,7 @@ static size_t chain_gradients(enum form form, int from, int replaced, float *to)
 {
     struct chain c;
     chain_open(&c, form, from, replaced);
-    for (int i = 0; i < 2; i++) { // the second pass reuses what the first one left
+    for (int i = 0; i < 2; i++) { // the second pass reuses the first pass's memory
         assert_int_equal(chain_pass(&c), 0);
         chain_take(&c, to);
     }

@@ -1,7 +1,7 @@
 // tests/fuzz/tokenizer_model.c -- a tiktoken.model, a tokenizer.model and a merges.txt of any
 // bytes.
 //
-// The input is tokenizer_config.json (whose "vocab" stands for the vocab.json of a merges.txt), a
+// The input is tokenizer_config.json (whose "vocab" replaces the vocab.json beside a merges.txt), a
 // zero byte and the file, then a line of "=" and the text.
 #include <cjson/cJSON.h>
 

@@ -65,7 +65,8 @@ static void test_quoting(void **state)
     assert_true(script_plain("a \"b\" /c #d \\e 猫"));
 }
 
-// The name that stands for a model's fingerprint means nothing to a reader.
+// The placeholder of an unknown fingerprint means nothing to a reader, so scripts must not contain
+// it.
 static void test_script_before_hash(void **state)
 {
     struct store *s = open_store();

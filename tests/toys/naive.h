@@ -36,8 +36,8 @@ struct naive_cut {
     const bool *from, *to; // [n]; NULL: no attention is cut
     int head;
     int layers; // cuts only in the first `layers`; 0: in all
-    // Removes what a part (head, FFN or layer) adds in layer `layer`, or replaces it by its mean
-    // over all rows.
+    // Removes the output of a part (head, FFN or layer) of layer `layer`, or replaces it by its
+    // mean over all rows.
     enum naive_part { NAIVE_NONE, NAIVE_HEAD, NAIVE_FFN, NAIVE_LAYER } part;
     int layer;
     bool mean;

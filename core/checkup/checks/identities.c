@@ -438,9 +438,9 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_identities = {
     .name = "identities",
-    .shows = "Whether ways of computing that must agree do agree: at once, in pieces or token by "
-             "token; with every method switched on and off again; with drafts; with another "
-             "instruction set or device; from a saved conversation.",
+    .shows = "Whether equivalent computations give equal results: the prompt at once, in pieces or "
+             "token by token; every method switched on and off again; speculative decoding; "
+             "another instruction set or device; a saved conversation.",
     .cost = { .prompts = 19, .tokens = 145, .encodes = 4 },
     .quick = { .prompts = 8, .tokens = 145, .encodes = 5 },
     .run = run,

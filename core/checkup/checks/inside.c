@@ -1,6 +1,6 @@
-// core/checkup/checks/inside.c -- what happens between the encoder and the answer: norms, sinks,
-// contribution, attention and curvature, by the probes of /norms, /sinks, /contribution, /attention
-// and /curvature, as means over pictures.
+// core/checkup/checks/inside.c -- measures pictures on their way from the encoder to the answer:
+// norms, sinks, contribution, attention and curvature, by the probes of /norms, /sinks,
+// /contribution, /attention and /curvature, as means over pictures.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -304,7 +304,7 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_inside = {
     .name = "inside",
-    .shows = "What happens to pictures inside the model: norms, sinks, contribution, attention and "
+    .shows = "Pictures inside the model: norms, sinks, contribution, attention and "
              "curvature by layer.",
     .sees = true,
     .cost = { .prompts = 24, .tokens = 72, .encodes = 12 },

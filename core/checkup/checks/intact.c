@@ -1,4 +1,5 @@
-// core/checkup/checks/intact.c -- are the weights where they belong, and read as in training?
+// core/checkup/checks/intact.c -- checks that no weights are damaged or swapped, and that the model
+// is read as in training.
 //
 // A file whose numbers are all finite may still be damaged: two layers swapped, queries and keys
 // swapped, another rotary base, other pixel normalisation. Without the original, only the model's
@@ -191,8 +192,8 @@ static void exchange_template(struct settings *s, char *template, size_t size)
     free(was);
 }
 
-// The damage is in the model's files, not in the adapter's: the adapter is taken off while weights
-// change places, and put back.
+// Removes the adapter while weights are exchanged, and applies it again: the damage is in the
+// model's files, not in the adapter's.
 static void take_adapter_off(struct checkup *c)
 {
     if (c->adapter) adapter_remove(c->adapter);
@@ -625,10 +626,10 @@ static void report_predictions(const struct search *s)
     struct checkup *c = s->c;
     const double guess = -log((double)c->model->decoder.config.vocab);
     struct finding f = finding(c, "predictions");
-    finding_number(&f, "plain English", s->base.text, "nats a token", s->base.tokens);
-    finding_number(&f, "a uniform guess", guess, "nats a token", 0);
+    finding_number(&f, "plain English", s->base.text, "nats per token", s->base.tokens);
+    finding_number(&f, "a uniform guess", guess, "nats per token", 0);
     if (s->scenes) {
-        finding_number(&f, "true descriptions", mean_of(s->base.own, s->scenes), "nats a token",
+        finding_number(&f, "true descriptions", mean_of(s->base.own, s->scenes), "nats per token",
                        s->scenes);
         finding_number(&f, "probability by chance", s->base.chance, "", 1);
     }
@@ -638,9 +639,9 @@ static void report_predictions(const struct search *s)
         finding_works(&f, "the model predicts what drawn scenes show, but not plain English: it "
                           "never learned it or has lost it");
     else
-        finding_fails(&f,
-                      "the model predicts neither plain English nor what pictures show: random "
-                      "or damaged weights, another tokenizer, or a language other than English");
+        finding_fails(&f, "the model predicts neither plain English nor descriptions of pictures; "
+                          "possible causes: random or damaged weights, another model's tokenizer, "
+                          "or training in another language only");
 }
 
 // Names the best change, and others of its kind that are nearly as good; the caller frees the text.
@@ -663,12 +664,12 @@ static void report_found(const struct search *s, struct finding *f)
     const struct score *was = &s->base, *is = &best->is;
     char *name = name_found(s);
     if (is->scenes) {
-        finding_number(f, "descriptions before", mean_of(was->own, is->scenes), "nats a token",
+        finding_number(f, "descriptions before", mean_of(was->own, is->scenes), "nats per token",
                        is->scenes);
-        finding_number(f, "after", mean_of(is->own, is->scenes), "nats a token", is->scenes);
+        finding_number(f, "after", mean_of(is->own, is->scenes), "nats per token", is->scenes);
     } else {
-        finding_number(f, "text before", was->text, "nats a token", was->tokens);
-        finding_number(f, "after", is->text, "nats a token", is->tokens);
+        finding_number(f, "text before", was->text, "nats per token", was->tokens);
+        finding_number(f, "after", is->text, "nats per token", is->tokens);
     }
     finding_fails(
         f,
@@ -734,15 +735,17 @@ static int check_adapter(struct search *s, struct err *err)
                             ? mean_of(s->base.own, s->scenes) - mean_of(without.own, without.scenes)
                             : NAN;
     struct finding f = finding(c, "adapter");
-    finding_number(&f, "plain English, change", text, "nats a token", s->base.tokens);
-    if (s->scenes) finding_number(&f, "true descriptions, change", seen, "nats a token", s->scenes);
+    finding_number(&f, "plain English, change", text, "nats per token", s->base.tokens);
+    if (s->scenes)
+        finding_number(&f, "true descriptions, change", seen, "nats per token", s->scenes);
     if (text < -adapter_nats && !(seen > 0))
-        finding_fails(&f,
-                      "with the adapter the model predicts worse by %.3g nats a token of text%s: "
-                      "it may belong to another model, or was trained on other texts",
-                      -text, seen < 0 ? ", and the scenes too" : "");
+        finding_fails(
+            &f,
+            "the adapter worsens the model's predictions by %.3g nats per token of text%s: it may "
+            "belong to another model, or was trained on very different texts",
+            -text, seen < 0 ? ", and the scenes too" : "");
     else
-        finding_measured(&f, "the adapter changes the predictions of text by %+.3g nats a token",
+        finding_measured(&f, "the adapter changes the predictions of text by %+.3g nats per token",
                          text);
     return 0;
 }
@@ -783,8 +786,9 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_intact = {
     .name = "intact",
-    .shows = "Whether weights, rotary base and pixel normalisation are those of training: no swap "
-             "of weights and no other usual value improves the predictions of text and pictures.",
+    .shows =
+        "Whether weights, rotary base and pixel normalisation match those of training: swapping "
+        "weights, or another common value, must not improve the predictions of text and pictures.",
     .cost = { .prompts = 9, .encodes = 6 },
     .quick = { .prompts = 7, .encodes = 4 },
     .seconds = search_s,

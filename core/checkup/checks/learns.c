@@ -1,5 +1,5 @@
-// core/checkup/checks/learns.c -- does training work on this model? Trains norms, LoRA and norm
-// alignment on a few samples with the job `train`, loads each adapter, and deletes it.
+// core/checkup/checks/learns.c -- checks that training works on this model: trains norms, LoRA and
+// norm alignment on a few samples with the job `train`, loads each adapter, and deletes it.
 //
 // The samples pair pictures with invented answers, which no model would give: the loss must fall.
 // The job's loss with the trained weights and the loss with the loaded adapter must be equal, and
@@ -236,12 +236,12 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
     conversation_reset_methods(&c->talk);
     if (status == 0) status = own_nats(k, c->settings, &after, err);
     if (status < 0) return -1;
-    finding_number(f, "loss, first step", k->first, "nats a token", k->samples);
-    finding_number(f, "loss, last step", k->last, "nats a token", k->samples);
+    finding_number(f, "loss, first step", k->first, "nats per token", k->samples);
+    finding_number(f, "loss, last step", k->last, "nats per token", k->samples);
     finding_number(f, "steps", k->steps, "", 0);
-    finding_number(f, "other answers", nats - before, "nats a token", k->others);
+    finding_number(f, "other answers", nats - before, "nats per token", k->others);
     if (!p->align)
-        finding_number(f, "loss of the loaded adapter", loss, "nats a token", k->samples);
+        finding_number(f, "loss of the loaded adapter", loss, "nats per token", k->samples);
     if (after != before)
         finding_fails(f, "after unloading the adapter, the model computes different numbers");
     else if (!p->align && !(fabs(loss - k->validation) <= equal * fmax(1, k->validation)))
@@ -327,8 +327,8 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_learns = {
     .name = "learns",
-    .shows = "Whether norms and LoRA learn a few invented answers, and whether the adapters can be "
-             "saved, loaded and unloaded.",
+    .shows = "Whether training norms and LoRA teaches the model a few invented answers, and "
+             "whether the adapters can be saved, loaded and unloaded.",
     .cost = { .prompts = 90, .tokens = 32, .encodes = 12 },
     .quick = { .prompts = 14, .tokens = 32, .encodes = 4 },
     .run = run,

@@ -1,5 +1,5 @@
-// core/checkup/checks/methods.c -- what the methods do to this model: how likely its own answers
-// stay under each method, and what each method saves.
+// core/checkup/checks/methods.c -- measures the methods' effect on this model: the likelihood of
+// its own answers under each method, and the computation that each method saves.
 //
 // The model answers questions about the pictures without methods. Then it is fed these answers
 // under each method (teacher forcing), to measure the change of their log-probability, and whether
@@ -86,7 +86,7 @@ static int try_settings(struct methods_check *k, const char *name, const struct 
         m->nats = NAN;
         return 0;
     }
-    finding_number(&f, "log-probability of the answers", m->nats - p->nats, "nats a token",
+    finding_number(&f, "log-probability of the answers", m->nats - p->nats, "nats per token",
                    m->tokens);
     finding_number(&f, "answers that stay the same", (double)m->same, "", k->count);
     finding_number(&f, "FLOPs of the prompt", m->flops / p->flops, "of all", k->count);
@@ -212,7 +212,7 @@ static int try_approximation(struct methods_check *k, struct err *err)
         if (status == 0) {
             struct finding f = finding(c, "FFN approximation of no layer");
             finding_number(&f, "log-probability of the answers", m.nats - k->plain.nats,
-                           "nats a token", m.tokens);
+                           "nats per token", m.tokens);
             if (m.nats == k->plain.nats)
                 finding_works(&f, "the same as without the method");
             else
@@ -266,8 +266,8 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_methods = {
     .name = "methods",
-    .shows = "What pruning, FFN approximation and norm alignment do to the model's own answers, "
-             "and what they save.",
+    .shows = "The effect of pruning, FFN approximation and norm alignment on the model's own "
+             "answers, and the computation that they save.",
     .sees = true,
     .cost = { .prompts = 80, .tokens = 72, .encodes = 3 },
     .quick = { .prompts = 14, .tokens = 24, .encodes = 1 },

@@ -206,7 +206,7 @@ static void check_tokenizer(struct checkup *c)
     }
     finding_number(&f, "texts that come back unchanged", (double)(count + 1 - changed), "",
                    count + 1);
-    finding_number(&f, "bytes a token", (double)bytes / (double)(tokens ? tokens : 1), "bytes",
+    finding_number(&f, "bytes per token", (double)bytes / (double)(tokens ? tokens : 1), "bytes",
                    tokens);
     if (outside)
         finding_fails(&f,
@@ -262,7 +262,7 @@ const char *checkup_turn_end(const struct model *m)
     return NULL;
 }
 
-// What the template writes for a conversation of two questions. `ended` and `special` concern the
+// The template's output for a conversation of two questions. `ended` and `special` describe the
 // tokens from the first answer on.
 struct ending {
     struct buf markers;  // markers that are not tokens: "<|im_start|>, <|im_end|>"

@@ -1,5 +1,5 @@
-// core/checkup/checks/sees.c -- does the model look at its pictures, and does it see what they
-// show?
+// core/checkup/checks/sees.c -- checks that the model looks at its pictures and recognises their
+// content.
 //
 // Log-probabilities are means over the tokens of an answer, in nats. The model's own answer about a
 // picture becomes less likely when the picture is replaced, unless the model ignores its pictures.
@@ -74,14 +74,14 @@ static int check_looks(struct checkup *c, const struct described *d, int count, 
     }
     double most = 0;
     for (int k = 0; k < SHOWN; k++) {
-        finding_number(&f, names[k], sum[k] / (double)samples, "nats a token", samples);
+        finding_number(&f, names[k], sum[k] / (double)samples, "nats per token", samples);
         most = fmax(most, fabs(sum[k] - sum[OWN]) / (double)samples);
     }
     if (most < same_nats)
         finding_fails(&f, "its answers are as likely with another picture, a grey one or none: the "
                           "model does not look at its picture");
     else
-        finding_works(&f, "its answers lose up to %.3g nats a token when the picture changes",
+        finding_works(&f, "its answers lose up to %.3g nats per token when the picture changes",
                       most);
     return 0;
 }
@@ -151,8 +151,8 @@ static int check_recognises(struct checkup *c, struct err *err)
     }
     const double p = checkup_scene_chance(nats, n);
     struct finding f = finding(c, "recognises the scenes");
-    finding_number(&f, "true descriptions", own / n, "nats a token", n);
-    finding_number(&f, "descriptions of other scenes", other / (n * (n - 1)), "nats a token",
+    finding_number(&f, "true descriptions", own / n, "nats per token", n);
+    finding_number(&f, "descriptions of other scenes", other / (n * (n - 1)), "nats per token",
                    n * (n - 1));
     finding_number(&f, "true description likeliest", best, "scenes", n);
     finding_number(&f, "probability by chance", p, "", 1);
@@ -190,8 +190,8 @@ static int check_order(struct checkup *c, struct err *err)
         finding_skip(&f, "%s", why.text);
         return 0;
     }
-    finding_number(&f, "in their order", nats[0], "nats a token", 1);
-    finding_number(&f, "exchanged", nats[1], "nats a token", 1);
+    finding_number(&f, "in their order", nats[0], "nats per token", 1);
+    finding_number(&f, "exchanged", nats[1], "nats per token", 1);
     if (!a.ids.count)
         finding_skip(&f, "the answer is empty");
     else if (fabs(nats[0] - nats[1]) < same_nats)

@@ -222,7 +222,7 @@ static int find_matrices(struct joining *j)
     return 0;
 }
 
-// --- what is left --------------------------------------------------------------------------------
+// --- remaining tensors ---------------------------------------------------------------------------
 
 static int refuse(const char *title, bool by_config, const char *tensor, struct err *err)
 {

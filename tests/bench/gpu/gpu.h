@@ -3,7 +3,7 @@
 //
 //   gpu_open();
 //   struct tensor w = gpu_tensor(DTYPE_BF16, 2, m, k, 0);
-//   const double copy = gpu_copy_rate();              // bytes a second, read and written
+//   const double copy = gpu_copy_rate();              // bytes per second, read and written
 #ifndef TESTS_BENCH_GPU_GPU_H
 #define TESTS_BENCH_GPU_GPU_H
 

@@ -75,7 +75,7 @@ static void intervals_are_drawn_around_points(void **state)
     const char *const names[] = { "a", "b" };
     struct buf b = { 0 };
     plot_text(&b, NULL, &line, 1, 40, 7);
-    // The rows stand for 4, 3.5, ... 1; the first point is hidden by the axis.
+    // The rows are at 4, 3.5, ... 1; the axis hides the first point.
     char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
     for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
         assert_non_null(row);

@@ -239,8 +239,8 @@ static void plans_are_multiplied(void **state)
     static const char *const unknown[][2] = {
         { "compare a | b", "compare: there is no row 'a'" },
         { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'" },
-        { "row a: off\nseeds 1 2", "seeds: no row has {seed} in its words" },
-        { "row a: model=own\nmodel x: m/x", "model x: every row has a model of its own" },
+        { "row a: off\nseeds 1 2", "seeds: no row contains {seed}" },
+        { "row a: model=own\nmodel x: m/x", "model x is unused: every row names its own model" },
     };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         text = xasprintf("set one: %s/set.json\n%s\n", folder, unknown[i][0]);

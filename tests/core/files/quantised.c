@@ -1,5 +1,6 @@
 // tests/core/files/quantised.c -- matrices of quantised folders: the numbers of the formats' own
-// libraries (extracts) and of numpy (variants), what is kept in memory, and what is refused.
+// libraries (extracts) and of numpy (variants), the matrices that stay packed in memory, and the
+// folders that are refused.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,7 +204,7 @@ static void other_shapes_and_options_too(void **state)
     check_file("variants", 37);
 }
 
-// --- what is not read ----------------------------------------------------------------------------
+// --- tensors that are not read -------------------------------------------------------------------
 
 #define CT(more)   "{\"quantization_config\": {\"quant_method\": \"compressed-tensors\"" more "}}"
 #define AWQ(more)  "{\"quantization_config\": {\"quant_method\": \"awq\", " more "}}"

@@ -1,5 +1,5 @@
-// tests/core/graph/hooks.c -- core/graph/hooks.c: what listeners may change and request at
-// which site.
+// tests/core/graph/hooks.c -- core/graph/hooks.c: the changes and requests that listeners may make
+// at each site.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -389,7 +389,7 @@ static void test_absent_choice(void **state)
     assert_true(score("mcq-vlmevalkit", &c, NULL) == 0);
 }
 
-// "None" is a choice of lmms-eval's MMBench; "nan" stands for an absent one.
+// "None" is a choice of lmms-eval's MMBench; "nan" marks an absent choice.
 static void test_none(void **state)
 {
     static const char *const choices[] = { "a red circle", "None", "nan" };

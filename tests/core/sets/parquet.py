@@ -35,7 +35,7 @@ def picture(i, path=None):
     return {"bytes": png((i * 40 % 256, 80, 200 - i)), "path": path}
 
 
-# --- what the reader is to find ------------------------------------------------------------------------
+# --- expected rows -------------------------------------------------------------------------------------
 
 def is_picture(name, t, depth=0):
     if pa.types.is_struct(t):

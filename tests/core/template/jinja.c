@@ -541,7 +541,8 @@ static void test_variables(void **state)
     static const struct {
         const char *text, *names;
     } templates[] = {
-        // Those that Jinja2's meta.find_undeclared_variables gives, without functions.
+        // The expected names are those of Jinja2's meta.find_undeclared_variables, without
+        // functions.
         { "{{ a }}{% set b = c | default(d) %}{{ b }}{{ e.f[g] }}{{ 'h' ~ i }}", " a c d e g i" },
         { "{% set x = x if x is defined else 1 %}{{ x }}", " x x" },
         { "{% if not x is defined %}{% set x = 1 %}{% endif %}{{ x }}", " x" },

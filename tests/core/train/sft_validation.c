@@ -139,7 +139,7 @@ static void test_left_out_links_nothing(void **state)
     free(data);
 }
 
-// --- what it measures ----------------------------------------------------------------------------
+// --- measured values -----------------------------------------------------------------------------
 
 // The loss of /eval on a data file, with the adapter in `out`.
 static double evaluated_loss(const char *data, const char *out, const char *const *settings)

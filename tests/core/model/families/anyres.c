@@ -118,7 +118,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
     }
 }
 
-// Tokens of a model of a published shape, which has only what counting tokens reads.
+// Tokens of a model of a published shape with only the fields that counting tokens reads.
 static int64_t published_tokens(const char *family, const struct vision_kind *kind, int64_t image,
                                 const char *grids, int64_t most, struct picture_shape shape)
 {

@@ -37,7 +37,7 @@ static void check_4b(const struct decoder_config *c)
 
 #define GEMMA "{\"model_type\": \"gemma3_text\", \"hidden_size\": 2560, \"num_hidden_layers\": 12, "
 
-// The hub's config of 4B leaves out what equals the class defaults.
+// The hub's config of 4B omits values that equal the class defaults.
 static void configs_of_all_versions_mean_the_same(void **state)
 {
     struct decoder_config c =

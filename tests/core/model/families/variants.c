@@ -1,5 +1,5 @@
 // tests/core/model/families/variants.c -- variants within a family: golden folders with a changed
-// config or changed tensors, and what the loader makes of them.
+// config or changed tensors, and the models or errors that result.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
