@@ -27,7 +27,7 @@ error: table1 has no numbers of 'GPT-4': L LLaVA-1.5-7B|Q Qwen2.5-VL-7B|I Intern
 > /paper ira table4 --small
 error: ira table4 trains models, which --small does not: use --demo
 > /paper layernorm tuned --demo
-error: layernorm tuned trains the model that sees: use --small (make real)
+error: layernorm tuned trains the model of --small, not the demo model: use --small (make real)
 > /paper capa figure3 --demo --out "$work/a b"
 error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
 > /paper capa figure3 --demo --data "1,2,a b"

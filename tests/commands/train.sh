@@ -161,7 +161,7 @@ same "a method that acts without being trained" "$(each)" "$(printf '%s;' \
     'methods in training: norm alignment (trained)' 'methods in training: IRA (trained)')"
 same "in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
 check_has "with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
-check_has "the notice on loading" 'select(.event=="notice").text' 'the adapter was trained while norm alignment was on: /set norm.align on'
+check_has "the notice on loading" 'select(.event=="notice").text' 'the adapter was trained with norm alignment on: to use it as trained, /set norm.align on'
 check_has "the adapter that it continues from" 'select(.event=="notice").text' "continues from the adapter '$work/aligned'"
 check_has "missing parameters are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 

@@ -234,7 +234,7 @@ for name in blk.0.attn_q_norm.weight blk.0.attn_output.bias blk.0.attn_v.bias bl
     output.bias token_embd.bias; do
     gguf "1 tensor ('${name/.0./.*.}')" --add $name
 done
-gguf "opens it without them" --add blk.0.attn_k_norm.weight
+gguf "opens the model without these tensors" --add blk.0.attn_k_norm.weight
 opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
 gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp=0.3' --set 'general.sampling.top_k=20'
 grep -q "the file's metadata ask for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "no notice of sampling"
@@ -256,7 +256,7 @@ opens "many" "$work/m.gguf" "'llama.key-1' 1.5, 'llama.key-10' 10.5, 'llama.key-
 for set in llama.expert_count=8 'llama.activation_sparsity_scale=[0.5, 0.0]' 'llama.hidden_activation="gelu"' llama.attention.sliding_window_pattern=2 \
     llama.final_logit_softcapping=30.0 llama.attention.causal=false; do
     gguf "which is not supported" --set "$set"
-    says "$set" "$work/m.gguf" "--ignore-weights opens it anyway"
+    says "$set" "$work/m.gguf" "--ignore-weights opens the model anyway"
     opens "$set, ignored" "$work/m.gguf" "'${set%=*}' is" --mmproj none --ignore-weights
 done
 python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set 'tokenizer.chat_template=null' --set 'tokenizer.chat_templates=["rag"]' \
