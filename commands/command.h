@@ -156,7 +156,7 @@ const struct command *command_of_action(const char *action, const char *first, b
 // Returns whether `word` is one of the space-separated `words`, which may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
 // Checks that the model, tokenizer or database that the command needs is open; -1 with a message
-// that says what to do.
+// that names the missing step.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
 // Checks the command's arguments and needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,

@@ -61,7 +61,7 @@ struct adapter {
 
 // Returns true if the folder looks like an adapter.
 bool adapter_is(const char *folder);
-// Returns -1 if the folder is not an adapter; the message says what it is instead.
+// Returns -1 if the folder is not an adapter; the message names the kind of folder that it is.
 int adapter_need(const char *folder, struct err *err);
 // Reads the folder and checks everything against the model, which must outlive the adapter. Returns
 // NULL on failure; the message names the folder and the tensor.

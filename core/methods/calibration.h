@@ -123,7 +123,7 @@ struct calibration_kind {
     bool (*empty)(const struct calibration_sums *s);
     // Adds the sums of other samples; NULL: adds them element by element.
     void (*merge)(struct calibration_sums *s, const struct calibration_sums *other);
-    bool (*valid)(const struct calibration_sums *s); // are the sums plausible? NULL: always
+    bool (*valid)(const struct calibration_sums *s); // true if the sums are plausible; NULL: always
     // A table of the results, one row per layer and, with `states`, one for the last layer's
     // output. `results` has NULL for a tensor that the file lacks.
     const char *columns; // for table_begin

@@ -202,7 +202,7 @@ void methods_trim(struct methods *m, int64_t rows);
 // in the cache.
 int64_t methods_reusable(const struct methods *m, const struct sequence *cached, int64_t rows);
 void methods_release(struct methods *m);
-bool methods_on(const struct methods *m);        // is any method on?
+bool methods_on(const struct methods *m);        // true if any method is on
 uint64_t methods_bytes(const struct methods *m); // of all states
 void methods_params(struct methods *m, method_param_fn add, void *self);
 void methods_progress(struct methods *m, double share);
@@ -221,7 +221,7 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
 // Returns the sum of these FLOPs over the site's rows among the first `end` rows of the sequence.
 double methods_flops(const struct settings *s, const struct decoder_config *c,
                      const struct site *site, const struct site_args *args, int64_t end);
-// Does an active method count FLOPs at this site?
+// True if an active method counts FLOPs at this site.
 bool methods_cost(const struct settings *s, const struct site *site);
 // Returns the method that owns this setting; NULL: none.
 const struct method *method_of(const char *key);

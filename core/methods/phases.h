@@ -26,7 +26,7 @@ int phases_calibrated(const struct settings *s, const struct model *m, int phase
                       bool *known, struct err *err);
 
 // Finds the phases in use: from phases.calibration, else from the paper if it gives them for the
-// model, else by depth. *source says which.
+// model, else by depth. *source names the source.
 int phases_of(const struct settings *s, const struct model *m, int phase[PHASES],
               const char **source, struct err *err);
 

@@ -79,7 +79,7 @@ int model_bind(struct model *m, struct err *err);
 
 bool model_has_vision(const struct model *m);         // has a vision encoder
 bool model_quantised(const struct model *m);          // has block-quantised weights
-bool model_is_eos(const struct model *m, int32_t id); // does the token end an answer?
+bool model_is_eos(const struct model *m, int32_t id); // true if the token ends an answer
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
 // shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
 // cannot be reduced to limit.most tokens gets more, and no prompt can hold it. limit.share never

@@ -277,8 +277,8 @@ int unread_check(struct model *m, struct err *err)
         note_ignored(m, xasprintf("%s inside computed parts: answers are wrong", in));
     else if (inside.tensors)
         status = err_set(err,
-                         "%s belong to computed parts, but the family %s does not read them: "
-                         "answers would be wrong. Check the architecture in %s; --ignore-weights "
+                         "computed parts have %s that the family %s does not read: answers would "
+                         "be wrong. Check the architecture in %s; --ignore-weights "
                          "opens the model without these tensors",
                          in, m->family->name,
                          m->checkpoint->gguf_count ? "the file's metadata" : "config.json");

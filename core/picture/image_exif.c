@@ -3,8 +3,8 @@
 //
 // EXIF is a TIFF block: byte order ("II" or "MM"), the number 42, the offset of the first
 // directory. A directory is a count, then entries of 12 bytes (tag, type, count, value). Tag
-// 0x0112, a SHORT, says which sides of the upright picture are row 0 and column 0 of the stored
-// picture. Every offset comes from the file and is checked.
+// 0x0112, a SHORT, maps row 0 and column 0 of the stored picture to sides of the upright picture.
+// Every offset comes from the file and is checked.
 #include <stdlib.h>
 #include <string.h>
 

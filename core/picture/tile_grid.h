@@ -75,7 +75,7 @@ struct tile_canvas {
 // Reads "image_grid_pinpoints": [[height, width], ...] in pixels, each a whole number of tiles.
 int tile_grids_read(struct tile_grids *t, const cJSON *json, int64_t tile, struct err *err);
 struct tile_canvas tile_canvas_fit(const struct tile_grids *t, int64_t width, int64_t height);
-// Computes the canvas, black around the picture; c says how to resample and flatten the picture.
+// Computes the canvas, black around the picture; c sets resampling and flattening.
 int tile_canvas_draw(struct image *to, const struct image *from, const struct tile_grids *t,
                      const struct tile_canvas *canvas, const struct picture_config *c,
                      enum resize_order order, struct err *err);

@@ -146,7 +146,7 @@ char *setting_effective(const struct setting *row, const struct model *model,
 // absolute, because a session may be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
 // Groups: the group of train.lr is "train".
-bool settings_group(const char *name); // does the group exist?
+bool settings_group(const char *name); // true if the group exists
 bool setting_in(const struct setting *row, const char *group);
 // Reports an unknown setting, with suggestions. Returns -1.
 int settings_unknown(const char *key, struct err *err);

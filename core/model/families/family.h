@@ -119,8 +119,8 @@ struct family {
     // Keys of preprocessor_config.json that it reads, and prefixes of "image_processor_type", both
     // NULL-terminated; the encoder's lists (vision.h), if any, replace them. NULL: text only.
     const char *const *picture_keys, *const *picture_processors;
-    // Name of the row of box_styles[] (core/picture/boxes.h) that says how the model writes boxes;
-    // NULL: not known.
+    // Name of the row of box_styles[] (core/picture/boxes.h) that describes how the model writes
+    // boxes; NULL: not known.
     const char *boxes;
     const struct phase_layers *phases; // ended by layers 0; NULL: none known
     // Sets the rotary positions of s, which shows these pictures (their shapes are set). NULL:
